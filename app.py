@@ -1,21 +1,30 @@
 """Launch SpecLens. PORT and HOST choose where it listens; a hosted Space listens on every address."""
 
 import os
+import sys
+
+from gradio import http_server
 
 from app.jobs.run_numbers import log_to_stdout
 from app.jobs.service import Service
 from app.page import build, launch_options
+from app.server.address import address_from, bypass_proxy, check_free
+from engine.errors import EngineError
 
 
 def main() -> None:
-    everywhere = "0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1"
-    host = os.environ.get("HOST") or os.environ.get("GRADIO_SERVER_NAME") or everywhere
-    port = os.environ.get("PORT") or os.environ.get("GRADIO_SERVER_PORT") or "7860"
+    address = address_from(os.environ)
+    check_free(address)
+    bypass_proxy(os.environ, address.host)
+    http_server.LOCALHOST_NAME = "127.0.0.1"  # gradio 6.31 tries the port there, and could not at an IPv6 address
     service = Service()
     if service.limits.log:
         log_to_stdout()
-    build(service).launch(server_name=host, server_port=int(port), **launch_options(service))
+    build(service).launch(server_name=address.server_name, server_port=address.port, **launch_options(service))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except EngineError as error:
+        sys.exit(str(error))

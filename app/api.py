@@ -169,6 +169,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "others": run.others,
         "device": run.started.device,
         "lossy": is_lossy(run.started.config),
+        "notes": list(run.notes),
     }
 
 

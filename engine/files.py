@@ -44,9 +44,9 @@ def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None
 
 
 def read_json(path: Path) -> dict:
-    """The object in a JSON file; empty if it cannot be read."""
+    """The object in a JSON file, which may begin with a byte order mark; empty if it cannot be read."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

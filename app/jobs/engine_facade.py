@@ -89,6 +89,7 @@ class EngineFacade:
         EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
+        from engine.runtime.trial import faults  # isort: skip
         from engine.weights.fitness import fitness
         from engine.weights.own_models import hub_name, look_up
 
@@ -98,7 +99,7 @@ class EngineFacade:
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _offered(spec), fitness(spec, device, per_byte)
+        return _offered(spec), fitness(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Why a pair cannot run here, in sentences. The loaded pair's memory counts as free, because it would be
@@ -111,7 +112,8 @@ class EngineFacade:
         free = preflight.available_memory(device)
         if free is not None and loaded is not None:
             free += loaded.pair.memory(loaded.precision)
-        spec, dtype = get_pair(pair), choose_precision(precision, device)
+        spec = get_pair(pair)
+        dtype = choose_precision(precision, device, spec.target)
         needed = None if method == AUTO else method  # auto leaves out a draft that does not fit
         return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
 
@@ -189,7 +191,8 @@ class EngineFacade:
         from engine.runtime.calibration import known_draft_costs
         from engine.runtime.engine import choose_precision
 
-        spec, precision = get_pair(pair), choose_precision(AUTO, hardware.device)
+        spec = get_pair(pair)
+        precision = choose_precision(AUTO, hardware.device, spec.target)
         where = self._calibrations(pair)
         known = known_draft_costs(*where, precision) if where else {}
         alone = spec.memory(precision)

@@ -54,8 +54,7 @@ class PairHandlers:
         facts = "".join(f"\n{label.capitalize()}: {text}" for label, text in result.lines)
         if result.problems:
             return SKIP, about_pair(pair.title, "error", " ".join(result.problems) + facts)
-        first = result.precisions[0]  # what auto takes, unless it does not fit
-        choose = f"Choose the precision {first}, then press Run" if first in ("int8", "int4") else "Press Run"
+        choose = f"Choose the precision {result.to_choose}, then press Run" if result.to_choose else "Press Run"
         words = f"It runs here, in {' or '.join(result.precisions)}. {choose}.{facts}"
         return self.list_pairs() | {"value": pair.name}, about_pair(pair.title, "good", words)
 

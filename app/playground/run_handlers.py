@@ -183,6 +183,7 @@ class LiveRun:
             kind, words = "error", f"This run was ended: a run may take up to {seconds} s here. Ask for fewer tokens."
         if session is None:
             return player_feed.say(kind, words)
+        words = " ".join((words, *session.trace.notes))
         # A Stop ends this page's updates at once where the run itself goes on: for another visitor, or far away.
         ended = "" if session.trace.finished else player_feed.end("cancelled", self._totals["run"].tokens)
         numbers = player_feed.numbers(session.trace, session.baseline, others=self._others)
@@ -243,4 +244,4 @@ def recorded(result: RecordedRun) -> str:
         kind, verdict = conclusion(run, baseline, **how)
     when = f"Recorded {ago(time.time() - result.at)}, played again. Press Run once more to run it live."
     text = player_feed.complete(uuid.uuid4().hex, run, recorded=True) + player_feed.numbers(run, baseline, **how)
-    return text + player_feed.status("slow" if kind == "slow" else "quiet", f"{verdict} {when}")
+    return text + player_feed.status("slow" if kind == "slow" else "quiet", " ".join((verdict, *run.notes, when)))

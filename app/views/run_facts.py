@@ -49,11 +49,17 @@ def facts(run: Trace) -> list[list[str]]:
         ("Translation", started.translated.words if started.translated else ""),
         ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
         ("Bits", SAME_BITS if started.same_bits else ""),
+        ("Note", " ".join(run.notes)),
         ("Forced", _forced(run)),
         ("Shared with", f"{run.others} other runs" if run.others else ""),
         ("Engine", _engine(run)),
     ]
-    lines += [("Device", started.device), ("Precision", started.dtype), ("Versions", ", ".join(versions))]
+    lines += [
+        ("Device", started.device),
+        ("Precision", started.dtype),
+        ("Draft's precision", started.draft_dtype),
+        ("Versions", ", ".join(versions)),
+    ]
     return [[name, _short(value)] for name, value in lines if value]
 
 

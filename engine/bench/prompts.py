@@ -18,7 +18,7 @@ class Prompt:
 def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
     """The rows of a file: `prompt`, or the first of `turns`, and `category`. BadInput names the line that is wrong."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")  # splitlines() would cut at U+2028 in a string
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")  # splitlines() would cut at U+2028 in a string
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"The prompts {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]

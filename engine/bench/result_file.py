@@ -44,7 +44,7 @@ class ResultFile:
 
     def _open(self) -> None:
         try:
-            lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+            lines = self.path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
         except FileNotFoundError:
             lines = [""]
         except OSError as error:

@@ -67,6 +67,7 @@ def compare(
         engine.on_progress(show)
         comparison = Comparison(engine, settings, chosen, show)
         comparison.run()
+    options.say_unusable(engine)
     report = comparison.report(prompts)
     _write(report, out)
     print(markdown(report["rows"]))
@@ -84,6 +85,7 @@ def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None)
         engine.on_progress(show)
         many = ManyUsers(engine, settings, chosen)
         many.run(show)
+    options.say_unusable(engine)
     rows = many.rows()
     _write({"environment": environment(engine, many.settings, prompts), "rows": to_dicts(rows)}, out)
     print(markdown(rows, many.settings.users[0]))
@@ -167,6 +169,7 @@ def _real_pair(pair: str, prompts: Path, limit: int, tokens: int, device: str, p
     try:
         assisted = ("hf-assisted",) if "lm" in engine.pair.drafts else ()
         settings = Settings(("none", *engine.drafts.usable(), "hf", *assisted), tokens, untraced=True)
+        options.say_unusable(engine)
         comparison = Comparison(
             engine, settings, read_prompts(prompts, limit), lambda fraction, message: say(f"{pair}: {message}")
         )

@@ -7,14 +7,14 @@ Status is never colour alone, so it reads the same through a pipe or with NO_COL
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from engine.config import LOSSY, is_lossy
-from engine.trace.events import STATUSES, CostModel, Round, Token
+from engine.trace.events import STATUSES, CostModel, Event, Round, RunStarted, Token
 from engine.trace.metrics import (
     PARTS,
     Interval,
@@ -100,7 +100,17 @@ class RoundPrinter:
         self._console, self._unicode = console, _unicode(console)
         self._has_legend = self._open = False
 
-    def show(self, round_: Round) -> None:
+    def show(self, event: Event) -> None:
+        """A round with its tokens; of a run's start and end the notes, on stderr."""
+        if isinstance(event, Round):
+            return self._show_round(event)
+        self.end()
+        for note in event.notes:
+            say(note)
+        if isinstance(event, RunStarted) and event.draft_dtype and event.costs:
+            say(f"The draft runs in {event.draft_dtype}; a step takes {event.costs.c:.2f} of a plain one (c).")
+
+    def _show_round(self, round_: Round) -> None:
         if not self._has_legend:
             self._console.print(legend(self._console))
             self._has_legend = True
@@ -254,8 +264,9 @@ def _share(seconds: float, total: float) -> str:
     return f"{_time(seconds)} ({seconds / total:.0%})" if total else _time(seconds)
 
 
-def pairs_table(pairs) -> Table:
-    """A table with a line per pair; memory is that of the target and its first draft."""
+def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:
+    """A table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of those
+    that were tried and cannot be loaded."""
     from engine.files import gigabytes
     from engine.weights.specs import methods
 
@@ -272,7 +283,7 @@ def pairs_table(pairs) -> Table:
             " + ".join(_count(m.parameters) for m in models),
             *(gigabytes(pair.memory(dtype, next(iter(pair.drafts), None))) for dtype in ("fp32", "bf16")),
             "yes" if any(m.gated for m in models) else "no",
-            _state(models),
+            "cannot run" if pair.name in faulty else _state(models),
         )
     return table
 

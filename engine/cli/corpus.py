@@ -51,7 +51,7 @@ def _texts(file: Path, tokenizer, vocab_size: int):
         yield from (samples.row(i)[samples.prompt_len[i] :] for i in range(len(samples)))
         return
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{file} cannot be read as text: {getattr(error, 'strerror', None) or error}.") from error
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]

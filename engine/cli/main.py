@@ -101,7 +101,7 @@ def _follow(job, printer=None):
             events = [event for _, event in entries]
             builder.add(events)
             for event in events:
-                if printer is not None and hasattr(event, "tokens"):
+                if printer is not None:
                     printer.show(event)
             if interrupted.is_set():
                 job.cancel()
@@ -193,8 +193,8 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
     result, out = load(file), screen()
     for each in filter(None, (result, result.branch)):
         printer = console.RoundPrinter(out)
-        for round_ in each.rounds:
-            printer.show(round_)
+        for event in filter(None, (each.started, *each.rounds, each.finished)):
+            printer.show(event)
         printer.end()
         console.forced_token(out, each)
         console.answer(out, each)
@@ -232,14 +232,18 @@ def branch(
 
 @app.command()
 def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these; also of folders.")] = None):
-    """List every pair: models, licence, size, memory, and whether its weights are here."""
+    """List every pair: models, licence, size, memory, and whether its weights are here. Those named are tried."""
     from engine.weights.catalogue import get_pair, load_catalogue
     from engine.weights.preflight import notes
 
-    specs, out = [get_pair(name) for name in names or load_catalogue()], screen()
-    out.print(pairs_table(specs))
+    specs, out, reasons = [get_pair(name) for name in names or load_catalogue()], screen(), {}
+    if names:
+        from engine.runtime.trial import faults
+
+        reasons = {spec.name: list(faults(spec).values()) for spec in specs}
+    out.print(pairs_table(specs, {name for name, why in reasons.items() if why}))
     for spec in specs:
-        for note in notes(spec):
+        for note in dict.fromkeys((*reasons.get(spec.name, ()), *notes(spec))):
             out.print(f"{spec.name}: {note}", soft_wrap=True)
 
 
@@ -278,6 +282,7 @@ def calibrate(
     with progress() as show:
         engine.on_progress(show)
         measured = {method: engine.costs(method, again) for method in engine.drafts.usable()}
+    options.say_unusable(engine)
     for method, costs in measured.items():
         out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
     engine.close()

@@ -59,6 +59,12 @@ def friendly(command):
     return run_it
 
 
+def say_unusable(engine) -> None:
+    """Says which methods were tried and cannot draft here, and why."""
+    for method, reason in engine.drafts.unusable.items():
+        say(f"{method} is left out: {reason}")
+
+
 def parse_force(text: str) -> tuple[int, int]:
     """A place and a token's id, as in 12:345. Raises BadInput."""
     place, _, token = text.partition(":")

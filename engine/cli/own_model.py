@@ -9,6 +9,7 @@ from engine.files import cache_root
 def look_up_and_describe(name: str, device: str = AUTO) -> None:
     """Raises BadInput or Unavailable with the reason if the model cannot run here."""
     from engine.runtime.hardware import choose_device
+    from engine.runtime.trial import faults
     from engine.weights.catalogue import get_pair
     from engine.weights.fitness import fitness
     from engine.weights.own_models import hub_name, look_up
@@ -16,13 +17,13 @@ def look_up_and_describe(name: str, device: str = AUTO) -> None:
     if on_hub := hub_name(name):
         look_up(on_hub)
     pair, device = get_pair(on_hub or name), choose_device(device)
-    result = fitness(pair, device, per_byte(device))
+    result = fitness(pair, device, per_byte(device), faults=faults(pair))
     width = max(len(label) for label, _ in result.lines)
     for label, text in result.lines:
         screen().print(f"{label:{width}}  {text}", soft_wrap=True, highlight=False, markup=False)
     if result.problems:
         raise Unavailable(" ".join(result.problems))
-    precision = "" if result.precisions[0] in ("fp32", "bf16") else f" --precision {result.precisions[0]}"
+    precision = f" --precision {result.to_choose}" if result.to_choose else ""
     say(f'It runs here: python -m engine run "Hello" --pair {pair.name}{precision}')
 
 

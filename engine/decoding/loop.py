@@ -17,10 +17,11 @@ import torch
 
 from engine.config import AUTO, MAX_GAMMA, MAX_NODES, RunConfig
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
-from engine.decoding.trace_recorder import TraceRecorder
+from engine.decoding.tokenization import StopTexts
+from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
-from engine.errors import BadInput
+from engine.errors import BadInput, Unavailable
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.block_verification import verify_block
 from engine.sampling.candidates import greedy_words
@@ -52,7 +53,8 @@ class SpeculativeDecoder:
     """One run. ``gamma_policy`` chooses γ; ``eos_ids`` end a text; ``cancelled`` is polled once a round; tests and
     experiments replace ``rules``; ``copy_from``: as in `DrafterSetup`; ``sharers``: how many runs share its passes.
     ``committed``: the ids of prompt and output so far; ``text``: the decoded output; ``reason``: why the run ended,
-    None before; ``first_round`` and ``last_round``: None before. Times are in seconds."""
+    None before; ``first_round`` and ``last_round``: None before; ``given_up``: the methods whose draft model gave
+    numbers that are not finite, each with the place from which the run did without it. Times are in seconds."""
 
     config: RunConfig
     prompt: Sequence[int]
@@ -75,6 +77,8 @@ class SpeculativeDecoder:
         self.started = self.started or time.perf_counter()
         self.committed = list(self.prompt)
         self.text, self._shared_by = "", 1
+        self.given_up: dict[str, int] = {}
+        self._stops = StopTexts(self.recorder.text.tokenizer, self.config.stop)
         length = len(self.prompt) + self.config.max_new_tokens
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
@@ -171,6 +175,7 @@ class SpeculativeDecoder:
         verdict = self._accept(p, read, u, u_closing)
         timer.stop()
         verdict = self.recorder.fetch(p, logits, read, verdict, words)
+        self._check_finite(verdict, draft.drafter or self.config.method)
         # 4 commit
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
@@ -199,6 +204,17 @@ class SpeculativeDecoder:
             rows=self._shared_by,
         )
 
+    def _check_finite(self, verdict: HostVerdict, method: str) -> None:
+        """Raises Unavailable for numbers of the target that decide nothing. Of a draft they end the drafting, but not
+        the run."""
+        if not verdict.is_finite:
+            raise Unavailable(
+                f"The target's logits are not finite (NaN or infinity) after {self.emitted} new tokens, so no token "
+                "can be chosen; its weights are damaged, or too large for this precision. Choose fp32 or another model."
+            )
+        if not verdict.draft_is_finite:
+            self.given_up[method] = self.emitted
+
     def _now(self) -> float:
         return time.perf_counter() - self.started
 
@@ -208,7 +224,7 @@ class SpeculativeDecoder:
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
-        keys = self.drafter.confidence_classes(self.committed)
+        keys = self._without_broken(self.drafter.confidence_classes(self.committed))
         gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
         if gamma == 0:
             return 0, keys, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
@@ -219,6 +235,12 @@ class SpeculativeDecoder:
             )
         is_asked = draft.parents is not None and self.config.gamma != AUTO
         return gamma if is_asked else len(draft), keys, draft
+
+    def _without_broken(self, keys):
+        """The confidence keys of the drafters whose numbers are finite; None if there are none."""
+        if not self.given_up or not isinstance(keys, dict):
+            return None if self.given_up else keys
+        return {name: own for name, own in keys.items() if name not in self.given_up} or None
 
     def _probabilities(self, logits: torch.Tensor, draft: Draft):
         """p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that matter
@@ -276,7 +298,7 @@ class SpeculativeDecoder:
         self.text += piece
         if token in self.eos_ids:
             self.reason = "eos"
-        elif any(s in self.text[-(len(s) + len(piece)) :] for s in self.config.stop):
+        elif self._stops.end_with(token, piece):
             self.reason = "stop"
         elif self.emitted >= self.config.max_new_tokens:
             self.reason = "length"

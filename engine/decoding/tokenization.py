@@ -1,18 +1,20 @@
 """Encodes prompts with the chat template, and decodes token ids to text piece by piece."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from engine.config import RunConfig
 from engine.errors import BadInput
 
+_NAMES = {"user": "prompt", "system": "system prompt"}  # of roles
+_MORE = "and more"
 _UNFINISHED = "\ufffd"  # the decoder's replacement for bytes whose character is not complete
 
 
 def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     """The ids to condition on: the chat template up to the assistant's turn, or the raw text. Raises BadInput for an
-    empty prompt, and for a template that is missing or refuses the conversation."""
+    empty prompt, and for a template that is missing, refuses the conversation or leaves a part of it out."""
     if not config.chat:
         ids = list(tokenizer(config.prompt).input_ids)
         if not ids:
@@ -20,15 +22,45 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
         return ids
     if not tokenizer.chat_template:
         raise BadInput("This model has no chat template; run it on raw text instead (--raw).")
-    messages = [{"role": "user", "content": config.prompt}]
-    if config.system is not None:
-        messages.insert(0, {"role": "system", "content": config.system})
+    texts = {"user": config.prompt} if config.system is None else {"system": config.system, "user": config.prompt}
+    refusal, dropped = None, ""
+    for form in (str, _as_parts):
+        try:
+            dropped = _dropped(tokenizer, config, texts, form)
+            if not dropped:
+                return list(_apply(tokenizer, config, texts, form, tokenize=True)["input_ids"])
+        except Exception as error:  # templates are programs and raise any exception
+            refusal = refusal or error
+    if refusal and not dropped:
+        raise BadInput(f"This model's chat template refuses the conversation: {refusal}") from refusal
+    raise BadInput(
+        f"This model's chat template leaves the {_NAMES[dropped]} out, so the model would not see it; "
+        + ("run it on raw text instead (--raw)." if dropped == "user" else "leave the system prompt empty.")
+    )
+
+
+def _as_parts(text: str) -> list[dict]:
+    """A message's content as templates of models that also read images expect it."""
+    return [{"type": "text", "text": text}]
+
+
+def _apply(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable, tokenize: bool):
     extra = {} if config.thinking is None else {"enable_thinking": config.thinking}
-    try:
-        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, **extra)
-    except Exception as error:  # templates are programs and raise any exception
-        raise BadInput(f"This model's chat template refuses the conversation: {error}") from error
-    return list(encoded["input_ids"])
+    messages = [{"role": role, "content": form(text)} for role, text in texts.items()]
+    return tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, tokenize=tokenize, return_dict=tokenize, **extra
+    )
+
+
+def _dropped(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
+    """The role whose text the template leaves out, so that a longer one makes no difference; "" if it leaves out none.
+    The text itself is not looked for, because a template may rewrite it."""
+    rendered = _apply(tokenizer, config, texts, form, tokenize=False)
+    for role, text in texts.items():
+        longer = _apply(tokenizer, config, texts | {role: f"{text} {_MORE}"}, form, tokenize=False)
+        if text.strip() and longer == rendered:
+            return role
+    return ""
 
 
 def template_length(tokenizer, config: RunConfig, ids: Sequence[int]) -> int:
@@ -47,6 +79,25 @@ def join(tokenizer, ids: Sequence[int]) -> str:
 _names: WeakKeyDictionary[object, dict[int, str]] = (
     WeakKeyDictionary()
 )  # of a tokenizer's ids, as far as they were shown
+
+
+class StopTexts:
+    """Finds the stop texts in the output. Decoding leaves special tokens out, so those that a stop text names are
+    looked for as they are spelled."""
+
+    def __init__(self, tokenizer, stops: Sequence[str]):
+        listed = getattr(tokenizer, "added_tokens_decoder", {}) if stops else {}
+        special = {i: token.content for i, token in listed.items() if token.special}
+        self._special = {i: name for i, name in special.items() if any(name in stop for stop in stops)}
+        self._stops, self._end = tuple(stops), ""
+
+    def end_with(self, token: int, piece: str) -> bool:
+        """Adds a token and its piece; returns whether a stop text ends in it."""
+        added = self._special.get(token, piece)
+        if not (added and self._stops):
+            return False
+        self._end = (self._end + added)[-max(map(len, self._stops)) - len(added) :]
+        return any(stop in self._end[-(len(stop) + len(added) - 1) :] for stop in self._stops)
 
 
 class Detokenizer:

@@ -22,7 +22,8 @@ from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Status
 @dataclass(slots=True)
 class HostVerdict:
     """A verdict on the host. tokens, path, tested, accept [N]; last, closing as in `Verdict`. ``numbers``: the arrays
-    of `TraceRecorder._numbers`, empty if tracing is off. ``rescued``: the drafts that are, of a block."""
+    of `TraceRecorder._numbers`, empty if tracing is off. ``rescued``: the drafts that are, of a block. ``is_finite``:
+    whether the target's numbers are, in the rows that the verdict rests on; ``draft_is_finite``: the draft's."""
 
     tokens: list[int]
     path: np.ndarray
@@ -32,6 +33,8 @@ class HostVerdict:
     closing: int
     numbers: dict[str, np.ndarray]
     rescued: frozenset[int] = frozenset()
+    is_finite: bool = True
+    draft_is_finite: bool = True
 
     @property
     def outcomes(self) -> list[bool | None]:
@@ -89,7 +92,10 @@ class TraceRecorder:
             "tested": verdict.tested,
             "accept": verdict.accept,
             "closing": torch.stack([verdict.last, verdict.closing]),
+            "tops": self._tops(p, logits, words),
         }
+        if draft.finite is not None:
+            tensors["draft_tops"] = draft.finite
         if verdict.block is not None:
             tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
@@ -97,6 +103,9 @@ class TraceRecorder:
         got = to_host(tensors)
         last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
+        read_rows = np.concatenate([[True], path])  # the root's, and that of each accepted draft
+        is_finite = bool(np.isfinite(got.pop("tops"))[read_rows].all())
+        draft_is_finite = not draft.is_broken and bool(np.isfinite(got.pop("draft_tops", 0.0)).all())
         rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
         tokens, accept = got.pop("tokens").astype(int), got.pop("accept")
         if words is not None:
@@ -104,7 +113,16 @@ class TraceRecorder:
             tokens, closing = ids[tokens], int(ids[closing])
             got |= {name: ids[numbers.astype(int)] for name, numbers in got.items() if name.endswith("_ids")}
         tokens = tokens.tolist()
-        return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued)
+        return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued, is_finite, draft_is_finite)
+
+    def _tops(self, p: torch.Tensor, logits: torch.Tensor, words: torch.Tensor | None) -> torch.Tensor:
+        """[N+1]: a number of each row that is finite if the row's decision is. The largest logit is not where one is
+        NaN or infinite, and then nor is any probability; greedy rows have probabilities either way."""
+        if not self.greedy:
+            return p[:, 0]
+        if words is None:
+            return logits.amax(-1)
+        return logits.gather(1, words[p.argmax(-1)][:, None])[:, 0]
 
     def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
         """p, q [N] of every draft, discarded ones included; mass and ids [·, k] of the top of p, q and the residual

@@ -3,6 +3,7 @@
 Dimension key: N drafts, V target vocabulary, Vd words the draft can guess.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from engine.sampling.warping import draw, penalise, warp
 LONGEST_CATCH_UP = 8  # committed tokens fed together with the first step; more than that are prefilled
 _ACCEPTANCE = (0.12, 0.23, 0.35, 0.44, 0.53, 0.62, 0.73, 0.78, 0.87, 0.95)  # by tenth of certainty
 _BUCKETS = len(_ACCEPTANCE)
+NOT_FINITE = -1  # the certainty of a row that is not finite
 _CAPTURED = "captured"  # the only key inside a CUDA graph, where decisions per token are impossible
 
 
@@ -84,8 +86,9 @@ class AutoregressiveDrafter(Drafter):
         self, step: Callable, ids, inputs: Mapping, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy
     ) -> Draft:
         """Drafts up to ``gamma`` tokens; ``step`` as in `Runner.loop`, ``ids`` and ``inputs`` as in `_loop`. With a
-        ``policy`` the chain ends before a token that is not worth verifying is drawn."""
-        tokens, q_rows, path, passes, offset = [], [], [], 0, 0
+        ``policy`` the chain ends before a token that is not worth verifying is drawn, and in any case before one whose
+        row is not finite. Where the host does not look at each row, ``finite`` of the draft tells."""
+        tokens, q_rows, path, passes, offset, tops, is_broken = [], [], [], 0, 0, [], False
         seen = None if seen is None else seen.clone()
         while len(tokens) < gamma:
             logits, state = step(ids, offset, **inputs)
@@ -93,9 +96,15 @@ class AutoregressiveDrafter(Drafter):
             logits = self._guesses(logits)[:, : self.setup.vocab_size].float()
             if policy is not None:
                 path += certainties(logits)
-                if not policy.worth_verifying(path):
+                is_broken = path[-1] == NOT_FINITE
+                if is_broken or not policy.worth_verifying(path):
                     path.pop()
                     break
+            elif logits.device.type == "cpu":
+                if is_broken := not math.isfinite(logits.max()):
+                    break
+            else:
+                tops.append(logits.amax(-1))
             token, q = self._sample(logits, seen, u[len(tokens) : len(tokens) + 1])
             tokens.append(token)
             q_rows.append(q)
@@ -103,9 +112,11 @@ class AutoregressiveDrafter(Drafter):
                 break
             ids, inputs = self._own_id(token), self._inputs(state)
         if not tokens:
-            return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device), passes=passes)
+            empty = torch.zeros(0, dtype=torch.long, device=self.setup.device)
+            return Draft(empty, passes=passes, is_broken=is_broken)
         q = None if q_rows[0] is None else torch.cat(q_rows)
-        return Draft(torch.cat(tokens), q, passes=passes, confidence_classes=tuple(path))
+        finite = torch.cat(tops) if tops else None
+        return Draft(torch.cat(tokens), q, None, passes, tuple(path), is_broken=is_broken, finite=finite)
 
     def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
         """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares
@@ -117,7 +128,7 @@ class AutoregressiveDrafter(Drafter):
         if self.setup.sampling.greedy:
             token, q = logits.argmax(-1), None
         else:
-            q = warp(logits, self.setup.sampling)
+            q = certain_where_broken(warp(logits, self.setup.sampling))
             token = draw(q, u)
             q = self._over_target(q)
         token = token if ids is None else ids[token]
@@ -158,6 +169,17 @@ class AutoregressiveDrafter(Drafter):
 
 
 def certainties(logits: torch.Tensor) -> list[int]:
-    """logits [W, Vd] → the highest probability of each row in tenths, 0 … 9."""
+    """logits [W, Vd] → the highest probability of each row in tenths, 0 … 9; NOT_FINITE for a row that is not."""
     tops = read((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
-    return [min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]
+    return [NOT_FINITE if math.isnan(top) else min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]
+
+
+def certain_where_broken(q: torch.Tensor) -> torch.Tensor:
+    """q [W, Vd] with all mass on the last word in rows that are not finite, because that is the word which is then
+    drawn. On a CPU the host has looked already."""
+    if q.device.type == "cpu":
+        return q
+    is_broken = q[:, :1].isnan()
+    q = q.nan_to_num(0.0)
+    q[:, -1:] += is_broken
+    return q

@@ -19,7 +19,9 @@ class Draft:
     """tokens [N] on the device. q [N, V]: the row each token was drawn from, None for deterministic drafts (one-hot).
     parents [N] for a tree, None for a chain. passes: of the draft model. confidence_classes [N]: set by
     drafters that decide per token. drafter: the member that proposed it, where several compete. expected [N] and
-    row_cost: as in a trace, of a tree whose nodes were chosen by cost."""
+    row_cost: as in a trace, of a tree whose nodes were chosen by cost. is_broken: the draft model's numbers were not
+    finite, and drafting ended before them. finite: numbers on the device that are finite if the model's are; None where
+    the host has looked."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
@@ -29,6 +31,8 @@ class Draft:
     drafter: str = ""
     expected: tuple[float, ...] = ()
     row_cost: float | None = None
+    is_broken: bool = False
+    finite: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)

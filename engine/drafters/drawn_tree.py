@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.device import to_device
-from engine.drafters.autoregressive import certainties
+from engine.drafters.autoregressive import NOT_FINITE, certainties
 from engine.drafters.token_tree import Node, Plan, Shape, TokenTree, sibling_key
 from engine.sampling.random_streams import DRAFTING, Uniforms
 from engine.sampling.warping import draw, one_hot
@@ -44,7 +44,13 @@ class DrawnTree(TokenTree):
     def draw(self, level: Sequence[Node], logits: torch.Tensor, q: torch.Tensor) -> list[Node]:
         """logits and q [W, Vd] after the nodes of ``level`` → the draws that follow them."""
         # A shape that is given needs no keys, so that the host does not wait for the device.
-        keys = [0] * len(level) if isinstance(self.shape, Plan) else certainties(logits)
+        is_given = isinstance(self.shape, Plan) and logits.device.type != "cpu"
+        keys = [0] * len(level) if is_given else certainties(logits)
+        if NOT_FINITE in keys:
+            self.is_broken = True
+            return []
+        if isinstance(self.shape, Plan):
+            keys = [0] * len(level)
         widths = self.shape.widths(level, keys, len(self.nodes))
         if not any(widths):
             return []

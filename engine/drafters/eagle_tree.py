@@ -6,6 +6,7 @@ its own ancestors. Where a chain is all that pays, or all that the target can sc
 accepts more often.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ import torch
 
 from engine.config import MAX_GAMMA, MAX_NODES
 from engine.device import read, to_device
+from engine.drafters.autoregressive import certain_where_broken
 from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
 from engine.drafters.drawn_tree import DrawnTree
 from engine.drafters.eagle3 import Eagle3Drafter
@@ -50,8 +52,10 @@ class EagleTreeDrafter(Eagle3Drafter):
         nodes, parents = nodes[:free_slots], parents[:free_slots]  # draws never exceed it
         self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
         q = None if is_greedy or not nodes else self._over_target(tree.q_of(nodes))
+        finite = torch.cat(self._tops) if self._tops else None
         is_chain, keys = parents == tuple(range(len(parents))), tuple(node.key for node in nodes)
-        draft = Draft(tree.tokens_of(nodes, self.target_ids.device), q, None if is_chain else parents, steps, keys)
+        tokens, parents = tree.tokens_of(nodes, self.target_ids.device), None if is_chain else parents
+        draft = Draft(tokens, q, parents, steps, keys, is_broken=tree.is_broken, finite=finite)
         if not isinstance(shape, Worthwhile):
             return draft
         return replace(draft, expected=tuple(node.reach for node in nodes), row_cost=shape.row_cost(len(nodes)))
@@ -68,6 +72,7 @@ class EagleTreeDrafter(Eagle3Drafter):
         """Grows the tree, at most ``most`` deep. Returns the passes it took."""
         runner = self.runner
         ids, features = self._not_yet_fed(committed)
+        self._tops: list[torch.Tensor] = []
         logits, states = runner.extend(ids, features=features)
         level, fed, steps = [tree.root], [tree.root], 1
         while True:
@@ -85,9 +90,14 @@ class EagleTreeDrafter(Eagle3Drafter):
         logits = logits[:, : self.setup.vocab_size].float()
         penalised = self._penalise(tree, level, logits)
         if isinstance(tree, DrawnTree):
-            return tree.draw(level, logits, warp(penalised, self.setup.sampling))
+            if logits.device.type != "cpu":
+                self._tops.append(logits.amax(-1))
+            return tree.draw(level, logits, certain_where_broken(warp(penalised, self.setup.sampling)))
         best = penalised.softmax(-1).topk(min(MAX_CHILDREN, logits.shape[1]))
         shares, tokens = read(torch.stack([best.values, self.target_ids[best.indices].float()])).tolist()
+        if any(math.isnan(first) for first, *_ in shares):
+            tree.is_broken = True
+            return []
         return [
             child
             for node, words, likely in zip(level, tokens, shares, strict=True)

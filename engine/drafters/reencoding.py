@@ -49,7 +49,8 @@ class ReencodingDrafter(ForeignModelDrafter):
         tokens, self._token_ends = tokens[:gamma], [*accumulate(map(len, texts))][:gamma]
         self._ends = [*accumulate(map(len, self.translation.draft_texts(self._ids)))]
         keys = draft.confidence_classes and tuple(self._least(draft.confidence_classes))
-        return Draft(to_device(tokens, self.setup.device), passes=draft.passes, confidence_classes=keys)
+        tokens = to_device(tokens, self.setup.device)
+        return replace(draft, tokens=tokens, q=None, confidence_classes=keys)
 
     def _least(self, keys: Sequence[int]):
         """The key of each token: the least of the drafted ones that its text comes from."""

@@ -156,11 +156,13 @@ Shape = MostProbable | Worthwhile | Plan
 
 
 class TokenTree:
-    """A tree as it grows. ``shape`` decides which of its nodes go on, and which are kept."""
+    """A tree as it grows. ``shape`` decides which of its nodes go on, and which are kept. ``is_broken``: a level ended
+    because the draft model's numbers were not finite."""
 
     def __init__(self, shape: Shape):
         self.shape, self.root = shape, Node()
         self.nodes: list[Node] = []
+        self.is_broken = False
 
     def add(self, parent: Node, tokens: Sequence[int], probabilities: Sequence[float]) -> list[Node]:
         """Adds the guesses after ``parent``, the most probable first. One is right only if those before it are wrong,

@@ -1,25 +1,26 @@
-"""Reads tensors of a prepared GGUF file by name: dequantised, or as the blocks they are stored in.
-
-Q4_1 stores w = d·n + m with a nibble n in 0 … 15, Q8_0 w = d·n with n in −128 … 127; d and m are fp16, one pair for 32
-weights of a row.
-"""
+"""Reads tensors of a GGUF file by name: dense, or as the groups they are stored in."""
 
 import json
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from engine.errors import Unavailable
-from engine.models.grouped import GROUP, GroupedWeight
+from engine.models import gguf_blocks
+from engine.models.grouped import GroupedWeight, row_ranges
 from engine.models.safetensors_reader import TensorReader
-from engine.weights.checkpoint_dir import AGAIN, GGUF, LAYOUT
+from engine.weights.checkpoint_dir import AGAIN
+from engine.weights.gguf_layout import is_prepared, places
+
+_ADJACENT_PAIRS = ("llama",)  # architectures whose q and k have the halves of a rotary pair in adjacent rows
+_NOT_ROUNDED = ("F64", "F32", "F16", "BF16")
 
 
 def open_weights(folder: Path, dtype: torch.dtype, device: str):
     """Returns the reader of a folder's weights. Raises Unavailable for missing or damaged files."""
-    kind = GgufReader if (Path(folder) / GGUF).is_file() else TensorReader
-    return kind(folder, dtype, device)
+    return (GgufReader if is_prepared(folder) else TensorReader)(folder, dtype, device)
 
 
 class GgufReader:
@@ -27,75 +28,96 @@ class GgufReader:
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         self.folder, self.dtype, self.device = Path(folder), dtype, device
+        self.read: set[str] = set()
         try:
-            self._layout = json.loads((self.folder / LAYOUT).read_text(encoding="utf-8"))
+            self._places = places(self.folder)
             config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
-            self._heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
-            self._data = np.memmap(self.folder / GGUF, mode="r")
+            heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+            self._heads = heads if config["model_type"] in _ADJACENT_PAIRS else {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"The weights in {self.folder} are damaged. {AGAIN}") from error
 
+    @property
+    def names(self) -> Collection[str]:
+        return self._places.keys()
+
     def __contains__(self, name: str) -> bool:
-        return name in self._layout
+        return name in self._places
 
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-        blocks = self.blocks(name, shape)
-        weight = self._dense(name) if blocks is None else blocks.dense()
-        return weight.to(self.device, self.dtype)
+        place = self._place(name, shape)
+        if len(place["shape"]) == 1:
+            return self._in_halves(name, gguf_blocks.dense(place["type"], self._rows(place))[0]).to(
+                self.device, self.dtype
+            )
+        weight = torch.empty(*place["shape"], dtype=self.dtype, device=self.device)
+        for start, part in self._dense_parts(place):
+            weight[start : start + len(part)] = part
+        return self._in_halves(name, weight)
 
     def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> GroupedWeight | None:
-        """The weight as it is stored; None if the file stores it in another way than Q4_1 and Q8_0."""
+        """The matrix in groups of 32: exactly where the file has such groups, in 8 bits where it is rounded in another
+        way; None if it is not rounded."""
         place = self._place(name, shape)
-        if place["type"] not in _SPLIT:
+        if place["type"] in _NOT_ROUNDED:
             return None
-        rows, width = place["shape"]
-        parts = _SPLIT[place["type"]](self._bytes(place).reshape(rows, width // GROUP, -1))
-        return GroupedWeight(*(self._in_halves(name, torch.from_numpy(part)) for part in parts))
+        if place["type"] in gguf_blocks.SPLIT:
+            size, split = gguf_blocks.SPLIT[place["type"]]
+            weight = split(torch.from_numpy(self._rows(place)).unflatten(-1, (-1, size)))
+        else:
+            weight = GroupedWeight.cat([GroupedWeight.rounded(part, 8) for _, part in self._dense_parts(place)])
+        return weight.map(lambda rows: self._in_halves(name, rows))
 
-    def _dense(self, name: str) -> torch.Tensor:
-        from gguf.constants import GGMLQuantizationType
-        from gguf.quants import dequantize
+    def stored_rows(self, name: str, shape: tuple[int, ...]) -> "StoredRows":
+        """A matrix that only some rows are read from, in the file's own bytes."""
+        place = self._place(name, shape)
+        return StoredRows(place["type"], self._rows(place))
 
-        place = self._place(name)
-        plain = {"F32": np.float32, "F16": np.float16}.get(place["type"])
-        data = self._bytes(place).reshape(*place["shape"][:-1], -1)
-        values = dequantize(data.view(plain) if plain else data, GGMLQuantizationType[place["type"]])
-        return self._in_halves(name, torch.from_numpy(values.astype(np.float32)))
+    def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yields a matrix of the vocabulary in parts: the first row's number, and rows in fp32."""
+        return self._dense_parts(self._place(name, shape))
+
+    def _dense_parts(self, place: dict) -> Iterator[tuple[int, torch.Tensor]]:
+        """Some rows at a time in fp32, so that a large matrix is never whole in fp32 beside what it becomes."""
+        for start, end in row_ranges(*place["shape"]):
+            yield start, gguf_blocks.dense(place["type"], self._rows(place, start, end))
 
     def _place(self, name: str, shape: tuple[int, ...] | None = None) -> dict:
-        if name not in self._layout:
+        if name not in self._places:
             raise Unavailable(f"{self.folder} has no tensor {name!r}; its weights do not fit its config.json.")
-        stored = tuple(self._layout[name]["shape"])
+        stored = tuple(self._places[name]["shape"])
         if shape and stored != shape:
             raise Unavailable(f"{name} in {self.folder} is {stored}, but config.json says {shape}.")
-        return self._layout[name]
+        self.read.add(name)
+        return self._places[name]
 
-    def _bytes(self, place: dict) -> np.ndarray:
-        return np.asarray(self._data[place["offset"] : place["offset"] + place["bytes"]])
+    def _rows(self, place: dict, start: int = 0, end: int | None = None) -> np.ndarray:
+        """The bytes of rows [N, bytes]. They are copied, because a mapped file counts as memory while it is open."""
+        count = place["shape"][0] if len(place["shape"]) > 1 else 1
+        width, end = place["bytes"] // count, count if end is None else end
+        try:
+            data = np.fromfile(place["file"], np.uint8, (end - start) * width, offset=place["offset"] + start * width)
+        except OSError as error:
+            raise Unavailable(f"{place['file']} cannot be read ({error.strerror}).") from error
+        if len(data) < (end - start) * width:
+            raise Unavailable(f"{place['file']} is cut off. {AGAIN}")
+        return data.reshape(end - start, width)
 
     def _in_halves(self, name: str, rows: torch.Tensor) -> torch.Tensor:
-        """Reorders the rows of each head from a0 b0 a1 b1 … to a0 a1 … b0 b1 …, because GGUF stores the halves of a
-        rotary pair adjacent, and `LlamaModel` expects them half a head apart."""
+        """Reorders the rows of each head from a0 b0 a1 b1 … to a0 a1 … b0 b1 …, because llama's GGUF files store the
+        halves of a rotary pair adjacent, and `LlamaModel` expects them half a head apart."""
         heads = self._heads.get(name.split(".")[-2])
         if heads is None:
             return rows
         return rows.view(heads, len(rows) // heads // 2, 2, -1).transpose(1, 2).reshape(rows.shape)
 
 
-def _q4_1(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bytes [N, G, 20]: d, m, 16 bytes: in their low halves the first 16 weights, in their high halves the rest."""
-    d, m = (_fp16(blocks[..., at : at + 2]) for at in (0, 2))
-    nibbles = np.concatenate([blocks[..., 4:] & 15, blocks[..., 4:] >> 4], -1)
-    return nibbles.reshape(len(blocks), -1), d, m
+class StoredRows:
+    """A matrix as the bytes of its rows in a GGUF file."""
 
+    def __init__(self, kind: str, rows: np.ndarray):
+        self.kind, self.bytes = kind, rows
 
-def _q8_0(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes [N, G, 34]: d, then 32 weights."""
-    return blocks[..., 2:].copy().view(np.int8).reshape(len(blocks), -1), _fp16(blocks[..., :2])
-
-
-def _fp16(two_bytes: np.ndarray) -> np.ndarray:
-    return two_bytes.copy().view(np.float16)[..., 0].astype(np.float32)
-
-
-_SPLIT = {"Q4_1": _q4_1, "Q8_0": _q8_0}
+    def dense_rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Returns rows in fp32 [len(ids), K]."""
+        return gguf_blocks.dense(self.kind, self.bytes[ids.numpy()])

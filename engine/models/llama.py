@@ -17,38 +17,12 @@ import torch.nn.functional as F
 from transformers import PretrainedConfig
 
 from engine.errors import Unavailable
-from engine.models.attention import CachedAttention, SequenceSlice, rope, rotary_frequencies
+from engine.models.attention import CachedAttention, SequenceSlice, rotary_frequencies
+from engine.models.decoder_config import context_length, head_size, unsupported
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
+from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.linear import Linear
-from engine.weights.eight_bits import is_read_here
-from engine.weights.own_models import FAMILIES
-
-_ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
-
-
-def unsupported(config: PretrainedConfig) -> str | None:
-    """Why `LlamaModel` cannot run the model, or None. `TransformersRunner` may still run it."""
-    if config.model_type not in FAMILIES:
-        return f"the decoder knows {', '.join(FAMILIES)}, not {config.model_type}"
-    if config.hidden_act != "silu":
-        return f"its activation is {config.hidden_act}, not silu"
-    if rope(config)["rope_type"] not in _ROPE_KINDS:
-        return f"its rope scaling {rope(config)['rope_type']!r} changes with the length"
-    if (rounded := getattr(config, "quantization_config", None)) and not is_read_here(rounded):
-        return "its weights are quantised"
-    return None
-
-
-def head_size(config) -> int:
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-
-
-def context_length(config) -> int:
-    """Returns the longest sequence. Because older keys are not dropped here, a sliding window limits it too."""
-    window = getattr(config, "sliding_window", None)
-    sliding = window and getattr(config, "use_sliding_window", True)
-    return min(config.max_position_embeddings, window) if sliding else config.max_position_embeddings
 
 
 @dataclass(slots=True)
@@ -91,15 +65,17 @@ class LlamaModel:
 
     def _load(self, weights, progress) -> None:
         E, V = self.config.hidden_size, self.vocab_size
-        self.embed = weights("model.embed_tokens.weight", (V, E))
+        check_layers(weights, self.config, weights.folder)
+        self.embed = weights(embedding_name(weights, self.config), (V, E))
         self.layers = []
         for i in range(self.layers_count):
             self.layers.append(self._layer(weights, f"model.layers.{i}."))
             if progress:
                 progress((i + 1) / self.layers_count)
         self.norm = weights("model.norm.weight", (E,))
-        self.is_tied = self.config.tie_word_embeddings or "lm_head.weight" not in weights
+        self.is_tied = not reads_own_head(weights, self.config)
         self.head = Linear(self.embed if self.is_tied else weights("lm_head.weight", (V, E)))
+        check_all_read(weights)
 
     def _layer(self, weights, at: str) -> Layer:
         E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D

@@ -12,9 +12,11 @@ from transformers import GenerationConfig
 from engine.device import out_of_memory
 from engine.errors import Unavailable
 from engine.models import onnx_session
+from engine.models.decoder_config import check_fields, head_size, unsupported
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import RoundedReader
-from engine.models.llama import LlamaModel, head_size, unsupported
+from engine.models.llama import LlamaModel
+from engine.models.marks import without_marks
 from engine.models.runner import DecoderRunner, Runner
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import TransformersRunner, first_line
@@ -39,12 +41,13 @@ def runs_in_onnx(device: str, precision: str) -> bool:
 
 @dataclass
 class LoadedModel:
-    """A checkpoint ready to run; ``eos``: the ids that end a text."""
+    """A checkpoint ready to run; ``eos``: the ids that end a text; ``precision``: of its products."""
 
     runner: Runner
     tokenizer: object
     eos: frozenset[int]
     folder: Path
+    precision: str = ""
 
 
 def load_model(
@@ -53,6 +56,7 @@ def load_model(
     """Loads a folder into our own Llama forward pass if it knows the architecture, else with transformers. Raises
     Unavailable with the reason."""
     config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), PRECISIONS[precision]
+    check_fields(config, str(folder / "config.json"))
     with memory_errors(f"{folder.name} does not fit into the memory of {device}"):
         try:
             if reason := unsupported(config):
@@ -66,7 +70,7 @@ def load_model(
             if out_of_memory(error):
                 raise
             raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
-    return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder)
+    return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder, precision)
 
 
 def _decoder(folder: Path, config, device: str, precision: str, progress):
@@ -98,7 +102,8 @@ def _eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
     candidates = [getattr(config, "eos_token_id", None), tokenizer.eos_token_id]
     if (folder / "generation_config.json").exists():
         try:
-            candidates.insert(0, GenerationConfig.from_pretrained(folder).eos_token_id)
+            with without_marks(folder) as clean:
+                candidates.insert(0, GenerationConfig.from_pretrained(clean).eos_token_id)
         except (OSError, ValueError) as error:
             raise Unavailable(f"{folder / 'generation_config.json'} is damaged: {first_line(error)}") from error
     ids = next((c for c in candidates if c is not None), [])

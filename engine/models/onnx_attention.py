@@ -92,7 +92,7 @@ class CachedPasses:
         self.window = window
         self.heads, self.layers, self.trees, self.rotary = attention.heads, attention.layers, attention.trees, rotary
         self.sequences = len(attention.names)
-        self.weight_bytes = sum(array.nbytes for array in graph.external.values())
+        self.weight_bytes = graph.weights.bytes
         self._binding = Binding(Session(graph))
         self._scratch = KVCache(self.layers, self.heads.K, 1, self.heads.D, torch.float32, "cpu")
         self.fewest = FEWEST[1]  # rows of an attention

@@ -7,14 +7,15 @@ in one node; a residual is added and normed in one node.
 Dimension key: W tokens of a pass, E hidden size, H query heads, K key/value heads, D head size, N outputs of a product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from engine.models.grouped import GROUP, GroupedWeight, check_groups, grouped
+from engine.models.grouped import GROUP, GroupedWeight, check_groups, grouped, row_ranges
+from engine.models.weight_file import WeightFile
 
 MS = "com.microsoft"
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
@@ -22,8 +23,7 @@ BITS = {"int8": 8, "int4": 4}
 DRAFTS = "int8"  # the precision of heads
 _OPSETS = {"": 21, MS: 1}
 _IR_VERSION = 10
-_INLINE = 1 << 16  # bytes; larger weights are handed over beside the graph, which may hold 2 GB at most
-_SCALE_FLOOR = 1e-12
+_INLINE = 1 << 16  # bytes; larger weights lie in a file, because a graph may hold 2 GB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,11 @@ class Weights:
         bits = bits or BITS[self.precision]
         return grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
 
-    def stored_matrix(self, name: str, rows: int, width: int) -> torch.Tensor | GroupedWeight:
-        """A matrix to read rows from: as it is stored in groups, which takes the least memory, else as `matrix`."""
+    def table(self, name: str, rows: int, width: int):
+        """What rows are read from: the bytes of a GGUF file or 8-bit groups, which take the least memory, else as
+        `matrix`."""
+        if hasattr(self.reader, "stored_rows"):
+            return self.reader.stored_rows(name, (rows, width))
         stored = self.reader.blocks(name, (rows, width)) if hasattr(self.reader, "blocks") else None
         return stored or self.matrix({name: rows}, width, bits=8)
 
@@ -72,13 +75,13 @@ class Weights:
 
 @dataclass
 class Graph:
-    """Nodes, and the weights that they read. ``precision``: of products. ``inputs`` and ``outputs`` are named tensors
-    with a type and a shape, whose dimensions are numbers or names."""
+    """Nodes, and the weights that they read; large ones lie in a file. ``precision``: of products. ``inputs`` and
+    ``outputs`` are named tensors with a type and a shape, whose dimensions are numbers or names."""
 
     precision: str
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
-    external: dict[str, np.ndarray] = field(default_factory=dict)
+    weights: WeightFile = field(default_factory=WeightFile)
     inputs: list[ValueInfoProto] = field(default_factory=list)
     outputs: list[ValueInfoProto] = field(default_factory=list)
 
@@ -91,14 +94,17 @@ class Graph:
 
     def weight(self, name: str, array: np.ndarray) -> str:
         array = np.ascontiguousarray(array)
-        if array.nbytes <= _INLINE:
-            self.constants.append(numpy_helper.from_array(array, name))
-        else:
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            tensor = TensorProto(name=name, data_type=kind, dims=array.shape, data_location=TensorProto.EXTERNAL)
-            tensor.external_data.add(key="location", value=name)
-            self.constants.append(tensor)
-            self.external[name] = array
+        if array.nbytes > _INLINE:
+            return self._in_file(name, array.dtype, array.shape, [array])
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def _in_file(self, name: str, dtype: np.dtype, shape: Sequence[int], parts: Iterable[np.ndarray]) -> str:
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        tensor = TensorProto(name=name, data_type=kind, dims=shape, data_location=TensorProto.EXTERNAL)
+        for key, value in self.weights.add(dtype, shape, parts).items():
+            tensor.external_data.add(key=key, value=value)
+        self.constants.append(tensor)
         return name
 
     def _shared(self, name: str, array: np.ndarray) -> str:
@@ -125,11 +131,18 @@ class Graph:
 
     def _grouped(self, x: str, name: str, weight: GroupedWeight) -> str:
         N, K = weight.n.shape
-        if self.precision == "int4" and weight.offset is not None:
+        if self.precision == "int4" and weight.bits == 4:
             return self._four_bits(x, name, weight, N, K)
-        n, scale, zero = eight_bits(weight)
-        inputs = [x, self.weight(f"{name}.n", n), self.weight(f"{name}.s", scale.reshape(-1))]
-        if zero is not None:
+        scale, zero = np.empty((N, K // GROUP), np.float32), np.empty((N, K // GROUP), np.uint8)
+
+        def parts():
+            for start, end in row_ranges(N, K):
+                n, scale[start:end], zero[start:end] = eight_bits(weight.rows(slice(start, end)))
+                yield n
+
+        n = self._in_file(f"{name}.n", np.uint8, (N, K // GROUP, GROUP), parts())
+        inputs = [x, n, self.weight(f"{name}.s", scale.reshape(-1))]
+        if weight.offset is not None:
             inputs.append(self.weight(f"{name}.z", zero.reshape(-1)))
         return self._rounded(inputs, name, N, K, 8)
 
@@ -186,26 +199,8 @@ def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torc
     return weight.float() if precision == "fp32" else GroupedWeight.rounded(weight, BITS[precision])
 
 
-def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """w = scale · (n − zero): n [N, G, 32] uint8, scale and zero [N, G]; zero None means 128.
-
-    A 4-bit weight becomes n' = 16 · n with a zero point of sixteenths of a step, which is nearly exact. A group whose
-    zero point would lie outside 0 … 255 is rounded anew, between its extremes and 0.
-    """
-    N, G = weight.scale.shape
-    n = weight.n.view(N, G, GROUP)
-    if weight.offset is None:
-        return (n.to(torch.int16) + 128).to(torch.uint8).numpy(), weight.scale.numpy(), None
-    scale = weight.scale / 16
-    zero = (-weight.offset / torch.where(scale == 0, torch.full_like(scale, _SCALE_FLOOR), scale)).round()
-    n = n << 4
-    outside = (zero < 0) | (zero > 255)
-    if outside.any():
-        groups = weight.dense().view(N, G, GROUP)[outside]
-        low, high = groups.amin(-1).clamp_max(0), groups.amax(-1).clamp_min(0)
-        step = ((high - low) / 255).clamp_min(_SCALE_FLOOR)
-        zeros = (-low / step).round()
-        n, scale, zero = n.clone(), scale.clone(), zero.clone()
-        n[outside] = ((groups / step[:, None]).round() + zeros[:, None]).clamp(0, 255).to(torch.uint8)
-        scale[outside], zero[outside] = step, zeros
-    return n.numpy(), scale.numpy(), zero.to(torch.uint8).numpy()
+def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """w = scale · (n − zero): n [N, G, 32] and zero [N, G] uint8, scale [N, G]."""
+    exact = weight.in_eight_bits()
+    zero = (-exact.offset / exact.scale).round().to(torch.uint8)
+    return exact.n.view(*exact.scale.shape, GROUP).numpy(), exact.scale.numpy(), zero.numpy()

@@ -16,17 +16,18 @@ import torch
 from engine.device import return_memory
 from engine.errors import Unavailable
 from engine.models.attention import HostSequenceSlice, rotary_frequencies
+from engine.models.decoder_config import context_length, head_size, unsupported
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight
 from engine.models.kv_cache import KVCache
-from engine.models.llama import context_length, head_size, unsupported
+from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.onnx_attention import FEWEST, SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights
 from engine.models.onnx_session import share_cores
 from engine.weights.preflight import available_memory
 
 PRECISIONS = ("fp32", "int8", "int4")
-_PREPACKING = 2.5  # times the weights: as given, as ONNX Runtime prepacks them, and some room for runs
+_PREPACKING = 1.5  # times the weights: as ONNX Runtime packs them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 _CHUNKS = (1, 7, 16)  # of the tokens before
 
@@ -44,18 +45,22 @@ class OnnxLlama:
         """``weights``: a replacement for the folder's reader."""
         if reason := unsupported(config):
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
-        share_cores()
+        share_cores(is_onnx=False)  # torch converts the weights
         self.config, self.precision, self.trees = config, precision, precision == "fp32"
         self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
         self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
         self.eps = config.rms_norm_eps
         self.width, self.vocab_size, self.max_length = config.hidden_size, config.vocab_size, context_length(config)
         self.taps: tuple[int, ...] = ()
-        self.weights = Weights(weights or open_weights(folder, torch.float32, "cpu"), precision)
-        self.is_tied = config.tie_word_embeddings or "lm_head.weight" not in self.weights
+        reader = weights or open_weights(folder, torch.float32, "cpu")
+        check_layers(reader, config, reader.folder)
+        self.weights, self.is_tied = Weights(reader, precision), not reads_own_head(reader, config)
         self.rotary = RotaryTables(*rotary_frequencies(config, self.D, "cpu"))
-        self.embed = self.weights.stored_matrix("model.embed_tokens.weight", self.vocab_size, self.width)
+        self._embedding = embedding_name(reader, config)
+        self.embed = self.weights.table(self._embedding, self.vocab_size, self.width)
         self._alone, self._several = self._passes(1, progress), None
+        share_cores()
+        check_all_read(reader)
         self.same_bits = self._choose_fewest()
 
     def _shared(self) -> CachedPasses | None:
@@ -119,14 +124,14 @@ class OnnxLlama:
 
     def output_matrix(self) -> torch.Tensor | GroupedWeight:
         """The output layer [V, E]."""
-        if not self.is_tied:
-            return self.weights.matrix({"lm_head.weight": self.vocab_size}, self.width, bits=8)
-        is_rounded = isinstance(self.embed, GroupedWeight)
-        return self.embed.dense() if is_rounded and self.precision == "fp32" else self.embed
+        name = self._embedding if self.is_tied else "lm_head.weight"
+        if self.is_tied and isinstance(self.embed, torch.Tensor):
+            return self.embed
+        return self.weights.matrix({name: self.vocab_size}, self.width, bits=8)
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
         """ids [T] → [T, E]"""
-        return self.embed.rows(ids).dense() if isinstance(self.embed, GroupedWeight) else self.embed[ids]
+        return self.embed[ids] if isinstance(self.embed, torch.Tensor) else self.embed.dense_rows(ids)
 
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)

@@ -35,6 +35,8 @@ _OLDEST = (1, 22)  # the first with products by 8-bit weights
 _TOLERANCE = 0.05  # of a sum of 64 products whose inputs are rounded to 8 bits
 _CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+
 _lock = threading.RLock()
 
 
@@ -151,7 +153,7 @@ class Session:
     """A graph, ready to run. Tensors go in and come out by address, without a copy."""
 
     def __init__(self, graph):
-        """Takes the weights out of ``graph``, so that they are freed once ONNX Runtime has prepacked them."""
+        """Removes the graph's weight file, once ONNX Runtime has packed its contents."""
         import onnxruntime as ort
 
         with _lock:
@@ -161,8 +163,9 @@ class Session:
         # Our graphs are what should run. Rewriting one in fp32 takes a second and makes no pass faster.
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
-        values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in graph.external.items()}
-        options.add_external_initializers([*values], [*values.values()])
+        if graph.weights.folder:
+            graph.weights.flush()
+            options.add_session_config_entry(_WEIGHTS_FOLDER, str(graph.weights.folder))
         try:
             self.session = ort.InferenceSession(
                 graph.build().SerializeToString(), options, providers=["CPUExecutionProvider"]
@@ -171,7 +174,8 @@ class Session:
             if out_of_memory(error) or "bad_alloc" in str(error) or "allocate" in str(error):
                 raise MemoryError(str(error)) from error
             raise Unavailable(f"ONNX Runtime cannot run this model: {_first_line(error)}.") from error
-        graph.external.clear()
+        finally:
+            graph.weights.close()
 
     def run(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
         """Runs once. ``outputs``: the shape of each that is wanted, all of fp32."""

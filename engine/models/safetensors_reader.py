@@ -1,45 +1,67 @@
 """Reads tensors of a checkpoint folder by name, from one safetensors file or many; never from a pickle.
 
-Matrices may be stored in 8 bits, as `engine/weights/eight_bits.py` describes.
+Matrices may be stored in 8 bits, as `engine/weights/eight_bits.py` describes. The reader notes which tensors it read,
+so that those left over after a load can be named (`engine/models/leftovers.py`).
 """
 
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import Unavailable
-from engine.models.grouped import GROUP, GroupedWeight
+from engine.models.grouped import GROUP, GroupedWeight, row_ranges
+from engine.weights.checkpoint_dir import weight_files
 from engine.weights.eight_bits import SCALE, ZERO
+
+_PREFIX = "model."  # a file that was saved from the model below its output layer leaves it out
 
 
 class TensorReader:
-    """Call it with a tensor's name to read it in ``dtype`` on ``device``. Raises Unavailable for missing or damaged
-    files and for unexpected shapes."""
+    """Call it with a tensor's name to read it in ``dtype`` on ``device``. A name may be stored with or without its
+    leading ``model.``. ``read``: the stored names of those read so far. Raises Unavailable for missing or damaged
+    files, and for unexpected shapes."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype, device: str, file: str = "model.safetensors"):
-        """``file``: where all tensors of a folder without an index are."""
+    def __init__(self, folder: Path, dtype: torch.dtype, device: str, file: str = ""):
+        """``file``: where all tensors are, instead of in the folder's usual files."""
         self.folder, self.dtype, self.device = Path(folder), dtype, device
-        self._files: dict[str, object] = {}
-        index = self.folder / "model.safetensors.index.json"
+        self._where: dict[str, str] = {}
+        self.read: set[str] = set()
+        for each in self._listed(file):
+            for name in [*self._open(each).keys()]:
+                if name in self._where:
+                    self._refuse_unlike(name, each)
+                self._where[name] = each
+
+    def _listed(self, file: str) -> list[str]:
+        """The names of the files to open. All tensors in them count, as transformers reads them, also those that an
+        index leaves out."""
         try:
-            if index.exists():
-                self._where = json.loads(index.read_text())["weight_map"]
-                if not all(Path(file).name == file for file in self._where.values()):
-                    raise ValueError("shards lie beside their index")
-            else:
-                self._where = dict.fromkeys(self._open(file).keys(), file)
+            files = [self.folder / file] if file else weight_files(self.folder)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(index.name) from error
+            raise self._damaged("model.safetensors.index.json") from error
+        return [each.name for each in files] or ["model.safetensors"]
+
+    def _refuse_unlike(self, name: str, file: str) -> None:
+        both = [self._open(each).get_tensor(name) for each in (self._where[name], file)]
+        if both[0].shape != both[1].shape or not torch.equal(*both):
+            raise Unavailable(
+                f"{self.folder} holds two tensors {name!r}, in {self._where[name]} and in {file}; delete the file that "
+                "does not belong to the model."
+            )
 
     @property
     def names(self) -> Collection[str]:
         return self._where.keys()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._where
+        return self._stored_name(name) in self._where
+
+    def _stored_name(self, name: str) -> str:
+        if name in self._where:
+            return name
+        return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
 
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
         tensor = self._stored(name, shape)
@@ -50,6 +72,14 @@ class TensorReader:
     def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> GroupedWeight | None:
         """A matrix as it is stored in 8 bits; None if it is stored in another way."""
         return self._groups(name, self._stored(name, shape)) if f"{name}{SCALE}" in self else None
+
+    def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yields a matrix in parts: the first row's number, and rows in fp32."""
+        blocks = self.blocks(name, shape)
+        tensor = self._stored(name, shape) if blocks is None else None
+        for start, end in row_ranges(*shape):
+            part = slice(start, end)
+            yield start, tensor[part].float() if blocks is None else blocks.rows(part).dense()
 
     def _stored(self, name: str, shape: tuple[int, ...] | None) -> torch.Tensor:
         tensor = self.raw(name)
@@ -80,23 +110,24 @@ class TensorReader:
 
     def raw(self, name: str) -> torch.Tensor:
         """The tensor as stored, on the CPU: for integers."""
-        if name not in self._where:
+        stored = self._stored_name(name)
+        if stored not in self._where:
             raise Unavailable(f"{self.folder} has no tensor {name!r}; its weights do not fit its config.json.")
-        file = self._where[name]
+        file = self._where[stored]
+        self.read.add(stored)
         try:
-            return self._open(file).get_tensor(name)
+            return self._open(file).get_tensor(stored)
         except SafetensorError as error:
             raise self._damaged(file) from error
 
     def _open(self, file: str):
-        if file not in self._files:
-            try:
-                self._files[file] = safe_open(self.folder / file, "pt")
-            except FileNotFoundError as error:
-                raise Unavailable(f"{self.folder} holds no {file}; fetch the pair again.") from error
-            except (SafetensorError, OSError) as error:
-                raise self._damaged(file) from error
-        return self._files[file]
+        """Maps the file again for each tensor, because the parts of it that were read count as memory until then."""
+        try:
+            return safe_open(self.folder / file, "pt")
+        except FileNotFoundError as error:
+            raise Unavailable(f"{self.folder} holds no {file}; fetch the pair again.") from error
+        except (SafetensorError, OSError) as error:
+            raise self._damaged(file) from error
 
     def _damaged(self, file: str) -> Unavailable:
         return Unavailable(f"{self.folder / file} is damaged; delete that folder and fetch the pair again.")

@@ -6,17 +6,18 @@ that our decoder reads is loaded without it. The files that we write are such fi
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, PositiveInt, ValidationError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from engine.errors import Unavailable
+from engine.models.marks import without_marks
 from engine.models.transformers_runner import first_line
 from engine.weights.eight_bits import is_read_here
 
 
-class _Rope(BaseModel, strict=True, extra="allow"):
+class _Rope(BaseModel, strict=True, extra="forbid"):
     rope_type: Literal["default"]
     rope_theta: float
 
@@ -27,8 +28,9 @@ def _checked(quantization: dict) -> dict:
     return quantization
 
 
-class _CompleteConfig(BaseModel, strict=True, extra="allow"):
-    """Every field that `engine/models/llama.py` reads, none of them left to a default."""
+class _CompleteConfig(BaseModel, strict=True, extra="forbid"):
+    """Every field that `engine/models/decoder_config.py` uses, none of them left to a default, and those without effect
+    that the files written here have."""
 
     model_type: Literal["llama"]
     hidden_act: str
@@ -44,7 +46,18 @@ class _CompleteConfig(BaseModel, strict=True, extra="allow"):
     rope_parameters: _Rope
     tie_word_embeddings: bool
     eos_token_id: int
+    attention_bias: bool = False
+    mlp_bias: bool = False
     quantization_config: Annotated[dict, AfterValidator(_checked)] | None = None
+    architectures: Any = None
+    attention_dropout: Any = None
+    bos_token_id: Any = None
+    dtype: Any = None
+    initializer_range: Any = None
+    pad_token_id: Any = None
+    pretraining_tp: Any = None
+    transformers_version: Any = None
+    use_cache: Any = None
 
 
 class _PlainTokenizer(BaseModel):
@@ -59,7 +72,8 @@ def load_config(folder: Path) -> PreTrainedConfig:
     try:
         if complete:
             return PreTrainedConfig(**complete.model_dump(exclude_unset=True))
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        with without_marks(folder) as clean:
+            return AutoConfig.from_pretrained(clean, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each architecture checks its config in its own way
         raise Unavailable(f"{folder} is no complete model folder: {first_line(error)}") from error
 
@@ -70,8 +84,14 @@ def load_tokenizer(folder: Path):
     is_plain = _read(_PlainTokenizer, folder / "tokenizer_config.json")
     kind = PreTrainedTokenizerFast if is_plain else AutoTokenizer
     try:
-        return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        with without_marks(folder) as clean:
+            return kind.from_pretrained(clean, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the tokenizers library raises bare Exceptions
+        if not (folder / "tokenizer.json").is_file():
+            raise Unavailable(
+                f"{folder} has no tokenizer.json, and transformers cannot make one of its other tokenizer files here; "
+                "add the tokenizer.json of the model that it was made from."
+            ) from error
         raise Unavailable(f"The tokenizer in {folder} cannot be read: {first_line(error)}") from error
 
 

@@ -2,25 +2,33 @@
 
 Recurrent models and caches that cannot be rolled back are refused. Because not every model declares this, a probe
 appends tokens, rolls them back and appends them again: the logits must be the same.
+
+Some models (longrope: Phi-3, Phi-4-mini) turn all positions in another way once a text is longer than their original
+context. Where transformers' `generate` then reads the whole text again, this runner does the same; the text of others
+ends at the original context.
 """
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
+from engine.models.leftovers import is_harmless, is_of_another_part
+from engine.models.leftovers import surplus as surplus_problem
+from engine.models.marks import without_marks
 from engine.models.runner import Tokens
-from engine.weights.checkpoint_dir import GGUF
-from engine.weights.eight_bits import is_read_here
+from engine.weights.eight_bits import SCALE, is_read_here
+from engine.weights.gguf_layout import is_prepared
+from engine.weights.rounded_kinds import rounding_problem
 
 _PREFILL_CHUNK = 512
+_REREADS = ("phi3", "phimoe", "phi4_multimodal")  # whose generate reads the text again where the rotary factors change
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 
 
@@ -38,7 +46,11 @@ class TransformersRunner:
         self.vocab_size = text.vocab_size
         self.max_length = getattr(text, "max_position_embeddings", None) or 2048
         self.cache: DynamicCache | None = None
+        self._switch: int | None = None  # the longest text that is turned by the short factors, where it can grow on
+        self._seen = torch.zeros(0, dtype=torch.long, device=device)  # the cached tokens, kept for reading them again
+        self._is_long = False  # whether the cached keys were turned by the long factors
         self._check_rollback()
+        self._find_switch()
 
     def _check_rollback(self) -> None:
         kind = self.model.config.model_type
@@ -48,14 +60,16 @@ class TransformersRunner:
         )
         if getattr(self.model, "_is_stateful", False):
             raise refused
+        probe = torch.arange(1, 7, device=self.device) % self.vocab_size
+        if problem := self._plain_problem(probe):
+            raise Unavailable(f"transformers cannot run this {kind} model: {problem}")
         try:
             self.reset(6)
-            self.forward(torch.arange(1, 4, device=self.device) % self.vocab_size)
-            probe = torch.arange(4, 7, device=self.device) % self.vocab_size
-            first = self.forward(probe)
+            self.forward(probe[:3])
+            first = self.forward(probe[3:])
             self.rollback(3)
-            again = self.forward(probe)
-            same = self.length == 6 and float((first - again).abs().max()) <= _TOLERANCE[self.dtype]
+            again = self.forward(probe[3:])
+            same = self.length == 6 and self._agree(first, again)
         except EngineError:
             raise
         except Exception as error:  # architectures fail in many ways without a cache that can be cropped
@@ -66,6 +80,54 @@ class TransformersRunner:
             self.release()
         if not same:
             raise refused
+
+    @torch.inference_mode()
+    def _plain_problem(self, ids: torch.Tensor) -> str | None:
+        """Why a pass without a cache fails, as the end of a sentence; None if it does not."""
+        try:
+            logits = self.model(ids[None], use_cache=False).logits
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            return first_line(error)
+        if not logits.isfinite().all():
+            return f"its logits are not finite; its weights are damaged, or too large for {self.dtype}."
+        return None
+
+    def _agree(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        return bool(((one - other).abs() <= _TOLERANCE[self.dtype]).all())
+
+    def _find_switch(self) -> None:
+        """Sets where a longer text is computed in another way, or ends the context there."""
+        text = self.model.config.get_text_config()
+        ropes = getattr(text, "rope_parameters", None) or {}
+        ropes = [ropes, *(each for each in ropes.values() if isinstance(each, dict))]
+        lengths = {holder.get("original_max_position_embeddings") for holder in (vars(text), *ropes)}
+        is_long = any(each.get("rope_type") == "longrope" for each in ropes)
+        for length in sorted(length for length in lengths if length and length < self.max_length):
+            if not (is_long or self._changes_at(length)):
+                continue
+            if text.model_type in _REREADS:
+                self._switch = length
+            else:
+                self.max_length = length
+            return
+
+    @torch.inference_mode()
+    def _changes_at(self, length: int) -> bool:
+        """Whether tokens get other logits in a pass that ends past ``length``. Their places are far apart, because the
+        difference grows with the distance."""
+        places = torch.tensor([[0, length // 3, 2 * length // 3, length - 1, length]], device=self.device)
+        ids = (places + 1) % self.vocab_size
+        try:
+            longer, shorter = (
+                self.model(ids[:, :end], position_ids=places[:, :end], use_cache=False).logits[0, :4] for end in (5, 4)
+            )
+        except Exception as error:  # an architecture that takes no places cannot be tried
+            if out_of_memory(error):
+                raise
+            return True
+        return not self._agree(longer, shorter)
 
     @property
     def length(self) -> int:
@@ -91,7 +153,11 @@ class TransformersRunner:
                 f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
                 "shorten the prompt or ask for fewer new tokens."
             )
+        self._empty()
+
+    def _empty(self) -> None:
         self.cache = DynamicCache()  # without the config: sliding layers then keep every key, and can be cropped
+        self._seen, self._is_long = self._seen[:0], False
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int]) -> None:
@@ -101,9 +167,39 @@ class TransformersRunner:
     @torch.inference_mode()
     def forward(self, tokens, parents=None, last=False):
         assert parents is None, "this model runs chains only"
-        keep = 1 if last else 0  # 0 is all; a model that does not know the argument gives all rows either way
-        output = self.model(tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=keep)
-        return output.logits[0, -1:] if last else output.logits[0]
+        if self._switch is None:
+            return self._append(tokens, 1 if last else len(tokens))
+        return self._append_past_switch(tokens, last)
+
+    def _append(self, tokens: torch.Tensor, rows: int) -> torch.Tensor:
+        """Returns the logits of the last ``rows`` tokens; a model that does not know the argument gives them all."""
+        return self.model(tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=rows).logits[
+            0, -rows:
+        ]
+
+    def _append_past_switch(self, tokens: torch.Tensor, last: bool) -> torch.Tensor:
+        """Each row is that of a pass over the whole text before it: up to the switch by the short factors, after it by
+        the long ones. Reads the text again where the cached keys were turned by the others."""
+        start, at = self.length, self._switch
+        seen = torch.cat([self._seen, tokens])
+        before, rows = max(0, min(at - start, len(tokens))), []  # tokens up to the switch
+        is_all_short = before == len(tokens)
+        if before and (is_all_short or not last):
+            if self._is_long:
+                self._empty()
+                if start:
+                    self._append(seen[:start], 1)
+            rows.append(self._append(tokens[:before], 1 if last else before))
+        if not is_all_short:
+            count = 1 if last else len(tokens) - before
+            if self._is_long:
+                rows.append(self._append(tokens[before:], count))
+            else:
+                self._empty()
+                rows.append(self._append(seen, count))
+            self._is_long = True
+        self._seen = seen
+        return torch.cat(rows)
 
     def loop(self, key, total: int, body: Callable):
         return body(lambda ids, offset: (self.forward(ids, last=True), None))
@@ -114,6 +210,7 @@ class TransformersRunner:
         assert surplus >= 0, f"cannot roll back from {self.length} to {length}"
         if surplus:
             self.cache.crop(-surplus)
+            self._seen = self._seen[:length]
 
     def keep(self, base: int, nodes: list[int]) -> None:
         assert nodes == list(range(len(nodes))), "this model runs chains only"
@@ -133,7 +230,8 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        model, absent = (_from_gguf if (folder / GGUF).is_file() else _from_folder)(folder, dtype, device)
+        with without_marks(folder) as clean:
+            model, absent, surplus = (_from_gguf if is_prepared(folder) else _from_folder)(clean, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
@@ -147,6 +245,8 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
         raise Unavailable(
             f"{folder} has no tensor {min(absent)!r}; its weights do not fit its config.json. Fetch the pair again."
         )
+    if unread := [name for name in surplus if not (is_harmless(name) or is_of_another_part(name))]:
+        raise Unavailable(surplus_problem(folder, min(unread)))
     return model.eval()
 
 
@@ -158,13 +258,29 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
         del config.quantization_config
         return _filled(config, folder, dtype, device)
     quantised = quantization is not None
-    if quantised and find_spec("accelerate") is None:
-        raise Unavailable(f"The weights of {folder} are quantised; run `pip install accelerate` to load them.")
+    check_kind(folder, config)
     model, loaded = AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
         output_loading_info=True, device_map={"": device} if quantised else None,
     )  # fmt: skip
-    return model if quantised else model.to(device), loaded["missing_keys"]
+    # Quantised weights have scales and offsets, which their package reads under other names.
+    return (
+        model if quantised else model.to(device),
+        loaded["missing_keys"],
+        () if quantised else loaded["unexpected_keys"],
+    )
+
+
+def check_kind(folder: Path, config) -> None:
+    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for another kind of model
+    than a language model."""
+    if problem := rounding_problem(str(folder), config.to_dict()):
+        raise Unavailable(problem)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise Unavailable(
+            f"{folder} holds a {config.model_type} model, which transformers does not run as a language model; name "
+            "one that writes text."
+        )
 
 
 def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
@@ -175,7 +291,8 @@ def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
 
 
 def _filled(config, folder: Path, dtype: torch.dtype, device: str):
-    """A model of this configuration, filled tensor by tensor, and the names of those that the folder lacks."""
+    """A model of this configuration, filled tensor by tensor; the names of those that the folder lacks, and of those
+    that the model does."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
     absent = []
     for name, parameter in model.named_parameters():  # a tied output layer is not among them
@@ -183,7 +300,8 @@ def _filled(config, folder: Path, dtype: torch.dtype, device: str):
             parameter.data.copy_(weights(name, tuple(parameter.shape)))
         else:
             absent.append(name)
-    return model.to(device), absent
+    unread = {name for name in weights.names if name.removesuffix(SCALE) not in weights.read}
+    return model.to(device), absent, unread
 
 
 def first_line(error: Exception) -> str:

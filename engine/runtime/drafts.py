@@ -25,7 +25,7 @@ class Drafts:
         self.loaded: dict[str, LoadedModel] = {}
         self.translations: dict[str, Translation] = {}
         self.parts: dict[str, tuple] = {}  # what each method's drafters are constructed with
-        self.unusable: set[str] = set()  # methods that auto goes without
+        self.unusable: dict[str, str] = {}  # methods that auto goes without, and why
         self._drafters: dict[tuple[str, type[Drafter]], Drafter] = {}
         self._corpus_hash = ""
         self._has_competed = False
@@ -78,7 +78,8 @@ class Drafts:
 
     def _corpus(self) -> ContextIndex:
         file = self.pair.corpus
-        index = ContextIndex(corpus_file.load(file, self._models.target.tokenizer))
+        target = self._models.target
+        index = ContextIndex(corpus_file.load(file, target.tokenizer, target.runner.vocab_size))
         self._corpus_hash = sha256(file)
         return index
 
@@ -112,17 +113,47 @@ class Drafts:
         if method != "none" and method not in self.unusable:
             try:
                 self.drafter(method)
-            except (BadInput, Unavailable):
-                self.unusable.add(method)  # it is not loaded again at every run
+            except (BadInput, Unavailable) as error:
+                self.unusable[method] = str(error)  # it is not loaded again at every run
         return method != "none" and method not in self.unusable
 
-    def competitors(self, length: int = 0) -> tuple[str, ...]:
-        """The methods that auto chooses from, those that attend to ``length`` tokens. Beside a head only lookup in the
-        text itself competes: over 48 prompts these two came to 1.84 ×, and with all others to 1.75 ×."""
+    def _candidates(self) -> tuple[str, ...]:
+        """The methods that auto chooses from. Beside a head only lookup in the text itself competes: over 48 prompts
+        these two came to 1.84 ×, and with all others to 1.75 ×."""
         names = self._competing("text")
-        names += self._competing("head") or self._competing("corpus", "draft model", "copy")
+        return names + (self._competing("head") or self._competing("corpus", "draft model", "copy"))
+
+    def competitors(self, length: int = 0) -> tuple[str, ...]:
+        """The methods that auto chooses from, those that attend to ``length`` tokens."""
+        names = self._candidates()
         self._has_competed = True
-        return tuple(name for name in names if name not in self.loaded or self.loaded[name].runner.max_length >= length)
+        return tuple(name for name in names if not self._is_too_short(name, length))
+
+    def _is_too_short(self, method: str, length: int) -> bool:
+        return method in self.loaded and self.loaded[method].runner.max_length < length
+
+    def left_out(self, length: int) -> list[str]:
+        """Why auto runs of ``length`` tokens go without drafts that the pair brings, in sentences."""
+        drafts, reasons = self.pair.drafts, {}
+        for name in (name for name in self._candidates() if self._is_too_short(name, length)):
+            most = self.loaded[name].runner.max_length
+            reasons[name] = f"it attends to {most:,} tokens, but prompt and answer may take {length:,}."
+        tried = {name: why for name, why in self.unusable.items() if METHODS[name].competes}
+        reasons |= {name: why for name, why in tried.items() if name in drafts or name == "corpus"}
+        if not any(METHODS[name].competes for name in drafts):
+            reasons |= {name: f"auto never chooses it; choose the method {name}." for name in drafts}
+        labels = {name: drafts[name].name if name in drafts else name for name in reasons}
+        return [f"This run goes without the draft {labels[name]}: {why}" for name, why in reasons.items()]
+
+    def precision(self, method: str) -> str:
+        """The precision that the method's draft runs in; "" where it has none, or is not loaded."""
+        draft = self.loaded.get(draft_of(method))
+        return draft.precision if draft else ""
+
+    def notes(self, method: str) -> list[str]:
+        """Sentences about the drafts of a method that run in another way than asked for."""
+        names = {spec.name for name, spec in self.pair.drafts.items() if method in (name, AUTO) and name in self.loaded}
+        return [note for name, note in self._models.notes.items() if name in names]
 
     def hashes(self, method: str) -> dict[str, str]:
         """Of the loaded weights: of the target, and of the method's draft or corpus if it has one; auto has them

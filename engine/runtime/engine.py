@@ -34,7 +34,7 @@ from engine.runtime.request import Request
 from engine.trace.events import CostModel, Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
-from engine.weights.checkpoint_dir import GGUF
+from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
@@ -81,8 +81,8 @@ class Engine:
     @property
     def gguf(self) -> Path | None:
         """The file that the target was read from, where it is a GGUF file."""
-        file = self.target.folder / GGUF
-        return file if file.is_file() else None
+        folder = self.target.folder
+        return gguf_files(folder)[0] if is_prepared(folder) else None
 
     def has(self, method: str) -> bool:
         """Whether everything the method needs is loaded."""
@@ -154,6 +154,7 @@ class Engine:
         if config.method != "none":
             self.models.check_bits()
         prompt = encode_prompt(self.target.tokenizer, config)
+        _check_ids(self.target, prompt)
         _check_length(self.target, self.pair.target.name, len(prompt), config)
         fork = self.target.runner.fork() if own_cache else None
         drafter, its_costs = self._drafter(config, len(prompt), fork, costs)
@@ -196,6 +197,17 @@ class Engine:
         self.models.close(self.drafts.release())
 
 
+def _check_ids(target: LoadedModel, prompt: Sequence[int]) -> None:
+    """Raises BadInput for a token of the prompt that the model has no embedding for."""
+    if (largest := max(prompt)) >= target.runner.vocab_size:
+        name = target.tokenizer.convert_ids_to_tokens(largest)
+        raise BadInput(
+            f"The prompt has the token {name!r}, number {largest}, but the model has only "
+            f"{target.runner.vocab_size:,} tokens, so its tokenizer is of another model; leave that text out, or "
+            "put the model's own tokenizer into its folder."
+        )
+
+
 def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig) -> None:
     limit = model.runner.max_length
     if prompt + config.max_new_tokens > limit:
@@ -233,7 +245,7 @@ def load_engine(
 ) -> Engine:
     """Loads a pair's target. Raises Unavailable before loading if the pair cannot run here."""
     spec, device = get_pair(pair), choose_device(device)
-    precision = choose_precision(precision, device)
+    precision = choose_precision(precision, device, spec.target)
     problems = check_pair(spec, None, device, precision)
     if problems:
         raise Unavailable(" ".join(problems))

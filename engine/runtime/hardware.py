@@ -4,7 +4,10 @@ import torch
 
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
+from engine.models import onnx_session
 from engine.models.loader import PRECISIONS, ROUNDED
+from engine.weights.fitness import usual_precision
+from engine.weights.specs import ModelSpec
 
 _KINDS = ("cuda", "mps", "cpu")
 
@@ -29,13 +32,12 @@ def choose_device(name: str = AUTO) -> str:
     return name
 
 
-def choose_precision(name: str, device: str) -> str:
-    """Returns the precision. "auto" is bf16 on CUDA, where matrix units multiply it. On a CPU it is the precision whose
-    speculative run is the fastest among those in which drafting still shows: at least 1.3 times plain decoding. fp32
-    gained 1.45 and int8 1.29 over the README's prompts, and a rounded target holds no trees, so it is fp32."""
+def choose_precision(name: str, device: str, target: ModelSpec | None = None) -> str:
+    """Returns the precision; "auto" is that of `usual_precision` for the ``target``, as far as this machine has it."""
     kind = torch.device(device).type
     if name == AUTO:
-        return "bf16" if kind == "cuda" else "fp32"
+        usual = usual_precision(target, kind)
+        return usual if usual not in ROUNDED or onnx_session.works() else "fp32"
     if name not in PRECISIONS:
         raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
     if name in ROUNDED and kind != "cpu":

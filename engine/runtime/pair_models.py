@@ -1,6 +1,7 @@
 """Loads the models of one pair on one device, and keeps the hash of each folder's weights."""
 
 import gc
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -8,26 +9,32 @@ import torch
 
 from engine.device import return_memory
 from engine.errors import Unavailable
-from engine.files import ProgressCallback, gigabytes
+from engine.files import ProgressCallback, cache_root, gigabytes, read_json, write_file
 from engine.models import onnx_session
 from engine.models.heads import load_head, runner_of
 from engine.models.loader import ROUNDED, LoadedModel, load_model, runs_in_onnx
+from engine.models.onnx_graph import DRAFTS
+from engine.models.rounding_check import moved_probability
 from engine.models.runner import DecoderRunner
+from engine.models.transformers_config import load_config
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.preflight import available_memory
 from engine.weights.specs import ModelSpec, PairSpec
 from engine.weights.store import locate
 
-PLAIN = dict.fromkeys(ROUNDED, "fp32")  # of a draft whose α was not measured rounded
+NEEDS_STATES = "{} reads hidden states, which only our own decoder gives; use another method."
+MOST_MOVED = 0.1  # probability that rounding may move in a draft; acceptance falls by no more than that
 
 
 class PairModels:
     """``precision``: of the target, which is loaded at once. ``progress`` is called during each load. ``hashes``: of
-    the weights in each loaded folder."""
+    the weights in each loaded folder. ``notes``: sentences about drafts that run in another way than asked for, by
+    name."""
 
     def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback):
         self.pair, self.device, self.precision, self.progress = pair, device, precision, progress
         self.hashes: dict[Path, str] = {}
+        self.notes: dict[str, str] = {}
         self.target = self.load(pair.target, "the target", precision)
         self.hashes[self.target.folder] += self._rounding()
         self.share_cores()
@@ -49,14 +56,55 @@ class PairModels:
         return model
 
     def load_draft(self, spec: ModelSpec) -> LoadedModel:
-        """Loads a draft model or a head: in 8 bits only if its α was measured in 8 bits, because outliers can ruin
-        another model's guesses. Raises Unavailable where the memory does not suffice."""
-        can_round = spec.alpha is not None and runs_in_onnx(self.device, "int8")
-        precision = "int8" if can_round else PLAIN.get(self.precision, self.precision)
+        """Loads a draft model or a head. Beside a rounded target a draft model is rounded, too, unless that ruins its
+        guesses; those shipped here are in 8 bits beside any target. Raises Unavailable where the memory does not
+        suffice."""
+        precision = self._draft_precision(spec)
         self._check_memory(f"The draft {spec.name}", spec.memory(precision))
-        draft = self._load_head(spec) if spec.head else self.load(spec, "the draft", precision)
+        if spec.head:
+            draft = self._load_head(spec)
+        elif precision in ROUNDED and spec.alpha is None:
+            draft = self._load_rounded(spec, precision)
+        else:
+            draft = self.load(spec, "the draft", precision)
         self.share_cores()
         return draft
+
+    def _draft_precision(self, spec: ModelSpec) -> str:
+        if spec.alpha is not None and runs_in_onnx(self.device, "int8"):
+            return "int8"
+        return "fp32" if self.precision in ROUNDED and not self.runs_in_onnx else self.precision
+
+    def _load_rounded(self, spec: ModelSpec, precision: str) -> LoadedModel:
+        """The draft in the target's precision; or in fp32, with a note, where it cannot be rounded or would then guess
+        other words."""
+        try:
+            draft = self.load(spec, "the draft", precision)
+            moved = self._moved(draft, precision)
+            if moved <= MOST_MOVED:
+                if draft.folder != self.target.folder:
+                    self.hashes[draft.folder] += f"-{precision}"
+                return draft
+            draft.runner.close()
+            reason = f"in {precision} it would move {moved:.0%} of its probability to other words."
+        except Unavailable as error:
+            reason = str(error)
+        self._check_memory(f"The draft {spec.name}", spec.memory("fp32"))
+        draft = self.load(spec, "the draft", "fp32")
+        self.notes[spec.name] = f"The draft {spec.name} runs in fp32, which is slower: {reason}"
+        return draft
+
+    def _moved(self, draft: LoadedModel, precision: str) -> float:
+        """How much probability rounding moves in a draft; it is measured once for each file."""
+        cached = cache_root() / "rounding" / f"{self.hashes[draft.folder]}-{precision}.json"
+        known = read_json(cached).get("moved")
+        if isinstance(known, float):
+            return known
+        self.progress(1.0, f"Comparing the draft in {precision} with its own fp32")
+        onnx_session.share_cores(is_onnx=False)
+        moved = moved_probability(draft.folder, load_config(draft.folder), draft.runner, draft.tokenizer)
+        write_file(cached, json.dumps({"moved": moved}))
+        return moved
 
     def load_copy(self) -> DecoderRunner:
         """The target in int4. Raises Unavailable where it would not be faster than the target."""
@@ -74,13 +122,14 @@ class PairModels:
     def _load_head(self, spec: ModelSpec) -> LoadedModel:
         target, folder = self.target, self.folder(spec)
         if not isinstance(target.runner, DecoderRunner):
-            raise Unavailable(f"{spec.name} reads hidden states, which only our own decoder gives; use another method.")
+            raise Unavailable(NEEDS_STATES.format(spec.name))
         self.progress(0.0, f"Loading {spec.name}")
         with torch.inference_mode():
             head, reads = runner_of(spec.head, load_head(spec.head, folder, target.runner.model), target.runner)
         target.runner.tap(sorted({*target.runner.model.taps, *reads}))
         self.hashes[folder] = weights_hash(folder)
-        return LoadedModel(head, target.tokenizer, target.eos, folder)
+        precision = getattr(head, "precision", DRAFTS if target.runner.model.on_host else self.precision)
+        return LoadedModel(head, target.tokenizer, target.eos, folder, precision)
 
     def _check_memory(self, what: str, needed: int) -> None:
         free = available_memory(self.device)

@@ -54,6 +54,7 @@ class Request:
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
             extra={} if (share := others.share) is None else {"busy": share},
+            notes=tuple(_about_lost(method, place) for method, place in decoding.given_up.items()),
         )
 
     def _started(self) -> RunStarted:
@@ -76,6 +77,8 @@ class Request:
             translated=self._translated(),
             exit_layers=self._exit_layers(),
             same_bits=engine.target.runner.same_bits,
+            notes=tuple(self._notes()),
+            draft_dtype=engine.drafts.precision(config.method),
         )
 
     def _prefix(self) -> Iterator[PromptToken]:
@@ -84,6 +87,12 @@ class Request:
         for token in self.config.prefix:
             piece = detokenizer.push(token)
             yield PromptToken(token, piece, detokenizer.label(token, piece))
+
+    def _notes(self) -> list[str]:
+        config, drafts = self.config, self.engine.drafts
+        length = len(self.decoding.prompt) + config.max_new_tokens
+        left_out = drafts.left_out(length) if config.method == AUTO else []
+        return left_out + drafts.notes(config.method)
 
     def _translated(self) -> Translated | None:
         method = self.config.method
@@ -103,3 +112,10 @@ class Request:
 def _before_stop(text: str, stops: Sequence[str]) -> str:
     places = [at for at in (text.find(s) for s in stops) if at >= 0]
     return text[: min(places)] if places else text
+
+
+def _about_lost(method: str, place: int) -> str:
+    return (
+        f"The draft of {method} gave numbers that are not finite (NaN or infinity), so the run went on without it from "
+        f"token {place + 1} on."
+    )

@@ -205,7 +205,9 @@ class RunStarted:
     ISO 8601; empty in older traces. ``prefix``: the tokens that the output begins with, decoded without a round; the
     last one was forced. ``translated``: None where the draft has the target's tokenizer. ``exit_layers``: how many of
     the target's layers drafted, and how many it has; None without an exit head. ``same_bits``: whether the load found
-    that a token's logits have the same bits in every pass over a chain; None where it was not tried."""
+    that a token's logits have the same bits in every pass over a chain; None where it was not tried. ``notes``:
+    sentences that a reader should see, such as why auto goes without a draft. ``draft_dtype``: the precision that the
+    method's draft ran in; empty without one, and in older traces."""
 
     config: dict
     prompt: tuple[PromptToken, ...]
@@ -221,6 +223,8 @@ class RunStarted:
     translated: Translated | None = None
     exit_layers: tuple[int, int] | None = None
     same_bits: bool | None = None
+    notes: tuple[str, ...] = ()
+    draft_dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +233,7 @@ class RunFinished:
 
     ``prefill``: seconds for the prompt; ``ttft``: seconds to the end of the first round; ``seconds``: end to end;
     ``decode_seconds``: first round's start to last round's end; ``peak_memory`` in bytes (None where not measurable).
-    ``text``: the output up to, not including, a stop string.
+    ``text``: the output up to, not including, a stop string. ``notes``: as in `RunStarted`, learnt during the run.
     """
 
     reason: Reason
@@ -240,6 +244,7 @@ class RunFinished:
     seconds: float
     peak_memory: int | None = None
     extra: dict = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 Event = RunStarted | Round | RunFinished

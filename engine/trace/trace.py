@@ -4,6 +4,7 @@ A trace file is untrusted input: sizes are bounded before parsing, types are che
 error, and ranges and references (a parent, a position) after. Error messages quote nothing of the file.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -48,6 +49,11 @@ class Trace:
     def others(self) -> int:
         """The most runs that shared a pass with this one, so that its times say nothing about drafting."""
         return max((r.rows for r in self.rounds), default=1) - 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the run has to say in sentences, from its start and its end."""
+        return self.started.notes + (self.finished.notes if self.finished else ())
 
     @property
     def emitted(self) -> list[Token]:
@@ -160,8 +166,9 @@ def from_json(data: str | bytes) -> Trace:
         raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
     if data.count("," if isinstance(data, str) else b",") > MAX_VALUES:
         raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
+    mark = "\ufeff" if isinstance(data, str) else BOM_UTF8  # some editors write one before the text
     try:
-        file = _validator().validate_json(data)
+        file = _validator().validate_json(data.removeprefix(mark))
     except ValidationError as error:
         raise BadInput(_explain(error)) from error
     except (ValueError, RecursionError) as error:
@@ -216,6 +223,7 @@ def _check(trace: Trace) -> None:
         _require(all(0 <= n <= _LARGEST for n in sizes), "its vocabularies are out of range")
     if layers := trace.started.exit_layers:
         _require(1 <= layers[0] <= layers[1] <= _LARGEST, "its layers are out of range")
+    _require(len(trace.notes) <= 100 and all(len(note) <= 10_000 for note in trace.notes), "its notes are too long")
     position = len(trace.started.prefix)
     for index, round_ in enumerate(trace.rounds):
         _require(round_.index == index, f"round {index} has another number")

@@ -167,7 +167,7 @@ def _copy_compact(source: Path, destination: Path) -> None:
     if source.suffix != ".json":
         shutil.copyfile(source, destination)
         return
-    value = json.loads(source.read_text(encoding="utf-8"))
+    value = json.loads(source.read_text(encoding="utf-8-sig"))
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     destination.write_text(text, encoding="utf-8")
 

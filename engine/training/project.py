@@ -16,7 +16,7 @@ from transformers import AutoConfig
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, write_file
-from engine.models.llama import unsupported
+from engine.models.decoder_config import unsupported
 from engine.models.loader import ROUNDED, LoadedModel, load_model
 from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from transformers import AutoConfig, PretrainedConfig
 
 from engine.models.gguf_reader import open_weights
+from engine.models.leftovers import embedding_name, reads_own_head
 
 _LAYER = (
     *(f"self_attn.{name}_proj.weight" for name in "qkvo"),
@@ -30,9 +31,8 @@ class Teacher:
     def load(cls, folder: Path, device: str) -> "Teacher":
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         weights = open_weights(folder, torch.float32, device)  # of shapes that were checked when the target was loaded
-        embed = weights("model.embed_tokens.weight")
-        tied = config.tie_word_embeddings or "lm_head.weight" not in weights
-        head = embed if tied else weights("lm_head.weight")
+        embed = weights(embedding_name(weights, config))
+        head = weights("lm_head.weight") if reads_own_head(weights, config) else embed
         last = f"model.layers.{config.num_hidden_layers - 1}."
         layer = {name: weights(last + name) for name in _LAYER}
         return cls(config, embed, head, weights("model.norm.weight"), layer)

@@ -18,6 +18,7 @@ from engine.errors import BadInput, explain
 from engine.files import ASSETS
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
 from engine.weights.head_kinds import HEAD_KINDS
+from engine.weights.own_gguf import ENDING, is_gguf, prepared
 from engine.weights.own_models import hub_name, own_model
 from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
 
@@ -53,7 +54,7 @@ def load_catalogue(path: Path | None = None) -> Mapping[str, PairSpec]:
     """Returns all pairs by name, in file order. BadInput names the wrong entry and its field."""
     path = Path(path or CATALOGUE)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise BadInput(f"The catalogue {path} cannot be read: {error}.") from error
     file = _parse(_File, raw, f"The catalogue {path}")
@@ -112,7 +113,8 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
 
 
 def get_pair(name: str, allow_local: bool = True) -> PairSpec:
-    """Returns a pair of the catalogue, or of the user's own checkpoints: ``TARGET_DIR`` or ``TARGET_DIR+DRAFT_DIR``.
+    """Returns a pair of the catalogue, or of the user's own models: ``TARGET`` or ``TARGET+DRAFT``, each a checkpoint
+    folder, a GGUF file, or a folder with GGUF files.
 
     Raises BadInput with the nearest names for an unknown one. A public page passes ``allow_local=False``.
     """
@@ -121,7 +123,7 @@ def get_pair(name: str, allow_local: bool = True) -> PairSpec:
         return pairs[name]
     if allow_local and (name_on_hub := hub_name(name)):
         return _own_pair(name_on_hub, pairs)
-    if allow_local and (re.search(r"[/\\+]|^[.~]", name) or Path(name).is_dir()):
+    if allow_local and (re.search(rf"[/\\+]|^[.~]|\{ENDING}$", name) or Path(name).exists()):
         return local_pair(name)
     near = difflib.get_close_matches(name.lower(), pairs, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(pairs)}."
@@ -138,16 +140,16 @@ def _own_pair(name: str, pairs: Mapping[str, PairSpec]) -> PairSpec:
 
 
 def local_pair(name: str) -> PairSpec:
-    folder = Path(name).expanduser()
+    path = Path(name).expanduser()
     plus = [i for i, letter in enumerate(name) if letter == "+"]
     splits = [(Path(name[:i]).expanduser(), Path(name[i + 1 :]).expanduser()) for i in plus]
-    if folder.is_dir() or not splits:
-        return PairSpec(name, f"{folder.name} (a local folder)", _local_target(folder))
-    # A folder's name may contain a plus: take the split whose halves both exist.
-    target, draft = next((s for s in splits if s[0].is_dir() and s[1].is_dir()), splits[0])
+    if path.exists() or not splits:
+        return PairSpec(name, f"{path.name} (of your own)", _local_target(path))
+    # A name may contain a plus: take the split whose halves both exist.
+    target, draft = next((s for s in splits if s[0].exists() and s[1].exists()), splits[0])
     model = local_model(draft)
     drafts = MappingProxyType({model.head or "lm": model})
-    return PairSpec(name, f"{target.name} with {draft.name} (local folders)", _local_target(target), drafts)
+    return PairSpec(name, f"{target.name} with {draft.name} (of your own)", _local_target(target), drafts)
 
 
 def _local_target(folder: Path) -> ModelSpec:
@@ -158,6 +160,8 @@ def _local_target(folder: Path) -> ModelSpec:
     return model
 
 
-def local_model(folder: Path) -> ModelSpec:
-    """Describes a checkpoint in the transformers format. BadInput names the part that the folder lacks."""
-    return ModelSpec(folder.name, "your own", **figures(folder), folder=folder.resolve(), head=head_method(folder))
+def local_model(path: Path) -> ModelSpec:
+    """Describes a checkpoint in the transformers format or a GGUF file. BadInput names the part that is missing."""
+    folder = prepared(path) if is_gguf(path) else path
+    name = path.stem if path.is_file() else path.name
+    return ModelSpec(name, "your own", **figures(folder), folder=folder.resolve(), head=head_method(folder))

@@ -14,27 +14,34 @@ from pathlib import Path
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 from engine.weights.eight_bits import SCALE
+from engine.weights.folder_kinds import contents_of, folder_problem, listing, tokenizer_problem
+from engine.weights.gguf_layout import GGUF, changed_source, gguf_files, is_prepared, places
 from engine.weights.head_config import flat, with_defaults
 from engine.weights.head_kinds import HEAD_KINDS, other_drafter, own_name
 
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+TOKENIZERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
-GGUF, LAYOUT = "model.gguf", "tensors.json"  # its weights, and where each tensor of them lies
 AGAIN = "Run `python -m engine fetch PAIR` to download it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # of headers and indexes
 _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files to load: model.gguf, else those of the index, else model.safetensors, else all safetensors."""
-    if (folder / GGUF).is_file():
-        return [folder / GGUF]
+    """Returns the files to load: GGUF files in a folder that was prepared for them, else model.safetensors, else those
+    of the index, else all safetensors (the shards, if there are any). Like transformers, it prefers model.safetensors
+    to an index, which is then of another state of the folder."""
+    if is_prepared(folder):
+        return gguf_files(folder)
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
     if (folder / _INDEX).is_file():
-        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        return [folder / Path(shard).name for shard in sorted(set(shards))]
-    single = folder / "model.safetensors"
-    return [single] if single.is_file() else sorted(folder.glob("*.safetensors"))
+        shards = json.loads((folder / _INDEX).read_text(encoding="utf-8-sig"))["weight_map"].values()
+        if not all(Path(shard).name == shard for shard in shards):
+            raise ValueError("shards lie beside their index")
+        return [folder / shard for shard in sorted(set(shards))]
+    return sorted(folder.glob("model-*-of-*.safetensors")) or sorted(folder.glob("*.safetensors"))
 
 
 def head_method(folder: Path) -> str:
@@ -43,8 +50,8 @@ def head_method(folder: Path) -> str:
     folder = Path(folder)
     config = read_json(folder / "config.json")
     try:
-        tensors = _tensors(folder)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):  # `damage` describes it
+        tensors = tensor_shapes(folder)
+    except UNREADABLE:  # `damage` describes it
         tensors = {}
     if other_drafter(config, tensors):
         return ""
@@ -55,26 +62,19 @@ def head_method(folder: Path) -> str:
     return next((method for method, kind in HEAD_KINDS.items() if kind.tensor and kind.tensor in names), "")
 
 
-def strange_drafter(folder: Path) -> str | None:
-    """Returns a sentence about a folder that holds a drafter of another program; None for any other folder."""
-    try:
-        contents = other_drafter(read_json(Path(folder) / "config.json"), _tensors(Path(folder)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
-        return None
-    return f"{folder} holds {contents}." if contents else None
-
-
 def eagle_version(folder: Path) -> int:
     """Returns 1 or 3: of EAGLE-1 the first layer's attention reads as many numbers as the head is wide, of EAGLE-3
     twice as many."""
-    shapes = {own_name(name): shape for name, shape in _tensors(Path(folder)).items()}
+    shapes = {own_name(name): shape for name, shape in tensor_shapes(Path(folder)).items()}
     query = shapes.get("layers.0.self_attn.q_proj.weight", [0, 0])
     out = shapes.get("layers.0.self_attn.o_proj.weight", [0])
     return 1 if query[-1] == out[0] and "layers.0.hidden_norm.weight" not in shapes else 3
 
 
-def _tensors(folder: Path) -> dict[str, list[int]]:
-    """The shapes of a folder's tensors by name."""
+def tensor_shapes(folder: Path) -> dict[str, list[int]]:
+    """Returns the shapes of a folder's tensors by name. Raises one of `UNREADABLE`."""
+    if is_prepared(folder):
+        return {name: place["shape"] for name, place in places(folder).items()}
     return {name: shape for file in weight_files(folder) for name, shape in _layout(file)[0].items()}
 
 
@@ -89,25 +89,26 @@ def missing(folder: Path) -> str | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{folder / _INDEX} is damaged."
     if not files:
-        pickled = next((f.name for f in folder.iterdir() if f.suffix in {".bin", ".pt", ".pth"}), None)
-        also = f" ({pickled} is a pickle, which is never loaded; save the model as safetensors)" if pickled else ""
-        return f"{folder} has no safetensors weights{also}."
+        return f"{folder} has no safetensors weights."
     if not head_method(folder) and not any((folder / name).is_file() for name in TOKENIZERS):
         return f"{folder} has no tokenizer (tokenizer.json)."
-    return next((f"{folder} lacks {file.name}." for file in files if not file.is_file()), None)
+    absent = [file.name for file in files if not file.is_file()]
+    return f"{folder} lacks {listing(absent)}, which its index names." if absent else None
 
 
 def damage(folder: Path) -> str | None:
     """Returns a sentence about the first truncated or unreadable file of a complete folder; None if there is none."""
     try:
-        if not isinstance(json.loads((folder / "config.json").read_text(encoding="utf-8")), dict):
+        if not isinstance(json.loads((folder / "config.json").read_text(encoding="utf-8-sig")), dict):
             return f"{folder / 'config.json'} is damaged."
     except ValueError:
         return f"{folder / 'config.json'} is damaged."
+    if problem := changed_source(folder):
+        return problem
     for file in weight_files(folder):
         size = file.stat().st_size
         try:
-            expected = _layout(file)[1]
+            expected = _expected_size(folder, file)
         except (ValueError, KeyError, TypeError, AttributeError, struct.error):
             return f"{file} is damaged (its header cannot be read)."
         if size != expected:
@@ -115,12 +116,16 @@ def damage(folder: Path) -> str | None:
     return None
 
 
+def _expected_size(folder: Path, file: Path) -> int:
+    if not is_prepared(folder):
+        return _layout(file)[1]
+    if file.parent != folder:  # a file of the user's own is as it was when its header was read
+        return file.stat().st_size
+    return max(place["offset"] + place["bytes"] for place in places(folder).values())
+
+
 def _layout(file: Path) -> tuple[dict[str, list[int]], int]:
-    """Returns the shapes of the tensors by name, and the expected file size: from the header, or from the list beside a
-    GGUF file."""
-    if file.name == GGUF:
-        places = json.loads((file.parent / LAYOUT).read_text(encoding="utf-8"))
-        return {name: p["shape"] for name, p in places.items()}, max(p["offset"] + p["bytes"] for p in places.values())
+    """Returns the shapes of the tensors by name, and the expected file size, from the header."""
     with open(file, "rb") as f:
         length = struct.unpack("<Q", f.read(8))[0]
         if length > _MAX_HEADER:
@@ -131,20 +136,40 @@ def _layout(file: Path) -> tuple[dict[str, list[int]], int]:
     return {name: t["shape"] for name, t in tensors.items()}, 8 + length + end
 
 
+def other_kind(folder: Path) -> str | None:
+    """Returns a sentence about a path that holds something that is not loaded here; None for a model or a head, which
+    may still be incomplete."""
+    if folder.is_file():
+        return f"{folder} is a file; name the folder that it lies in, with its config.json and tokenizer."
+    if not folder.is_dir() or is_prepared(folder):
+        return None
+    try:
+        tensors = tensor_shapes(folder)
+    except UNREADABLE:  # `damage` describes it
+        tensors = {}
+    contents = contents_of(folder, tensors)
+    if drafter := other_drafter(contents.config, tensors):
+        return f"{folder} holds {drafter}."
+    if tensors and head_method(folder):
+        return None
+    return folder_problem(contents) or tokenizer_problem(contents)
+
+
 def figures(folder: Path) -> dict[str, int]:
-    """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for an incomplete folder."""
-    if strange := strange_drafter(folder):
-        raise BadInput(strange)
+    """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for a folder that holds something else, or that
+    is incomplete."""
+    if problem := other_kind(folder):
+        raise BadInput(problem)
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")
-    tensors, head = _tensors(folder), head_method(folder)
+    tensors, head = tensor_shapes(folder), head_method(folder)
     if head:
         tensors = {own_name(name): shape for name, shape in tensors.items()}
     others = {f"{name}{SCALE}" for name in tensors} | (_NOT_LOADED if head else set())
     parameters = sum(prod(shape) for name, shape in tensors.items() if name not in others)
     if head and HEAD_KINDS[head].width:
         return _head_figures(folder, tensors, head) | {"parameters": parameters}
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8-sig"))
     config = {"num_hidden_layers": 1} | with_defaults(flat(config)) if head else config
     return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
 

@@ -37,8 +37,9 @@ def save(path: Path, texts: Iterable[np.ndarray], tokenizer) -> int:
     return len(tokens) - len(parts) // 2
 
 
-def load(path: Path, tokenizer) -> np.ndarray:
-    """Returns tokens [T]. Raises BadInput for a file that is damaged, cut short, or of another tokenizer."""
+def load(path: Path, tokenizer, vocab_size: int | None = None) -> np.ndarray:
+    """Returns tokens [T]. Raises BadInput for a file that is damaged, cut short, of another tokenizer, or with tokens
+    beyond the target's ``vocab_size``."""
     try:
         with np.load(path, allow_pickle=False) as file:
             tokens, made_with = file["tokens"], str(file["tokenizer"])
@@ -50,4 +51,10 @@ def load(path: Path, tokenizer) -> np.ndarray:
         )
     if tokens.ndim != 1 or tokens.dtype.kind != "u" or not len(tokens) or tokens[-1] != np.iinfo(tokens.dtype).max:
         raise BadInput(f"The corpus {path} is cut short; make it again or copy it anew.")
+    words = tokens[tokens != np.iinfo(tokens.dtype).max]
+    if vocab_size and len(words) and words.max() >= vocab_size:
+        raise BadInput(
+            f"The corpus {path} has the token {words.max()}, but the target has only {vocab_size:,}; make it again of "
+            "texts without that token."
+        )
     return tokens

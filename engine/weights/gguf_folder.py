@@ -1,19 +1,30 @@
-"""Prepares a folder for a Llama-family GGUF file: config and tokenizer as transformers reads them, beside the file.
+"""Prepares a folder for a GGUF file of the Llama family: its config, its tokenizer and the places of its tensors.
 
-The weights stay as they are. `tensors.json` lists their places, because reading the file's own header takes a second.
+The weights stay as they are. Every field and every tensor of the file is used, is known to have no effect, or is
+refused by name.
 """
 
 import json
 import os
 import re
 import shutil
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-
 from engine.errors import Unavailable
-from engine.weights.checkpoint_dir import GGUF, LAYOUT
+from engine.weights.gguf_file import GgufTensor, read_header
+from engine.weights.gguf_layout import GGUF, LAYOUT, SOURCES, stamp
+from engine.weights.gguf_rope import rope_parameters
+from engine.weights.gguf_tokenizer import end_ids, write_tokenizer
 
+# By GGUF's name of the architecture: transformers' model_type and class. Mistral and SmolLM call themselves llama.
+_ARCHITECTURES = {
+    "llama": ("llama", "LlamaForCausalLM"),
+    "qwen2": ("qwen2", "Qwen2ForCausalLM"),
+    "qwen3": ("qwen3", "Qwen3ForCausalLM"),
+}
 _TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _BLOCK = {
     "attn_norm": "input_layernorm",
@@ -21,121 +32,202 @@ _BLOCK = {
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
     "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_CONTROL, _USER_DEFINED = 3, 4  # GGUF's token types that no merge produces
+ROPE_FACTORS = "rope_freqs.weight"
+# Fields of the architecture that are read here; those of the rotary embedding are read in `gguf_rope`.
+_READ = {
+    "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size", "attention.head_count",
+    "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length",
+    "attention.sliding_window",
+}  # fmt: skip
+_NEUTRAL = {"expert_count": 0, "expert_used_count": 0, "attention.causal": True, "use_parallel_residual": True,
+            "tensor_data_layout": "Meta AI original pth", "pooling_type": 0}  # fmt: skip
 
 
-def prepare(gguf_file: Path, folder: Path) -> None:
-    """Fills ``folder`` (which must exist) from ``gguf_file``. Unavailable if it is damaged or of another family."""
-    import gguf
+@dataclass(frozen=True)
+class GgufModel:
+    """``fields``: of the first part, without the name of the architecture before them in ``own``."""
 
+    fields: Mapping[str, object]
+    tensors: Sequence[GgufTensor]
+    sizes: Mapping[Path, int]
+
+    @property
+    def architecture(self) -> str:
+        return str(self.fields.get("general.architecture"))
+
+    @property
+    def own(self) -> dict[str, object]:
+        """The architecture's own fields."""
+        start = f"{self.architecture}."
+        return {name.removeprefix(start): value for name, value in self.fields.items() if name.startswith(start)}
+
+
+def read_model(files: Sequence[Path]) -> GgufModel:
+    """Reads the headers of a file's parts. Raises Unavailable for a damaged file."""
+    headers = []
+    for file in files:
+        try:
+            header = read_header(file)
+        except ValueError as error:
+            raise Unavailable(f"{file.name} is damaged, or is no GGUF file: {error}; download it again.") from error
+        if (size := file.stat().st_size) < header.size:
+            raise Unavailable(
+                f"{file.name} is cut off ({size:,} bytes of at least {header.size:,}); download it again."
+            )
+        headers.append(header)
+    tensors = tuple(tensor for header in headers for tensor in header.tensors)
+    promised = headers[0].fields.get("split.tensors.count", len(tensors))
+    if len({tensor.name for tensor in tensors}) != promised:
+        raise Unavailable(f"The parts of {files[0].name} hold {len(tensors)} tensors instead of {promised}.")
+    sizes = {file: header.size for file, header in zip(files, headers, strict=True)}
+    return GgufModel(headers[0].fields, tensors, sizes)
+
+
+def prepare(files: Sequence[Path], folder: Path, is_copied: bool = True) -> None:
+    """Fills ``folder`` (which must exist) for a GGUF file, or for its parts. With ``is_copied`` the file is copied into
+    it, else it is read where it lies. Raises Unavailable if it is damaged or of another family."""
+    model = read_model(files)
     try:
-        reader = gguf.GGUFReader(gguf_file)
-        meta = {name: field.contents() for name, field in reader.fields.items()}
-        layout = {_rename(t.name): _place(t) for t in reader.tensors}
-        config = _config(meta, layout)
-        tokenizer = _tokenizer(meta)
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-        raise Unavailable(
-            f"{gguf_file.name} is damaged, or is not a Llama-family GGUF file ({error}); delete it and fetch the pair "
-            "again."
-        ) from error
-    _write_config(folder, config)
-    tokenizer.save_pretrained(folder)
-    (folder / LAYOUT).write_text(json.dumps(layout), encoding="utf-8")
-    _copy(gguf_file, folder / GGUF)
+        config, generation = configuration(model)
+        places = {_rename(t.name): t for t in model.tensors if t.name != ROPE_FACTORS}
+        _write(folder / "config.json", config)
+        _write(folder / "generation_config.json", generation)
+        write_tokenizer(folder, model.fields, config["max_position_embeddings"])
+    except KeyError as error:
+        raise Unavailable(f"{files[0].name} has no field {error}, so it cannot be read completely.") from error
+    except (ValueError, IndexError, TypeError, struct.error) as error:
+        raise Unavailable(f"{files[0].name} cannot be run here: {error}.") from error
+    except OSError:
+        raise
+    except Exception as error:  # the tokenizers library raises bare Exceptions
+        raise Unavailable(f"The tokenizer in {files[0].name} cannot be read: {error}.") from error
+    if is_copied:
+        _copy(files[0], folder / GGUF)
+    else:
+        _write(folder / SOURCES, {"files": [stamp(file) for file in files]})
+    _write(folder / LAYOUT, {name: _place(tensor, is_copied) for name, tensor in places.items()})
 
 
-def _place(tensor) -> dict:
-    shape = [int(n) for n in reversed(tensor.shape)]  # GGUF counts dimensions from the innermost
-    return {
-        "type": tensor.tensor_type.name, "shape": shape, "offset": int(tensor.data_offset), "bytes": int(tensor.n_bytes)
-    }  # fmt: skip
+def configuration(model: GgufModel) -> tuple[dict, dict]:
+    """Returns config.json and generation_config.json as transformers reads them. Raises ValueError, with the reason,
+    for a model that cannot be run; KeyError for a missing field."""
+    if model.architecture not in _ARCHITECTURES:
+        raise ValueError(
+            f"its architecture is {model.architecture}, and those read from GGUF are {', '.join(_ARCHITECTURES)}"
+        )
+    own, shapes = model.own, {tensor.name: tensor.shape for tensor in model.tensors}
+    heads, hidden = _one(own, "attention.head_count"), _one(own, "embedding_length")
+    head_size = own.get("attention.key_length", hidden // heads)
+    rope, used = rope_parameters(own, head_size, _values(model, ROPE_FACTORS))
+    _refuse_unknown(own, {*_READ, *used}, head_size)
+    model_type, name = _ARCHITECTURES[model.architecture]
+    window = own.get("attention.sliding_window") or own["context_length"]
+    config = {
+        "architectures": [name],
+        "model_type": model_type,
+        "attention_bias": any(name.endswith("attn_q.bias") for name in shapes),
+        "mlp_bias": any(name.endswith("ffn_up.bias") for name in shapes),
+        "attention_dropout": 0.0,
+        "hidden_act": "silu",
+        "vocab_size": shapes["token_embd.weight"][0],
+        "hidden_size": hidden,
+        "intermediate_size": _one(own, "feed_forward_length"),
+        "num_hidden_layers": own["block_count"],
+        "num_attention_heads": heads,
+        "num_key_value_heads": _one(own, "attention.head_count_kv", heads),
+        "head_dim": head_size,
+        # No older key is dropped here, so a text may be as long as the window.
+        "max_position_embeddings": min(own["context_length"], window),
+        "rms_norm_eps": _shortest(own["attention.layer_norm_rms_epsilon"]),
+        "rope_parameters": rope,
+        "tie_word_embeddings": "output.weight" not in shapes,
+        "dtype": "float32",
+        "use_cache": True,
+    }
+    ids = {f"{name}_token_id": model.fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
+    ids["pad_token_id"] = model.fields.get("tokenizer.ggml.padding_token_id")
+    ends = end_ids(model.fields)
+    return config | ids, ids | {"eos_token_id": ends[0] if len(ends) == 1 else ends or None}
+
+
+def _refuse_unknown(own: Mapping, read: set[str], head_size: int) -> None:
+    for name, value in own.items():
+        if name not in read and _NEUTRAL.get(name, ...) != value:
+            raise ValueError(f"its field {name} ({str(value)[:40]}) is not known here, and may change what it computes")
+    if own.get("attention.value_length", head_size) != head_size:
+        raise ValueError("its values have another size than its keys")
+
+
+def _one(own: Mapping, name: str, default: int | None = None) -> int:
+    """A number that some files give for each layer. Raises ValueError where the layers differ."""
+    value = own[name] if default is None else own.get(name, default)
+    if isinstance(value, list):
+        if len({*value}) != 1:
+            raise ValueError(f"its layers differ in {name}")
+        return value[0]
+    return value
+
+
+def _values(model: GgufModel, name: str) -> tuple[float, ...] | None:
+    """The numbers of a small tensor in fp32; None if the file has none of this name."""
+    tensor = next((t for t in model.tensors if t.name == name), None)
+    if tensor is None:
+        return None
+    if tensor.type != "F32" or len(tensor.shape) != 1:
+        raise ValueError(f"its tensor {name} is stored in another way than fp32")
+    with open(tensor.file, "rb") as file:
+        file.seek(tensor.offset)
+        return struct.unpack(f"<{tensor.shape[0]}f", file.read(tensor.bytes))
+
+
+def _shortest(number: float) -> float:
+    """The decimal number that a float32 was rounded from: 1e-05, where its exact value is 9.999999747378752e-06."""
+    import numpy as np
+
+    return float(str(np.float32(number)))
+
+
+def _rename(name: str) -> str:
+    """Raises ValueError for a tensor that nothing here reads.
+
+    >>> _rename("blk.3.attn_q.weight"), _rename("output.weight")
+    ('model.layers.3.self_attn.q_proj.weight', 'lm_head.weight')
+    """
+    stem, _, kind = name.rpartition(".")
+    if stem in _TOP and kind == "weight":
+        return f"{_TOP[stem]}.weight"
+    block = re.fullmatch(r"blk\.(\d+)\.(\w+)", stem)
+    if not block or block[2] not in _BLOCK or kind not in ("weight", "bias"):
+        raise ValueError(f"it holds a tensor {name!r}, which nothing here reads")
+    return f"model.layers.{block[1]}.{_BLOCK[block[2]]}.{kind}"
+
+
+def _place(tensor: GgufTensor, is_copied: bool) -> dict:
+    place = asdict(tensor)
+    del place["name"]
+    place["file"] = str(tensor.file)
+    if is_copied:
+        del place["file"]
+    return place
+
+
+def _write(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=None if path.name == LAYOUT else 2), encoding="utf-8")
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A full disk raises OSError."""
+    """Copies the file, or moves one that was downloaded for this folder. A full disk raises OSError."""
+    if target.parent.parent in source.parents:
+        os.replace(source, target)
+        return
     with open(source, "rb") as data, open(target, "wb") as out:
         shutil.copyfileobj(data, out, 2**20)
         out.flush()
         os.fsync(out.fileno())
-
-
-def _rename(name: str) -> str:
-    """blk.3.attn_q.weight → model.layers.3.self_attn.q_proj.weight"""
-    if (stem := name.removesuffix(".weight")) in _TOP:
-        return f"{_TOP[stem]}.weight"
-    block = re.fullmatch(r"blk\.(\d+)\.(\w+)", stem)
-    if not block or block[2] not in _BLOCK or stem == name:
-        raise ValueError(f"it holds a tensor {name}")
-    return f"model.layers.{block[1]}.{_BLOCK[block[2]]}.weight"
-
-
-def _config(meta: dict, layout: dict) -> dict:
-    if meta["general.architecture"] != "llama":
-        raise ValueError(f"its architecture is {meta['general.architecture']}")
-    if any(key.startswith("llama.rope.scaling") for key in meta):
-        raise ValueError("it scales its rotary embedding")
-    heads, hidden = meta["llama.attention.head_count"], meta["llama.embedding_length"]
-    return {
-        "vocab_size": layout["model.embed_tokens.weight"]["shape"][0],
-        "hidden_size": hidden,
-        "intermediate_size": meta["llama.feed_forward_length"],
-        "num_hidden_layers": meta["llama.block_count"],
-        "num_attention_heads": heads,
-        "num_key_value_heads": meta["llama.attention.head_count_kv"],
-        "head_dim": meta.get("llama.attention.key_length", hidden // heads),
-        "max_position_embeddings": meta["llama.context_length"],
-        # Stored as a float32: 1e-05 would otherwise come back as 9.999999747378752e-06.
-        "rms_norm_eps": float(str(np.float32(meta["llama.attention.layer_norm_rms_epsilon"]))),
-        "rope_parameters": {"rope_type": "default", "rope_theta": meta.get("llama.rope.freq_base", 10000.0)},
-        "tie_word_embeddings": "lm_head.weight" not in layout,
-        "bos_token_id": meta.get("tokenizer.ggml.bos_token_id"),
-        "eos_token_id": meta.get("tokenizer.ggml.eos_token_id"),
-        "pad_token_id": meta.get("tokenizer.ggml.padding_token_id"),
-    }
-
-
-def _write_config(folder: Path, config: dict) -> None:
-    from transformers import GenerationConfig, LlamaConfig
-
-    LlamaConfig(**config, architectures=["LlamaForCausalLM"], dtype="float32").save_pretrained(folder)
-    special = {k: v for k, v in config.items() if k.endswith("_token_id")}
-    GenerationConfig(**special).save_pretrained(folder)
-
-
-def _tokenizer(meta: dict):
-    """Returns the tokenizer. Transformers' own GGUF reader is not used, because it drops the splitting before BPE
-    (5.23), so that "\\n\\n1" becomes other tokens than the model was trained on."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    kind, pre = meta["tokenizer.ggml.model"], meta.get("tokenizer.ggml.pre", "default")
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    splits = {
-        "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level]),
-        "gpt-2": byte_level,
-    }
-    if kind != "gpt2" or pre not in splits:
-        raise ValueError(f"its tokenizer is {kind}/{pre}")
-    tokens = meta["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ")) for merge in meta["tokenizer.ggml.merges"]]
-    tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
-    tokenizer.pre_tokenizer = splits[pre]
-    tokenizer.decoder = decoders.ByteLevel()
-    for token, type_ in zip(tokens, meta["tokenizer.ggml.token_type"], strict=True):
-        if type_ in (_CONTROL, _USER_DEFINED):
-            tokenizer.add_tokens([AddedToken(token, special=type_ == _CONTROL, normalized=False)])
-    roles = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-    ids = {role: meta.get(f"tokenizer.ggml.{name}_token_id") for role, name in roles.items()}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        chat_template=meta.get("tokenizer.chat_template"),
-        model_max_length=meta["llama.context_length"],
-        clean_up_tokenization_spaces=False,
-        **{role: tokens[i] for role, i in ids.items() if i is not None},
-    )

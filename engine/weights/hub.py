@@ -1,8 +1,7 @@
 """Downloads models from the Hugging Face hub into its own cache, and reports its errors as sentences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import Unavailable
@@ -13,6 +12,7 @@ from engine.weights.specs import ModelSpec
 # Safetensors weights and tokenizer files at the top of the repository: no pickles, no code.
 _ALLOWED = ["*.safetensors", "*.json", "tokenizer.model", "merges.txt", "chat_template.jinja"]
 _IGNORED = ["*/*", "consolidated*"]
+_START, _LONGEST_START = 1 << 23, 1 << 28  # bytes of a GGUF file that its header is looked for in
 
 
 def cached(model: ModelSpec) -> Path | None:
@@ -50,22 +50,54 @@ def download(model: ModelSpec, say: ProgressCallback, again: bool) -> Path:
     return folder
 
 
-def describe(model, most_bytes: int):
-    """Asks for a repository's config.json, as an object, and its description: commit, files, licence. ``model``:
-    anything with a repo, a revision and a licence. Raises Unavailable."""
-    from huggingface_hub import HfApi, constants, hf_hub_download
+def describe(model):
+    """Asks for a repository's description: commit, files, licence. ``model``: anything with a repo, a revision and a
+    licence. Raises Unavailable."""
+    from huggingface_hub import HfApi, constants
 
     with _errors_as_sentences(model, Path(constants.HF_HUB_CACHE)):
-        description = HfApi().model_info(model.repo, revision=model.revision, timeout=10, files_metadata=True)
-        sizes = {each.rfilename: each.size or 0 for each in description.siblings or []}
-        if not 0 < sizes.get("config.json", 0) <= most_bytes:
-            raise Unavailable(f"{model.repo} has no config.json, so it is not a model that transformers wrote.")
-        _probe(replace(model, revision=description.sha), "config.json")
-        path = hf_hub_download(model.repo, "config.json", revision=description.sha)
+        return HfApi().model_info(model.repo, revision=model.revision, timeout=10, files_metadata=True)
+
+
+def read_config(model, files: Mapping[str, int], most_bytes: int) -> dict:
+    """Fetches a repository's config.json; empty where it has none. Raises Unavailable."""
+    from huggingface_hub import constants, hf_hub_download
+
+    if "config.json" not in files:
+        return {}
+    if not 0 < files["config.json"] <= most_bytes:
+        raise Unavailable(f"The config.json of {model.repo} is empty or too large; name another model.")
+    with _errors_as_sentences(model, Path(constants.HF_HUB_CACHE)):
+        _probe(model, "config.json")
+        path = hf_hub_download(model.repo, "config.json", revision=model.revision)
     config = read_json(Path(path))
     if not config:
         raise Unavailable(f"The config.json of {model.repo} cannot be read; name another model.")
-    return config, description
+    return config
+
+
+def read_start(model, file: str, size: int, path: Path, parse: Callable):
+    """Fetches as much of a file's start as ``parse`` of [path] needs, and returns its result; the rest of ``path`` is a
+    hole. Raises Unavailable."""
+    from huggingface_hub import get_session, hf_hub_url
+    from huggingface_hub.utils import build_hf_headers
+
+    length = _START
+    while True:
+        with _errors_as_sentences(model, path.parent):
+            headers = build_hf_headers() | {"Range": f"bytes=0-{length - 1}"}
+            response = get_session().get(hf_hub_url(model.repo, file, revision=model.revision), headers=headers,
+                                         follow_redirects=True)  # fmt: skip
+            response.raise_for_status()
+            with open(path, "wb") as out:
+                out.write(response.content[:length])
+                out.truncate(size)
+        try:
+            return parse([path])
+        except Unavailable:
+            if length >= min(size, _LONGEST_START):
+                raise
+            length *= 4
 
 
 def cached_config(model: ModelSpec) -> str | None:

@@ -7,8 +7,11 @@ without a network, and all who run it here run the same weights. Neither imports
 import importlib.util
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,10 +19,15 @@ from engine.errors import BadInput
 from engine.files import cache_root, read_json, write_file
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS, config_figures
-from engine.weights.specs import ModelSpec
+from engine.weights.folder_kinds import Contents, folder_problem, tokenizer_problem
+from engine.weights.gguf_file import parts_of
+from engine.weights.gguf_folder import configuration, read_model
+from engine.weights.own_gguf import ENDING
+from engine.weights.rounded_kinds import rounding_problem
+from engine.weights.specs import GgufSource, ModelSpec
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those of the engine's own decoder
-_HUB_NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+_HUB_NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w./-]+)?"
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Marks of layers whose state cannot be taken back, in the configurations that have them.
 _RECURRENT = ("ssm_cfg", "state_size", "lru_width", "rescale_every", "mamba_d_state", "linear_num_key_heads")
@@ -36,8 +44,10 @@ class _Named:
 
 
 def hub_name(text: str) -> str | None:
-    """OWNER/NAME where the text is that, or the address of a model's page; else None. An existing folder is none."""
+    """Returns OWNER/NAME for that or for the address of a model's page, OWNER/NAME:FILE for one of its GGUF files, else
+    None. An existing folder is not a name."""
     text = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip()).rstrip("/")
+    text = re.sub(r"^([^/:]+/[^/:]+)/(?:blob|resolve)/[^/]+/(.+\.gguf)(\?.*)?$", r"\1:\2", text)
     return text if re.fullmatch(_HUB_NAME, text) and ".." not in text and not Path(text).exists() else None
 
 
@@ -51,15 +61,21 @@ def own_model(name: str) -> ModelSpec | None:
 
 
 def _record(name: str) -> Path:
-    return cache_root() / "own" / f"{name.replace('/', '--')}.json"
+    return cache_root() / "own" / f"{re.sub('[/:]', '--', name)}.json"
 
 
 def look_up(name: str) -> ModelSpec:
     """Asks the hub for a model's description and config.json. BadInput for a model that no engine here runs, with the
     reason; Unavailable where the hub refuses or does not answer."""
-    config, description = hub.describe(_Named(name), _TOO_LARGE)
+    repo, _, file_name = name.partition(":")
+    description = hub.describe(_Named(repo))
     files = {each.rfilename: each.size or 0 for each in description.siblings or []}
-    if problem := files_problem(name, files) or family_problem(name, config):
+    if file_name or has_only_gguf(files):
+        return _look_up_gguf(name, description)
+    config = hub.read_config(replace(_Named(name), revision=description.sha), files, _TOO_LARGE)
+    base = getattr(description.card_data, "base_model", None) or ""
+    contents = Contents(name, files, config, origin=str(base[0] if isinstance(base, list) else base))
+    if problem := folder_problem(contents) or files_problem(contents) or family_problem(name, config):
         raise BadInput(problem)
     licence = getattr(description.card_data, "license", None) or "see its page"
     weights = sum(size for file, size in files.items() if file.endswith(".safetensors") and "/" not in file)
@@ -73,16 +89,75 @@ def look_up(name: str) -> ModelSpec:
     return model
 
 
-def files_problem(name: str, files: dict[str, int]) -> str | None:
-    """Why a repository with these files cannot be loaded, as a sentence; None if it can."""
-    top = [file for file in files if "/" not in file]
-    if not any(file.endswith(".safetensors") for file in top):
-        for ending, kind in ((".gguf", "GGUF files"), (".bin", "pickles"), (".pt", "pickles"), (".pth", "pickles")):
-            if any(file.endswith(ending) for file in top):
-                return f"{name} holds {kind}, which are never loaded from the hub; name one with safetensors weights."
-        return f"{name} has no safetensors weights, the only kind loaded; name another model."
-    if not any(file in top for file in TOKENIZERS):
-        return f"{name} has no tokenizer, so it is a head or a part of a model; name the model that it belongs to."
+def has_only_gguf(files: Collection[str]) -> bool:
+    """Whether a repository has GGUF files and no other weights that are loaded."""
+    return any(file.endswith(ENDING) for file in files) and not any(file.endswith(".safetensors") for file in files)
+
+
+def _look_up_gguf(name: str, description) -> ModelSpec:
+    """Reads the header of one file of a repository. Its configuration is kept where `gguf_config` says."""
+    repo, _, file_name = name.partition(":")
+    listed = {each.rfilename: each for each in description.siblings or []}
+    file = listed[chosen_gguf(repo, file_name, [*listed])]
+    digest = getattr(file.lfs, "sha256", None)
+    if not digest or not file.size:
+        raise BadInput(f"The hub gives no SHA-256 for {file.rfilename} of {repo}; download it and name the file.")
+    place = _Named(repo, description.sha)
+    with TemporaryDirectory(prefix="speclens-") as folder:
+        start = Path(folder) / Path(file.rfilename).name
+        model = hub.read_start(place, file.rfilename, file.size, start, read_model)
+    try:
+        config = configuration(model)[0]
+    except (ValueError, KeyError) as error:
+        raise BadInput(f"{file.rfilename} of {repo} cannot be run here: {error}.") from error
+    spec = ModelSpec(
+        Path(file.rfilename).stem, str(getattr(description.card_data, "license", None) or "see its page"),
+        sum(prod(tensor.shape) for tensor in model.tensors), **config_figures(config, name), repo=repo,
+        revision=description.sha, gated=bool(description.gated),
+        gguf=GgufSource(file.rfilename, file.size, digest),
+    )  # fmt: skip
+    write_file(gguf_config(digest), json.dumps(config))
+    write_file(_record(name), json.dumps(asdict(spec) | {"folder": None}))
+    return spec
+
+
+def gguf_config(digest: str) -> Path:
+    """Where the configuration of a GGUF file with this SHA-256 is kept, once it was looked up."""
+    return cache_root() / "own" / f"{digest}.config.json"
+
+
+def chosen_gguf(repo: str, file_name: str, files: Collection[str]) -> str:
+    """Returns the file that is named, or whose name ends with the type that is named, such as Q4_K_M; without either
+    the only one. Raises BadInput that lists the choices.
+
+    >>> chosen_gguf("a/b", "q8_0", ["m-Q4_K_M.gguf", "m-Q8_0.gguf", "README.md"])
+    'm-Q8_0.gguf'
+    """
+    models = [file for file in files if file.endswith(ENDING) and "mmproj" not in file and "imatrix" not in file]
+    kind = file_name.lower().removesuffix(ENDING)
+    exact = [file for file in models if file == file_name]
+    fitting = exact or [file for file in models if re.search(rf"[-._]{re.escape(kind)}\{ENDING}$", file.lower())]
+    if not file_name and len(models) == 1:
+        fitting = models
+    if len(fitting) == 1 and len(parts_of(Path(fitting[0]))) == 1:
+        return fitting[0]
+    if fitting and len(parts_of(Path(fitting[0]))) > 1:
+        raise BadInput(f"{repo} has {file_name or fitting[0]} in parts; download them all and name one of the files.")
+    choices = ", ".join(sorted(models)[:8]) or "none"
+    raise BadInput(f"Name one GGUF file of {repo} as {repo}:FILE; it has {choices}.")
+
+
+def files_problem(contents: Contents) -> str | None:
+    """Which part of a model a repository lacks, as a sentence; None if it has all."""
+    if "config.json" not in contents.files:
+        return f"{contents.where} has no config.json, so it is not a model that transformers wrote."
+    if not contents.weights:
+        return f"{contents.where} has no safetensors weights, the only kind loaded; name another model."
+    if problem := tokenizer_problem(contents):
+        return problem
+    if not any(file in contents.files for file in TOKENIZERS):
+        head = "so it is a head or a part of a model; name the model that it belongs to."
+        return f"{contents.where} has no tokenizer, {head}"
     return None
 
 
@@ -92,12 +167,13 @@ def family_problem(name: str, config: dict) -> str | None:
     text = config | (config.get("text_config") or {})
     if not isinstance(family, str) or not re.fullmatch(r"[\w-]{1,60}", family):
         return f"{name} does not say its family (model_type in config.json); name another model."
-    if config.get("quantization_config"):
-        return f"{name} is stored in rounded weights of another kind; name the model that it was made from."
+    if problem := rounding_problem(name, config):
+        return problem
     if any(mark in text for mark in _RECURRENT) or "linear_attention" in (text.get("layer_types") or []):
         return f"{name} ({family}) keeps a state that cannot be rolled back, so drafts cannot be taken back."
     if family not in FAMILIES and not _in_transformers(family):
-        return f"{name} is of the family {family}, which the transformers installed here does not know."
+        code = ", and code that comes with a model is not run" if config.get("auto_map") else ""
+        return f"{name} is of the family {family}, which the transformers installed here does not know{code}."
     return None
 
 

@@ -29,13 +29,13 @@ Text = matching(r"\S.*", "a text")
 
 @dataclass(frozen=True, config=STRICT)
 class GgufSource:
-    """One GGUF file in a package on PyPI; the model's hub repository holds the same file."""
+    """One GGUF file of the model's hub repository; a ``package`` on PyPI may hold the same file."""
 
-    package: str
-    version: str
     file: str
     size: PositiveInt
     sha256: matching("[0-9a-f]{64}", "64 hex digits")
+    package: str | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, config=STRICT)

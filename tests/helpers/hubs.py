@@ -37,6 +37,9 @@ class _Handler(BaseHTTPRequestHandler):
         if given is None:
             return self.connection.shutdown(socket.SHUT_RDWR)
         data = given.value if isinstance(given.value, bytes) else json.dumps(given.value).encode()
+        part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if part and given.status == 200 and self.command == "GET":
+            data, given = data[int(part[1]) : int(part[2] or len(data)) + 1], given._replace(status=206)
         self.send_response(given.status)
         fields = {"Content-Type": "application/json", "Content-Length": str(len(data)), "X-Error-Code": given.code}
         for name, text in (fields | (given.headers or {})).items():
@@ -93,7 +96,12 @@ class ModelHub(_Hub):
             files = self.files.items()
             return Answer(200, [{"type": "file", "path": n, "size": len(d), "oid": oids[n]} for n, d in files])
         if path.startswith("/api/models/"):
-            files = [{"rfilename": name, "size": len(data)} for name, data in self.files.items()]
+            files = [
+                {"rfilename": name, "size": len(data)}
+                | ({"lfs": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 1}}
+                   if name.endswith(".gguf") else {})
+                for name, data in self.files.items()
+            ]  # fmt: skip
             about = {"id": "us/remote", "sha": "c" * 40, "gated": False, "cardData": {"license": "mit"}}
             return Answer(200, about | {"siblings": files})
         name = path.split("/resolve/")[-1].partition("/")[2]

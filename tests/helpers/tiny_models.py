@@ -39,6 +39,8 @@ CHECKPOINTS = {
     "qwen3": ("Qwen3", {"head_dim": 32}),
     "qwen3-tied": ("Qwen3", {"head_dim": 16, "tie_word_embeddings": True}),
 }
+LONGROPE = {"rope_type": "longrope", **THETA, "factor": 4.0, "original_max_position_embeddings": 32,
+            "short_factor": [1.0] * 8, "long_factor": [1.0 + 0.7 * i for i in range(8)]}  # fmt: skip
 # Architectures that only the universal runner knows.
 OTHERS = {
     "gpt2": ("GPT2", {}),
@@ -46,6 +48,8 @@ OTHERS = {
     "gemma2": ("Gemma2", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8}),
     "gemma3": ("Gemma3Text", {"head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 8, "num_hidden_layers": 3,
                               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
+    "phi3": ("Phi3", {"sliding_window": None, "rope_parameters": LONGROPE, "original_max_position_embeddings": 32}),
+    "phi3-window": ("Phi3", {"sliding_window": 12}),
     "mamba": ("Mamba", {"state_size": 4, "intermediate_size": 64}),
     "recurrent_gemma": ("RecurrentGemma", {"head_dim": 8, "num_hidden_layers": 3, "lru_width": 32,
                                            "attention_window_size": 16}),

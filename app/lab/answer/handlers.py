@@ -91,7 +91,7 @@ class AnswerHandlers(Measurement):
         if not path:
             return SKIP
         try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")[: self.service.limits.prompt_chars]
+            return Path(path).read_text(encoding="utf-8-sig", errors="replace")[: self.service.limits.prompt_chars]
         finally:
             Path(path).unlink(missing_ok=True)
 

@@ -10,8 +10,9 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import fake_worker
 import pytest
-from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
+from fake_worker import FakeEngine, FakeWorker, play, recorded, wait_for
 
 from app.form import NAMES, defaults
 from app.jobs.service import Service
@@ -24,6 +25,7 @@ from app.server.limits import Limits
 from app.views import player_feed
 from engine.errors import Unavailable
 from engine.trace.branch import request_of
+from engine.trace.events import RunStarted
 
 FORM = {"prompt": "Hi", "method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "tokens": 40}
 
@@ -243,6 +245,19 @@ def test_the_run_before_stays_on_the_stage_until_the_next_one_has_a_round():
     assert player_values([reading]) == [] and said(reading)["text"] == "Reading the prompt"
     first = Screen(live.update(Update("run", trace.rounds[:1])))
     assert [each["type"] for each in told([first])] == ["about", "round"]
+
+
+def test_the_status_ends_with_what_the_run_has_to_say_of_itself(monkeypatch):
+    def with_notes(*arguments):
+        for event in play(*arguments):
+            is_start = isinstance(event, RunStarted) and arguments[0].method != "none"
+            yield replace(event, notes=("This run goes without the draft x: it is broken.",)) if is_start else event
+
+    monkeypatch.setattr(fake_worker, "play", with_notes)
+    handlers = page()
+    for _ in range(2):  # the second time from the cache
+        assert "This run goes without the draft x: it is broken." in said(press_run(handlers)[-1])["text"]
+        handlers.presses.clear()
 
 
 def test_a_stop_before_the_newest_press_streams_holds_though_the_stream_of_a_press_before_it_comes_late():

@@ -53,6 +53,19 @@ def test_model_text_cannot_drive_the_terminal_or_the_markup():
     assert console.visible("👩‍👩‍👧 नमस्ते ❤️") == "👩‍👩‍👧 नमस्ते ❤️"
 
 
+def test_notes_of_a_run_go_to_stderr_and_close_the_line(capsys):
+    trace = fold(play(RunConfig("hi", method="none", gamma=0, max_new_tokens=2), text="one two"))
+    started, end = replace(trace.started, notes=("No\x1b draft.",)), replace(trace.finished, notes=("It broke.",))
+
+    def draw(out):
+        printer = console.RoundPrinter(out)
+        for event in (started, *trace.rounds, end):
+            printer.show(event)
+
+    assert shown(draw, color_system=None).endswith("\n")
+    assert capsys.readouterr().err.splitlines() == ["No␛ draft.", "It broke."]
+
+
 def test_a_terminal_without_unicode_gets_other_marks():
     raw = BytesIO()
     stream = TextIOWrapper(raw, encoding="ascii", errors="replace")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_models import byte_tokenizer, fallback_tokenizer
 
 from engine.config import RunConfig
-from engine.decoding.tokenization import Detokenizer, encode_prompt, join
+from engine.decoding.tokenization import Detokenizer, StopTexts, encode_prompt, join
 from engine.errors import BadInput
 
 TOKENIZERS = {"byte-level": byte_tokenizer, "byte-fallback": fallback_tokenizer}
@@ -86,3 +86,47 @@ def test_the_template_gets_system_prompt_and_thinking_switch(config, text):
     refusing = with_template("{{ raise_exception('no system turns here') }}")
     with pytest.raises(BadInput, match="no system turns here"):
         encode_prompt(refusing, RunConfig("Hi", system="x"))
+
+
+PARTS = "{% for m in messages %}{{ m.role }}:{% for part in m.content %}{{ part.text }}{% endfor %}|{% endfor %}>"
+TYPED = PARTS.replace("{{ part.text }}", "{% if part['type'] == 'text' %}{{ part['text'] }}{% endif %}")
+TRIMS = "{% for m in messages %}{{ m.role }}:{{ m.content | trim | upper }}|{% endfor %}>"
+
+
+@pytest.mark.parametrize("template", [PARTS, TYPED])
+def test_a_template_that_reads_parts_gets_parts(template):
+    tokenizer = with_template(template)
+    ids = encode_prompt(tokenizer, RunConfig("How many moons?", system="Be brief"))
+    assert join(tokenizer, ids) == "system:Be brief|user:How many moons?|>"
+
+
+def test_a_template_may_rewrite_the_prompt():
+    assert join(with_template(TRIMS), encode_prompt(with_template(TRIMS), RunConfig(" Hi "))) == "user:HI|>"
+
+
+@pytest.mark.parametrize(
+    "template, config, words",
+    [
+        ("user:|>", RunConfig("Hi"), "leaves the prompt out.*--raw"),
+        (PLAIN.replace("{{ m.content }}", "{{ m.text }}"), RunConfig("Hi"), "leaves the prompt out"),
+        ("{{ messages[-1].content }}>", RunConfig("Hi", system="Be brief"), "leaves the system prompt out"),
+    ],
+)
+def test_a_template_that_leaves_a_text_out_is_refused(template, config, words):
+    with pytest.raises(BadInput, match=words):
+        encode_prompt(with_template(template), config)
+
+
+def test_a_stop_text_may_be_or_contain_a_special_token():
+    tokenizer = byte_tokenizer()
+    a, end = tokenizer("a").input_ids[0], tokenizer.eos_token_id
+
+    def found(stops, *tokens):
+        stop_texts, text = StopTexts(tokenizer, stops), Detokenizer(tokenizer)
+        return [stop_texts.end_with(token, text.push(token)) for token in tokens]
+
+    assert found(("<end>",), a, end, a) == [False, True, False]
+    assert found(("a<end>a",), a, end, a) == [False, False, True]
+    assert found(("aa",), a, end, a) == [False, False, True], "decoding leaves it out, and so does the text"
+    assert found(("aa", "<pad>"), a, end, a) == [False, False, True]
+    assert found((), a, end) == [False, False]

@@ -11,7 +11,8 @@ from tiny_models import CHECKPOINTS, RUNTIMES, logits_of, runner_of, write
 from transformers import GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.models.llama import LlamaModel, context_length, unsupported
+from engine.models.decoder_config import context_length, unsupported
+from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner, Tokens, tree_shape
 
 IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]

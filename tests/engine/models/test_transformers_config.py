@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoTokenizer, LlamaConfig
 
 from engine.errors import Unavailable
 from engine.models.attention import rope
-from engine.models.llama import context_length, unsupported
+from engine.models.decoder_config import context_length, unsupported
 from engine.models.transformers_config import load_config, load_tokenizer
 
 DRAFT = ASSETS / "drafts" / "smollm2-135m-lm"

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from head_cases import changed
-from tiny_models import logits_of
+from tiny_models import LONGROPE, YARN, logits_of
 from tiny_pairs import generated, ids_of, model_folder, run
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
@@ -59,6 +59,98 @@ def test_greedy_output_equals_generate(models, own_cache, tmp_path, name):
         assert written == expected, method
     assert {token.status for each in found.rounds for token in each.tokens} >= {"accepted", "rejected"}
     engine.close()
+
+
+@pytest.mark.parametrize("name", ["phi3-window", "gemma2"])
+def test_a_window_shorter_than_the_text_changes_no_text(models, own_cache, name):
+    folder, model = models(name)
+    engine = load_engine(str(folder), "cpu")
+    for method in ("none", "ngram"):
+        prompt, written = ids_of(run(engine, method, max_new_tokens=24, prompt="abcabcabcabcabcabcabc"))
+        assert written == generated(model, prompt, 24), method
+
+
+SWITCH = 32  # the original context of LONGROPE
+
+
+def test_a_row_past_the_original_context_is_that_of_the_whole_text(models):
+    """Longrope turns all positions in another way there. Widths and rollbacks that cross it make no difference."""
+    folder, model = models("phi3")
+    runner = TransformersRunner(folder, torch.float32, "cpu")
+    truth = torch.stack([logits_of(model, IDS[: n + 1])[-1] for n in range(len(IDS))])
+    assert not close_to(logits_of(model, IDS)[SWITCH - 1], truth[SWITCH - 1]), "the models must differ"
+    runner.reset(64)
+    runner.prefill(IDS[:24])
+    for base, width in (
+        (24, 6),
+        (28, 4),
+        (28, 8),
+        (30, 2),
+        (31, 5),
+        (32, 3),
+        (31, 1),
+        (32, 1),
+        (33, 6),
+        (26, 9),
+        (36, 4),
+    ):
+        if base > runner.length:
+            runner.prefill(IDS[runner.length : base])
+        runner.rollback(base)
+        rows = runner.forward(torch.tensor(IDS[base : base + width]))
+        assert close_to(rows, truth[base : base + width]), (base, width)
+        assert runner.length == base + width
+    runner.reset(64)
+    assert close_to(runner.forward(torch.tensor(IDS), last=True), truth[-1:])
+
+
+@pytest.mark.parametrize("length", [8, SWITCH - 1, SWITCH, SWITCH + 1, SWITCH + 9])
+def test_text_that_crosses_the_original_context_equals_generate(models, own_cache, tmp_path, length):
+    folder, model = models("phi3")
+    model_folder(tmp_path / "draft", "phi3", noise=0.05)
+    engine = load_engine(f"{folder}+{tmp_path / 'draft'}", "cpu")
+    for method in ("none", "ngram", "lm"):
+        prompt, written = ids_of(run(engine, method, max_new_tokens=36, prompt=("abc" * 20)[:length]))
+        assert len(prompt) == length and written == generated(model, prompt, 36), method
+
+
+def test_a_text_ends_where_generate_would_mix_two_rotations(models, tmp_path):
+    """Llama's class keeps the keys that were turned the other way, so its context ends at the original length."""
+    model_folder(tmp_path, rope_parameters=LONGROPE)
+    runner = TransformersRunner(tmp_path, torch.float32, "cpu")
+    assert runner.max_length == SWITCH
+
+
+def test_a_change_with_the_length_is_found_by_trying(models, tmp_path, monkeypatch):
+    """No name of a rotary embedding tells it."""
+    model_folder(tmp_path, rope_parameters=YARN)
+    runner = TransformersRunner(tmp_path, torch.float32, "cpu")
+    assert runner.max_length == 256, "yarn is the same at every length"
+    forward = type(runner.model).forward
+
+    def later_differs(self, ids, *args, position_ids=None, **more):
+        output = forward(self, ids, *args, position_ids=position_ids, **more)
+        if position_ids is not None and position_ids.max() >= YARN["original_max_position_embeddings"]:
+            output.logits *= 1.1
+        return output
+
+    monkeypatch.setattr(type(runner.model), "forward", later_differs)
+    assert TransformersRunner(tmp_path, torch.float32, "cpu").max_length == YARN["original_max_position_embeddings"]
+
+
+def test_a_tensor_that_transformers_leaves_out_is_named(models, tmp_path):
+    folder = models("gemma")[0]
+    extra = {"model.layers.0.self_attn.q_norm.weight": torch.ones(8)}
+    with pytest.raises(Unavailable, match=r"layers\.0\.self_attn\.q_norm\.weight"):
+        load_model(changed(folder, tmp_path / "copy", {}, extra), "cpu", "fp32")
+    harmless = {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4), "vision_tower.w.weight": torch.ones(4)}
+    load_model(changed(folder, tmp_path / "seen", {}, harmless), "cpu", "fp32")
+
+
+def test_weights_that_are_not_finite_are_called_that(models, tmp_path):
+    broken = {"model.norm.weight": torch.full((64,), torch.nan)}
+    with pytest.raises(Unavailable, match="not finite"):
+        load_model(changed(models("gemma")[0], tmp_path / "copy", {}, broken), "cpu", "fp32")
 
 
 def forget(self, tokens_to_remove):
@@ -122,8 +214,8 @@ def test_a_quantised_checkpoint_names_what_it_lacks(monkeypatch, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr("engine.models.transformers_runner.find_spec", lambda name: None)
-    with pytest.raises(Unavailable, match="pip install accelerate"):
+    monkeypatch.setattr("engine.weights.rounded_kinds.find_spec", lambda name: None)
+    with pytest.raises(Unavailable, match="pip install bitsandbytes accelerate"):
         load_model(tmp_path, "cpu", "fp32")
 
 

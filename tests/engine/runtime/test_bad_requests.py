@@ -4,12 +4,15 @@ import errno
 import math
 import re
 import shutil
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from fake_engine import rest
-from tiny_pairs import request
+from tiny_models import byte_tokenizer
+from tiny_pairs import engine_in, model_folder, request, run
 
 from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
@@ -17,6 +20,7 @@ from engine.models.loader import load_model
 from engine.runtime.worker import Worker
 from engine.trace.events import CostModel
 from engine.trace.trace import fold
+from engine.weights import corpus_file
 
 # A folder's name → one of its files, the new content (or what becomes of the old; None: no file), part of the sentence.
 BROKEN = {
@@ -205,3 +209,28 @@ def test_weights_that_went_bad_between_two_requests(refused, root, worker):
     answer(worker, f"{root}/target+{root}/gone")
     shutil.rmtree(root / "gone")
     assert "There is no folder" in refused(pair=f"target+{root}/gone", method="lm")
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+def test_a_prompt_with_a_token_beyond_the_model_is_refused_by_its_name(own_cache, tmp_path, runtime):
+    """Its tokenizer has 261 tokens; texts without the last ones run."""
+    model_folder(tmp_path / "small", vocab_size=256)
+    engine = engine_in(runtime, tmp_path / "small", "none")
+    with pytest.raises(BadInput, match="token 'the', number 259, but the model has only 256 tokens"):
+        run(engine, prompt="see the cat")
+    assert len(run(engine, prompt="a cat").emitted) == 16
+
+
+def test_a_corpus_with_a_token_beyond_the_model_is_refused(tmp_path):
+    corpus_file.save(tmp_path / "c.npz", [np.array([3, 259, 4])], byte_tokenizer())
+    with pytest.raises(BadInput, match="token 259, but the target has only 256"):
+        corpus_file.load(tmp_path / "c.npz", byte_tokenizer(), 256)
+    assert len(corpus_file.load(tmp_path / "c.npz", byte_tokenizer(), 264)) == 4
+
+
+def test_a_special_token_that_is_a_stop_text_ends_a_run(own_cache, tmp_path):
+    model_folder(tmp_path)
+    engine, config = engine_in("onnx", tmp_path, "none"), request(tmp_path, stop=("<end>",), prefix=(1,))
+    with pytest.raises(BadInput, match="The forced token ends the text"):
+        next(engine.run(config, stop_at_eos=False))
+    assert next(engine.run(replace(config, stop=("<pad>",)), stop_at_eos=False))

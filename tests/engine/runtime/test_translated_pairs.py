@@ -77,7 +77,7 @@ def test_runs_that_share_passes_write_what_each_would_alone(unlike):
         for prompt, settings in (("the cat", {}), ("naïve 🙂", {"temperature": 0.8}), ("and the hat", {"seed": 3}))
     ]
     alone = [fold(made.run(config)).output for config in configs]
-    made.drafts.unusable.add("quantised")
+    made.drafts.unusable["quantised"] = "another test's"
     assert run(made, "auto", gamma=2, max_new_tokens=24).started.translated.by, "it competes"
     batch = RunBatch(made, 3)
     for name, config in enumerate(configs):

@@ -111,6 +111,8 @@ def test_what_a_local_folder_lacks_is_named(tmp_path):
     says("gives no num_attention_heads", write_checkpoint(tmp_path / "vision", {"image_size": 3}))
     sharded = write_checkpoint(tmp_path / "sharded")
     (sharded / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00001-of-00002.safetensors"}}')
+    assert get_pair(str(sharded)), "an index is not read where model.safetensors is there"
+    (sharded / "model.safetensors").unlink()
     says("lacks model-00001-of-00002.safetensors", sharded)
     (sharded / "model.safetensors.index.json").write_text("{}")
     says("index.json is damaged", sharded)

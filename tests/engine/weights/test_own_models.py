@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from gguf_files import WORDS, write_gguf
 from tiny_models import write
 from typer.testing import CliRunner
 
@@ -12,8 +13,9 @@ from engine.cli import main
 from engine.errors import BadInput, Unavailable
 from engine.weights import own_models
 from engine.weights.catalogue import get_pair, load_catalogue
+from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.fitness import fitness
-from engine.weights.own_models import family_problem, files_problem, hub_name, look_up
+from engine.weights.own_models import family_problem, hub_name, look_up
 from engine.weights.store import fetch_pair, locate
 
 NAME = "us/remote"
@@ -45,6 +47,9 @@ def test_names_and_addresses_of_the_hub(tmp_path, monkeypatch):
         ("a/b/c", None),
         ("/models/mine", None),
         ("us/mine", None),  # a folder that is there
+        ("Qwen/Qwen3-4B-GGUF:Q4_K_M", "Qwen/Qwen3-4B-GGUF:Q4_K_M"),
+        ("https://huggingface.co/a/b/blob/main/m.Q8_0.gguf", "a/b:m.Q8_0.gguf"),
+        ("hf.co/a/b/resolve/main/q8/m.gguf?download=true", "a/b:q8/m.gguf"),
     ):
         assert hub_name(text) == name
 
@@ -96,14 +101,28 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
     assert "in int4 for a context of 4096 tokens, but cpu has 1.0 GB free" in problem
 
 
-def test_a_repository_that_cannot_be_loaded_is_refused():
-    for files, words in (
-        (["config.json", "pytorch_model.bin", "tokenizer.json"], "holds pickles, which are never loaded"),
-        (["model-Q4_K_M.gguf"], "holds GGUF files"),
-        (["config.json", "onnx/model.safetensors", "tokenizer.json"], "has no safetensors weights"),
-        (["config.json", "model.safetensors"], "has no tokenizer, so it is a head or a part"),
-    ):
-        assert words in files_problem(NAME, dict.fromkeys(files, 1))
+@pytest.mark.parametrize(
+    ("absent", "more", "words"),
+    [
+        ("model.safetensors", [], "pytorch_model.bin is a pickle, which is never loaded"),
+        ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "has no safetensors weights"),
+        ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
+        ("tokenizer.json", ["tokenizer.model"], "SentencePiece tokenizer"),
+        (
+            "config.json model.safetensors",
+            ["adapter_config.json", "adapter_model.safetensors"],
+            "merge it with its base",
+        ),
+        ("config.json", ["model_index.json"], "a diffusers pipeline"),
+        ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
+    ],
+)
+def test_a_repository_that_cannot_be_loaded_is_refused(served, absent, more, words):
+    served.files = {name: data for name, data in served.files.items() if name not in absent.split()}
+    served.files |= dict.fromkeys(more, b"{}")
+    with pytest.raises(BadInput, match=words) as caught:
+        look_up(NAME)
+    assert str(caught.value).startswith(NAME)
 
 
 def test_a_family_that_cannot_run_is_refused():
@@ -113,7 +132,7 @@ def test_a_family_that_cannot_run_is_refused():
         ({"model_type": "nothing_like_it"}, "the transformers installed here does not know"),
         ({"model_type": "mamba", "state_size": 16}, "a state that cannot be rolled back"),
         ({"model_type": "qwen3_next", "layer_types": ["linear_attention"]}, "a state that cannot be rolled back"),
-        ({"model_type": "llama", "quantization_config": {"quant_method": "awq"}}, "rounded weights of another kind"),
+        ({"model_type": "llama", "quantization_config": {"quant_method": "awq"}}, "weights rounded by AWQ"),
     ):
         assert words in family_problem(NAME, config)
 
@@ -153,4 +172,38 @@ def test_the_command_refuses_with_the_reason(served):
     config = json.loads(served.files["config.json"])
     served.files["config.json"] = json.dumps(config | {"quantization_config": {"bits": 4}}).encode()
     result = CliRunner().invoke(main.app, ["check", NAME])
-    assert result.exit_code == 1 and "rounded weights of another kind" in result.output + result.stderr
+    assert result.exit_code == 1 and "holds weights rounded in a way" in result.output + result.stderr
+
+
+@pytest.fixture
+def with_gguf(hub, tmp_path):
+    """A hub with two GGUF files, and one that is not a language model."""
+    settings = {"vocab_size": len(WORDS), "intermediate_size": 64, "bos_token_id": 1, "eos_token_id": 0}
+    model = write(tmp_path / "made", "qwen3-tied", **settings)
+    whole = write_gguf(tmp_path / "m.gguf", model, arch="qwen3").read_bytes()
+    hub.files = {"m-Q4_K_M.gguf": whole, "m-Q8_0.gguf": whole, "mmproj-f16.gguf": b"GGUF", "README.md": b"#"}
+    return hub
+
+
+def test_a_gguf_file_of_the_hub_is_looked_up_by_its_header_then_fetched(with_gguf):
+    """By its name, or by its type as llama.cpp takes it."""
+    with pytest.raises(BadInput, match=r"Name one GGUF file of us/remote as us/remote:FILE; it has m-Q4_K_M\.gguf"):
+        look_up(NAME)
+    with pytest.raises(BadInput, match="Name one GGUF file"):
+        look_up(f"{NAME}:Q5_K_M")
+    for name in (f"{NAME}:m-Q8_0.gguf", f"{NAME}:q8_0"):
+        model = look_up(name)
+        assert (model.name, model.layers, model.gguf.file) == ("m-Q8_0", 2, "m-Q8_0.gguf") and not model.head
+        assert not fits(get_pair(name)).problems and locate(model) is None
+    folder = fetch_pair(get_pair(f"{NAME}:q8_0"))["target"]
+    assert locate(model) == folder and weights_hash(folder) == model.gguf.sha256
+    with_gguf.close()
+    assert get_pair(f"{NAME}:q8_0").target == model
+
+
+def test_a_gguf_file_of_another_family_is_refused_before_it_is_fetched(with_gguf, tmp_path):
+    settings = {"vocab_size": len(WORDS), "intermediate_size": 64, "bos_token_id": 1, "eos_token_id": 0}
+    model = write(tmp_path / "other", "llama", **settings)
+    with_gguf.files = {"o.gguf": write_gguf(tmp_path / "o.gguf", model, name="gemma").read_bytes()}
+    with pytest.raises(BadInput, match=r"o\.gguf of us/remote cannot be run here: its architecture is gemma"):
+        look_up(NAME)

@@ -8,31 +8,23 @@ import sys
 import threading
 from dataclasses import replace
 
-import gguf
 import numpy as np
 import pytest
-import torch
 from fake_worker import wait_for
 from filelock import FileLock
+from gguf_files import WORDS, write_gguf
 from hubs import ModelHub
 from safetensors.numpy import save_file
 from tiny_models import write
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoTokenizer
 
 from engine.errors import Unavailable
-from engine.models.gguf_reader import GgufReader
-from engine.models.transformers_runner import load_transformers
 from engine.weights import checkpoint_dir, store
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.gguf_folder import prepare
 from engine.weights.hub import download_file
 from engine.weights.specs import GgufSource, PairSpec
 from engine.weights.store import fetch_pair, locate
-
-HEADS, KV_HEADS, HEAD = 4, 2, 16
-WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
-TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 
 
 def tiny_model(folder, tied=True):
@@ -41,45 +33,6 @@ def tiny_model(folder, tied=True):
         max_position_embeddings=128, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=1,
         eos_token_id=0,
     )  # fmt: skip
-
-
-def permuted(weight, heads):
-    """llama.cpp's order of the rows of q and k, written independently of engine.weights.gguf_folder."""
-    half, out = HEAD // 2, weight.clone()
-    for head in range(heads):
-        for i in range(half):
-            out[head * HEAD + 2 * i] = weight[head * HEAD + i]
-            out[head * HEAD + 2 * i + 1] = weight[head * HEAD + half + i]
-    return out
-
-
-def write_gguf(path, model, quantise=None, pre="smollm", arch="llama", extra=None):
-    c, writer = model.config, gguf.GGUFWriter(path, arch)
-    fields = {
-        "block_count": c.num_hidden_layers, "context_length": c.max_position_embeddings, "head_count": HEADS,
-        "embedding_length": c.hidden_size, "feed_forward_length": c.intermediate_size, "head_count_kv": KV_HEADS,
-        "rope_freq_base": c.rope_parameters["rope_theta"], "layer_norm_rms_eps": c.rms_norm_eps,
-        "tokenizer_model": "gpt2", "tokenizer_pre": pre, "token_list": WORDS, "token_merges": ["a b", "Ċ Ċ"],
-        "token_types": [3, 3] + [1] * (len(WORDS) - 2), "bos_token_id": 1, "eos_token_id": 0, "chat_template": TEMPLATE,
-    }  # fmt: skip
-    for field, value in fields.items():
-        getattr(writer, f"add_{field}")(value)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, c.num_hidden_layers)
-    tensors = {k: v for k, v in model.state_dict().items() if k != "lm_head.weight" or not c.tie_word_embeddings}
-    for name, weight in tensors.items():
-        heads = HEADS if "q_proj" in name else KV_HEADS if "k_proj" in name else None
-        data = (permuted(weight, heads) if heads else weight).numpy()
-        out = names.get_name(name, (".weight",))
-        if quantise and data.ndim == 2:
-            writer.add_tensor(out, gguf.quants.quantize(data, quantise), raw_dtype=quantise)
-        else:
-            writer.add_tensor(out, data)
-    for name, data in (extra or {}).items():
-        writer.add_tensor(name, data)
-    for write_part in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-        write_part()
-    writer.close()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -97,73 +50,13 @@ def tiny(tiny_gguf, tmp_path, monkeypatch):
     shutil.copy(tiny_gguf, package / "tiny.gguf")
     monkeypatch.syspath_prepend(str(package.parent))
     size, digest = tiny_gguf.stat().st_size, checkpoint_dir.sha256(tiny_gguf)
-    source = GgufSource("tiny-gguf-package", "1.0", "tiny.gguf", size, digest)
+    source = GgufSource("tiny.gguf", size, digest, "tiny-gguf-package", "1.0")
     known = {"name": "tiny", "gguf": source, "parameters": 10_000, "repo": "us/tiny", "revision": "c" * 40}
     return PairSpec("tiny-pair", "Tiny", replace(get_pair("smollm2-135m").target, **known))
 
 
 def package_file(pair):
     return store._packaged_file(pair.target.gguf)
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_prepared_file_is_the_model(tmp_path, tied):
-    model = tiny_model(tmp_path, tied)
-    (tmp_path / "out").mkdir()
-    prepare(write_gguf(tmp_path / "m.gguf", model), tmp_path / "out")
-    config = AutoConfig.from_pretrained(tmp_path / "out", trust_remote_code=False)
-    weights, right = GgufReader(tmp_path / "out", torch.float32, "cpu"), model.state_dict()
-    assert all(torch.equal(weights(name, tuple(w.shape)), w) for name, w in right.items() if name in weights)
-    assert {*right} - {name for name in right if name in weights} == ({"lm_head.weight"} if tied else set())
-    assert config.rms_norm_eps == 1e-5 and config.tie_word_embeddings == tied
-    assert config.eos_token_id == 0 and config.architectures == ["LlamaForCausalLM"]
-    again = load_transformers(tmp_path / "out", torch.float32, "cpu")
-    ids = torch.tensor([[1, 2, 3, 4, 5, 9, 7, 8]])
-    with torch.inference_mode():
-        torch.testing.assert_close(model(ids).logits, again(ids).logits, atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0])
-def test_quantised_weights_are_kept_exactly(tmp_path, kind):
-    """As stored, and against the gguf package's own arithmetic; q is also put back in transformers' order of rows."""
-    model = tiny_model(tmp_path)
-    (tmp_path / "out").mkdir()
-    prepare(write_gguf(tmp_path / "m.gguf", model, kind), tmp_path / "out")
-    weights = GgufReader(tmp_path / "out", torch.float32, "cpu")
-    for name in ("mlp.down_proj", "self_attn.q_proj", "self_attn.k_proj"):
-        weight = model.get_parameter(f"model.layers.1.{name}.weight").detach().numpy()
-        right = gguf.quants.dequantize(gguf.quants.quantize(weight, kind), kind)
-        kept, blocks = weights(f"model.layers.1.{name}.weight"), weights.blocks(f"model.layers.1.{name}.weight")
-        assert np.array_equal(kept, right) and torch.equal(blocks.dense(), kept)
-    assert not np.array_equal(kept, kept.half().float()), "fp16 would do after all"
-
-
-def test_the_tokenizer_splits_digits_before_merging(tmp_path, tiny_gguf):
-    """transformers' own GGUF reader drops this, and then cuts the blank line before a numbered item in two."""
-    prepare(tiny_gguf, tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=False)
-    assert tokenizer.tokenize("ab\n\n12") == ["ab", "ĊĊ", "1", "2"]
-    assert tokenizer.decode(tokenizer("a 1\n\n2b").input_ids) == "a 1\n\n2b"
-    assert tokenizer("<|user|>a").input_ids == [1, 2]
-    assert (tokenizer.eos_token, tokenizer.bos_token, tokenizer.model_max_length) == ("<|end|>", "<|user|>", 128)
-    assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "<|user|>a<|end|>"
-
-
-def test_another_kind_of_gguf_is_refused(tmp_path):
-    for change, words in (
-        ({"arch": "gemma"}, "its architecture is gemma"),
-        ({"pre": "tekken"}, "its tokenizer is gpt2/tekken"),
-        ({"extra": {"rope_freqs.weight": np.ones(4, "f4")}}, "it holds a tensor rope_freqs.weight"),
-    ):
-        with pytest.raises(Unavailable, match=words):
-            prepare(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path), **change), tmp_path)
-
-
-def test_a_cut_gguf_is_refused(tmp_path, tiny_gguf):
-    for size in (0, 3, 30, 700, 5000):
-        (tmp_path / "cut.gguf").write_bytes(tiny_gguf.read_bytes()[:size])
-        with pytest.raises(Unavailable, match=r"cut\.gguf is damaged, or is not a Llama-family GGUF file"):
-            prepare(tmp_path / "cut.gguf", tmp_path)
 
 
 def test_fetching_the_packaged_file(tiny, cache):

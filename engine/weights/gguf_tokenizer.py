@@ -1,0 +1,157 @@
+"""Builds the tokenizer that a GGUF file describes, as the tokenizer.json and tokenizer_config.json of a folder.
+
+Transformers' own GGUF reader is not used, because it drops the splitting before BPE (5.23), so that "\\n\\n1" becomes
+other tokens than the model was trained on.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)  # GGUF's types of tokens
+_ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+# Texts of the tokens that end a turn or a text even if the file's own fields do not say so, as in llama.cpp.
+_ENDS = {
+    "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>",
+    "<|end_of_turn|>", "<EOT>", "</s>", "<｜end▁of▁sentence｜>",
+}  # fmt: skip
+
+_ENGLISH = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+# How the text is split before BPE, by `tokenizer.ggml.pre`: the patterns of the models' own tokenizer.json files.
+_PATTERNS = {
+    "qwen2": rf"{_ENGLISH}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_REST}",
+    "llama-bpe": rf"{_ENGLISH}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_REST}",
+    "tekken": rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*|\p{{N}}|"
+    rf" ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
+_ALIASES = {"llama3": "llama-bpe", "llama-v3": "llama-bpe", "gpt2": "gpt-2", "deepseek-r1-qwen": "qwen2"}
+_WHOLE_WORDS_FIRST = ("llama-bpe", "tekken")  # a word that is a token is not merged from its parts
+_COMPOSED = ("qwen2",)  # those whose texts are put into Unicode's composed form first
+
+
+def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
+    """Writes both files. Raises ValueError with the reason if the tokenizer is not known here, and KeyError if there is
+    none."""
+    kind, tokens = fields["tokenizer.ggml.model"], fields["tokenizer.ggml.tokens"]
+    types = fields.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
+    if kind == "gpt2":
+        tokenizer = _byte_level(fields, tokens)
+    elif kind == "llama":
+        tokenizer = _sentence_pieces(fields, tokens, types)
+    else:
+        raise ValueError(f"its tokenizer is of the kind {kind!r}, and gpt2 (BPE) and llama (SentencePiece) are read")
+    _add_special(tokenizer, fields, tokens, types)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    ids = {role: fields.get(f"tokenizer.ggml.{name}_token_id") for role, name in _ROLES.items()}
+    template = fields.get("tokenizer.chat_template")
+    config = {
+        "backend": "tokenizers",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": context,
+        "tokenizer_class": "TokenizersBackend",
+    }
+    config |= {role: tokens[i] for role, i in ids.items() if i is not None and 0 <= i < len(tokens)}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+    if template:
+        (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+
+
+def end_ids(fields: Mapping) -> list[int]:
+    """Returns the ids at which a text ends: those that the file names, and special tokens with the name of an end."""
+    tokens, types = fields["tokenizer.ggml.tokens"], fields.get("tokenizer.ggml.token_type") or []
+    named = [fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
+    by_text = [i for i, (token, kind) in enumerate(zip(tokens, types, strict=False)) if _is_end(token, kind)]
+    return [*dict.fromkeys(i for i in (*named, *by_text) if i is not None)]
+
+
+def _is_end(token: str, kind: int) -> bool:
+    return kind == _CONTROL and token in _ENDS
+
+
+def _byte_level(fields: Mapping, tokens: Sequence[str]):
+    """Returns a BPE tokenizer over bytes, like GPT-2's."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    pre = fields.get("tokenizer.ggml.pre", "default")
+    pre = _ALIASES.get(pre, pre)
+    merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=pre in _WHOLE_WORDS_FIRST))
+    if pre in _PATTERNS:
+        split = pre_tokenizers.Split(Regex(_PATTERNS[pre]), "isolated")
+        bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_])
+    elif pre in ("smollm", "gpt-2"):
+        bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        digits = [pre_tokenizers.Digits(individual_digits=True)] if pre == "smollm" else []
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*digits, bytes_]) if digits else bytes_
+    else:
+        known = ", ".join(sorted({"gpt-2", "smollm", *_PATTERNS}))
+        raise ValueError(f"its text is split for BPE in the way {pre!r}, and the ways known here are {known}")
+    if pre in _COMPOSED:
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _sentence_pieces(fields: Mapping, tokens: Sequence[str], types: Sequence[int]):
+    """Returns Llama 2's kind of tokenizer: the pair of pieces with the best score is merged first, and a character
+    without a piece becomes bytes."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    unknown = fields.get("tokenizer.ggml.unknown_token_id", 0)
+    scores = fields["tokenizer.ggml.scores"]
+    model = models.BPE(
+        vocabulary, _merges(vocabulary, scores, types), unk_token=tokens[unknown], fuse_unk=True, byte_fallback=True
+    )
+    tokenizer = Tokenizer(model)
+    prefix = [normalizers.Prepend("▁")] if fields.get("tokenizer.ggml.add_space_prefix", True) else []
+    tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
+    strip = [decoders.Strip(" ", 1, 0)] if prefix else []
+    tokenizer.decoder = decoders.Sequence([
+        decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip,
+    ])  # fmt: skip
+    return tokenizer
+
+
+def _merges(vocabulary: Mapping[str, int], scores: Sequence[float], types: Sequence[int]) -> list[tuple[str, str]]:
+    """Returns the pairs of pieces that make another piece, those of the highest score first.
+
+    >>> _merges({"a": 0, "b": 1, "ab": 2, "aab": 3}, [0, 0, -1, -2], [1, 1, 1, 1])
+    [('a', 'b'), ('a', 'ab')]
+    """
+    merges = []
+    for piece, i in vocabulary.items():
+        if types[i] != _NORMAL:
+            continue
+        cuts = ((piece[:at], piece[at:]) for at in range(1, len(piece)))
+        pairs = [(left, right) for left, right in cuts if left in vocabulary and right in vocabulary]
+        merges += [(-scores[i], vocabulary[left], vocabulary[right], left, right) for left, right in pairs]
+    return [(left, right) for *_, left, right in sorted(merges, key=lambda merge: merge[0])]
+
+
+def _add_special(tokenizer, fields: Mapping, tokens: Sequence[str], types: Sequence[int]) -> None:
+    """Marks the tokens that no merge makes, and puts the first token before a text where the file says so."""
+    from tokenizers import AddedToken, processors
+
+    special = [i for i, kind in enumerate(types) if kind in (_CONTROL, _USER_DEFINED, _UNKNOWN)]
+    tokenizer.add_tokens([AddedToken(tokens[i], special=types[i] != _USER_DEFINED, normalized=False) for i in special])
+    is_pieces = fields["tokenizer.ggml.model"] == "llama"
+    begins = fields.get("tokenizer.ggml.add_bos_token", is_pieces or fields.get("tokenizer.ggml.pre") == "llama-bpe")
+    first = fields.get("tokenizer.ggml.bos_token_id")
+    ends, last = fields.get("tokenizer.ggml.add_eos_token", False), fields.get("tokenizer.ggml.eos_token_id")
+    before = [first] if begins and first is not None else []
+    after = [last] if ends and last is not None else []
+    if before or after:
+
+        def around(text: str, sequence: int) -> list[str]:
+            names = [tokens[i] for i in before] + [text] + [tokens[i] for i in after]
+            return [f"{name}:{sequence}" for name in names]
+
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=around("$A", 0), pair=around("$A", 0) + around("$B", 1),
+            special_tokens=[(tokens[i], i) for i in dict.fromkeys([*before, *after])],
+        )  # fmt: skip

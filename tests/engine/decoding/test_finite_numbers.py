@@ -1,0 +1,115 @@
+"""Numbers that are not finite: of the target they end a run in a sentence, of a draft they end its drafting only."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from head_cases import changed
+from safetensors.torch import load_file
+from tiny_pairs import engine_in, generated, ids_of, model_folder, run
+
+from engine.config import SamplingParams
+from engine.drafters.autoregressive import NOT_FINITE, certain_where_broken, certainties
+from engine.errors import Unavailable
+from engine.runtime.engine import Engine
+from engine.sampling.warping import draw, warp
+from engine.trace.events import CostModel
+from engine.weights.catalogue import get_pair, local_model
+
+NAN = float("nan")
+CHEAP = CostModel(0.02, {1: 1.0, 2: 1.01, 8: 1.05, 64: 1.5}, 200, 0.001)
+SETTINGS = ({}, {"temperature": 0.7}, {"trace": False}, {"temperature": 1.0, "acceptance": "block"})
+
+
+def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, place=slice(None)):
+    """A copy of a model in which a part of one tensor is not finite."""
+    tensor = load_file(folder / "model.safetensors")[name]
+    tensor[place] = value
+    changed(folder, copy, {}, {name: tensor})
+    for file in (*folder.glob("token*"), folder / "chat_template.jinja"):
+        (copy / file.name).write_bytes(file.read_bytes())
+    return copy
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("method", ["none", "ngram"])
+def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime, settings, method):
+    model_folder(tmp_path / "whole")
+    engine = engine_in(runtime, broken(tmp_path / "whole", tmp_path / "nan"), "none")
+    with pytest.raises(Unavailable, match=r"target's logits are not finite .* after 0 new tokens"):
+        run(engine, method, **settings)
+
+
+@pytest.mark.parametrize("value", [NAN, math.inf])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.7}], ids=str)
+def test_one_logit_that_is_not_finite_is_enough(own_cache, tmp_path, value, settings):
+    model_folder(tmp_path / "whole")
+    one = broken(tmp_path / "whole", tmp_path / "nan", "lm_head.weight", value, (7, 3))
+    with pytest.raises(Unavailable, match="not finite"):
+        run(engine_in("torch", one, "none"), **settings)
+
+
+def test_a_token_that_is_never_read_does_not_end_a_run(own_cache, tmp_path):
+    """An embedding row of NaN, as some padded vocabularies have; only drafts could read it, and none does."""
+    model = model_folder(tmp_path / "whole")
+    padded = broken(tmp_path / "whole", tmp_path / "nan", "model.embed_tokens.weight", NAN, 263)
+    prompt, written = ids_of(run(engine_in("torch", padded, "none"), "ngram", max_new_tokens=24))
+    assert 263 not in written and written == generated(model, prompt, 24)
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+@pytest.mark.parametrize("gamma", [4, "auto"])
+@pytest.mark.parametrize("place", [slice(None), slice(0, 1)], ids=["all", "one state"])
+def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, runtime, gamma, place):
+    model = model_folder(tmp_path / "target")
+    model_folder(tmp_path / "fine", noise=0.05)
+    draft = broken(tmp_path / "fine", tmp_path / "draft", place=place)
+    engine = engine_in(runtime, f"{tmp_path / 'target'}+{draft}", "lm")
+    engine._costs |= {"none": CHEAP, "lm": CHEAP}
+    whole = run(engine, "lm", gamma=gamma, max_new_tokens=24)
+    prompt, written = ids_of(whole)
+    assert written == generated(model, prompt, 24)
+    (note,) = whole.finished.notes
+    assert note.startswith("The draft of lm gave numbers that are not finite")
+    assert note.endswith("the run went on without it from token 1 on.")
+    assert not any(each.parents for each in whole.rounds)
+    sampled = run(engine, "lm", gamma=gamma, temperature=0.8, max_new_tokens=12)
+    assert sampled.finished.notes == (note,) and len(sampled.emitted) == 12
+    assert not run(engine, "ngram").finished.notes
+
+
+def test_auto_goes_on_with_the_other_drafters(own_cache, tmp_path):
+    model = model_folder(tmp_path / "target")
+    model_folder(tmp_path / "fine", noise=0.05)
+    draft = broken(tmp_path / "fine", tmp_path / "draft")
+    engine = engine_in("onnx", f"{tmp_path / 'target'}+{draft}", "lm")
+    engine._costs |= {name: CHEAP for name in ("none", "lm", "quantised")}
+    whole = run(engine, "auto", max_new_tokens=60, gamma=3)
+    prompt, written = ids_of(whole)
+    assert written == generated(model, prompt, 60)
+    assert "of lm gave" in whole.finished.notes[0] and len({each.drafter for each in whole.rounds} - {"lm"}) > 1
+
+
+@pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
+@pytest.mark.parametrize("settings", [{}, {"gamma": "auto"}, {"temperature": 0.8}], ids=str)
+def test_a_head_that_is_not_finite_is_left_out_and_named(own_cache, heads, tmp_path, kind, settings):
+    head, file = heads.root / kind / "head", next((heads.root / kind / "head").glob("*.safetensors"))
+    floats = {name: tensor for name, tensor in load_file(file).items() if tensor.is_floating_point()}
+    largest = max(floats, key=lambda name: floats[name].numel())
+    copy = changed(head, tmp_path / "head", {}, {largest: torch.full_like(floats[largest], NAN)})
+    engine = Engine(replace(get_pair(heads.pair(kind)), drafts={kind: local_model(copy)}), "cpu", "fp32")
+    engine._costs |= {"none": CHEAP, kind: CHEAP}
+    expected = [t.id for t in run(engine, "none", max_new_tokens=20, seed=5, **settings).emitted]
+    whole = run(engine, kind, max_new_tokens=20, seed=5, **settings)
+    assert f"of {kind} gave" in whole.finished.notes[0]
+    assert "temperature" in settings or [t.id for t in whole.emitted] == expected
+
+
+def test_a_broken_row_has_no_certainty_and_draws_its_last_word():
+    rows = torch.tensor([[0.0, 2.0, 1.0], [NAN, 0.0, 0.0], [math.inf, 0.0, 0.0], [-math.inf] * 3])
+    assert certainties(rows)[1:] == [NOT_FINITE] * 3 and certainties(rows)[0] >= 0
+    q = warp(rows, SamplingParams(0.7))
+    assert draw(q, torch.full((4,), 0.3)).tolist()[1:] == [2, 2, 2]
+    assert certain_where_broken(q) is q, "on a CPU the host looks"

@@ -1,0 +1,332 @@
+"""Reads GGUF files: each architecture and type against transformers and the gguf package, tokenizers, and refusals."""
+
+import json
+import shutil
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from gguf_files import WORDS, random_blocks, write_gguf
+from tiny_models import RUNTIMES, logits_of, write
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import AutoConfig, LlamaConfig
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+from engine.errors import BadInput, EngineError, Unavailable
+from engine.models import gguf_blocks
+from engine.models.gguf_reader import GgufReader, StoredRows
+from engine.models.grouped import GroupedWeight
+from engine.models.transformers_config import load_config, load_tokenizer
+from engine.models.transformers_runner import load_transformers
+from engine.weights.catalogue import get_pair
+from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.gguf_layout import gguf_files
+from engine.weights.store import locate
+
+TYPES = gguf.GGMLQuantizationType
+BIG = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
+IDS = [1, 2, 3, 4, 5, 9, 7, 8, 2, 2, 6, 3]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+
+
+def tiny_model(folder, kind="llama-tied", **settings):
+    known = {"vocab_size": len(WORDS), "intermediate_size": 64, "rms_norm_eps": 1e-5, "max_position_embeddings": 128,
+             "bos_token_id": 1, "eos_token_id": 0}  # fmt: skip
+    return write(folder, kind, **(known | settings))
+
+
+def prepared(path):
+    """The folder of a file that a user names."""
+    return get_pair(str(path)).target.folder
+
+
+def logits(folder, runtime):
+    runner = RUNTIMES[runtime](folder, type("Model", (), {"config": load_config(folder)}))
+    runner.reset(32)
+    runner.prefill(IDS[:4])
+    return runner.forward(torch.tensor(IDS[4:]))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    "arch, kind, settings",
+    [
+        ("llama", "llama-tied", {}),
+        ("llama", "llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}),
+        ("llama", "llama-biased", {"mlp_bias": False}),
+        ("llama", "llama-wide-head", {}),
+        ("llama", "mistral", {}),
+        ("qwen2", "qwen2", {}),
+        ("qwen3", "qwen3", {}),
+        ("qwen3", "qwen3-tied", {}),
+    ],
+)
+def test_a_file_of_each_architecture_is_the_model_it_was_made_from(tmp_path, runtime, arch, kind, settings):
+    model = tiny_model(tmp_path / "model", kind, **settings)
+    folder = prepared(write_gguf(tmp_path / "m.gguf", model, arch=arch))
+    torch.testing.assert_close(logits(folder, runtime), logits_of(model, IDS)[4:], atol=2e-4, rtol=1e-4)
+    again = load_transformers(folder, torch.float32, "cpu")
+    torch.testing.assert_close(logits_of(again, IDS), logits_of(model, IDS), atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("arch, kind", [("llama", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3")])
+@pytest.mark.parametrize(
+    "type_", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "Q3_K", "IQ4_XS", "F16", "BF16"]
+)
+def test_a_quantised_file_is_what_transformers_reads(tmp_path, arch, kind, type_):
+    """Transformers' own reading of the same bytes, tensor by tensor; the whole model in fp32."""
+    size = {"head_dim": 64} if kind == "qwen3" else {}
+    model = tiny_model(tmp_path / "model", kind, **BIG, **size)
+    path = write_gguf(tmp_path / "m.gguf", model, TYPES[type_], arch=arch)
+    theirs = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)
+    folder = prepared(path)
+    ours = GgufReader(folder, torch.float32, "cpu")
+    assert {*ours.names} == {*theirs["tensors"]}
+    for name, tensor in theirs["tensors"].items():
+        torch.testing.assert_close(ours(name, tuple(tensor.shape)), tensor.float(), atol=1e-7, rtol=1e-6)
+    config = AutoConfig.from_pretrained(folder)
+    same = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps",
+            "num_hidden_layers", "vocab_size", "tie_word_embeddings", "max_position_embeddings")  # fmt: skip
+    for field in same:
+        if field in theirs["config"]:
+            assert getattr(config, field) == pytest.approx(theirs["config"][field], rel=1e-6), field
+
+
+@pytest.mark.parametrize("type_", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "Q2_K", "IQ4_NL"])
+def test_blocks_are_split_as_the_gguf_package_expands_them(type_):
+    kind, matrix = TYPES[type_], torch.randn(6, 512, generator=torch.Generator().manual_seed(0)).numpy()
+    is_written = type_ in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+    rows = gguf.quants.quantize(matrix, kind) if is_written else random_blocks(type_, (6, 512))
+    right = torch.from_numpy(gguf.quants.dequantize(rows, kind))
+    torch.testing.assert_close(gguf_blocks.dense(type_, rows), right, atol=0, rtol=2e-6)
+    some = StoredRows(type_, rows).dense_rows(torch.tensor([4, 1]))
+    torch.testing.assert_close(some, right[[4, 1]], atol=0, rtol=2e-6)
+    if type_ in gguf_blocks.SPLIT:
+        size, split = gguf_blocks.SPLIT[type_]
+        exact = split(torch.from_numpy(rows).unflatten(-1, (-1, size)))
+        assert exact.bits == (8 if type_ == "Q8_0" else int(type_[1]))
+        step = (exact.scale.abs() / (1 << (8 - exact.bits))).max()
+        assert (exact.in_eight_bits().dense() - right).abs().max() <= 0.51 * step
+
+
+def test_stacked_weights_of_different_types_keep_their_values():
+    parts = [
+        GroupedWeight.rounded(torch.randn(4, 64) + shift, bits) for bits, shift in ((4, 0), (8, 0), (4, 9), (4, -9))
+    ]
+    whole = GroupedWeight.cat(parts)
+    assert whole.bits == 8 and len(whole.n) == 16
+    right = torch.cat([part.dense() for part in parts])
+    assert (whole.dense() - right).abs().max() < 0.51 * whole.scale.abs().max()
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_a_rounded_file_keeps_its_distribution(tmp_path, precision):
+    """K-quants mix types within one product; the rest is the rounding of inputs to 8 bits."""
+    model = tiny_model(tmp_path / "model", "qwen2", **BIG)
+    path = write_gguf(tmp_path / "m.gguf", model, TYPES.Q4_K, arch="qwen2")
+    folder = prepared(path)
+    runner = RUNTIMES["onnx"](folder, type("Model", (), {"config": load_config(folder)}), precision)
+    runner.reset(32)
+    runner.prefill(IDS[:4])
+    ours, right = runner.forward(torch.tensor(IDS[4:])), logits(folder, "torch")
+    kl = (right.log_softmax(-1).exp() * (right.log_softmax(-1) - ours.log_softmax(-1))).sum(-1).mean()
+    assert 0 < kl < 0.01
+
+
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 8192}  # fmt: skip
+
+
+def llama3_divisors():
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    config = LlamaConfig(hidden_size=64, num_attention_heads=4, head_dim=16, rope_parameters=LLAMA3,
+                         max_position_embeddings=131072)  # fmt: skip
+    scaled = ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")[0]
+    plain = 1.0 / 10000.0 ** (torch.arange(0, 16, 2).float() / 16)
+    return (plain / scaled).numpy()
+
+
+@pytest.mark.parametrize(
+    "rope, fields, extra",
+    [
+        (LLAMA3, {}, True),
+        ({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+         {"rope_scaling_type": gguf.RopeScalingType.LINEAR, "rope_scaling_factor": 4.0}, False),
+        ({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32},
+         {"rope_scaling_type": gguf.RopeScalingType.YARN, "rope_scaling_factor": 4.0,
+          "rope_scaling_orig_ctx_len": 32}, False),
+    ],
+)  # fmt: skip
+def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
+    model = tiny_model(tmp_path / "model", "llama", rope_parameters=rope, max_position_embeddings=128)
+    tensors = {"rope_freqs.weight": llama3_divisors()} if extra else {}
+    folder = prepared(write_gguf(tmp_path / "m.gguf", model, fields=fields, extra=tensors))
+    assert {**load_config(folder).rope_parameters, **rope} == load_config(folder).rope_parameters
+    torch.testing.assert_close(logits(folder, "onnx"), logits_of(model, IDS)[4:], atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"name": "gemma"}, "its architecture is gemma, and those read from GGUF are llama, qwen2, qwen3"),
+        ({"pre": "unheard-of"}, "in the way 'unheard-of'"),
+        ({"extra": {"rope_freqs.weight": np.array([1, 2, 3, 4, 5, 6, 7, 8], "f4")}}, "in a way that is not Llama 3's"),
+        ({"extra": {"blk.0.attn_sinks.weight": np.ones(4, "f4")}}, "'blk.0.attn_sinks.weight', which nothing here"),
+        ({"fields": {"llama.logit_scale": 0.5}}, r"its field logit_scale \(0.5\) is not known here"),
+        ({"fields": {"llama.expert_count": 8}}, r"its field expert_count \(8\) is not known here"),
+        ({"fields": {"rope_dimension_count": 8}}, "turns only a part of each attention head"),
+        ({"fields": {"tokenizer_model": "t5"}}, "its tokenizer is of the kind 't5'"),
+        ({"fields": {"rope_scaling_type": gguf.RopeScalingType.LONGROPE, "rope_scaling_factor": 2.0}}, "'longrope'"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_completely_is_refused(tmp_path, change, words):
+    with pytest.raises(Unavailable, match=words):
+        prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"), **change))
+
+
+def test_a_damaged_file_is_refused_in_a_sentence(tmp_path):
+    whole = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model")).read_bytes()
+    for size in (0, 3, 30, 700, 5000, len(whole) - 64):
+        (tmp_path / "cut.gguf").write_bytes(whole[:size])
+        with pytest.raises(Unavailable, match=r"cut\.gguf is (damaged, or is no GGUF file|cut off)"):
+            prepared(tmp_path / "cut.gguf")
+    draw = np.random.default_rng(0)
+    for _ in range(60):  # bytes of the header changed at random: a sentence, or a file that still can be read
+        data = bytearray(whole)
+        for at in draw.integers(4, 1500, 3):
+            data[at] = draw.integers(256)
+        (tmp_path / "odd.gguf").write_bytes(data)
+        try:
+            prepared(tmp_path / "odd.gguf")
+        except EngineError as error:
+            assert "\n" not in str(error)
+
+
+# --- files of a user's own
+
+
+def test_a_file_runs_where_it_lies(tmp_path):
+    path = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"))
+    pair = get_pair(str(path))
+    assert pair.target.name == "m" and gguf_files(pair.target.folder) == [path.resolve()]
+    assert not [*(tmp_path / "cache").rglob("*.gguf")] and locate(pair.target) == pair.target.folder
+    before = weights_hash(pair.target.folder)
+    assert get_pair(str(path)).target.folder == pair.target.folder
+    path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\1")
+    with pytest.raises(Unavailable, match=r"m\.gguf has changed since it was read"):
+        locate(pair.target)
+    assert weights_hash(get_pair(str(path)).target.folder) != before
+    path.unlink()
+    with pytest.raises(EngineError, match=r"There is no file .*m\.gguf"):
+        get_pair(str(path))
+
+
+def test_a_folder_with_one_model_is_that_model_and_with_two_asks_which(tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    write_gguf(folder / "one.gguf", tiny_model(tmp_path / "model"))
+    write_gguf(folder / "mmproj.gguf", tiny_model(tmp_path / "model"), fields={"type": "mmproj"})
+    assert get_pair(str(folder)).target.folder.name.startswith("one-")
+    shutil.copy(folder / "one.gguf", folder / "two.gguf")
+    with pytest.raises(BadInput, match=r"holds 2 models \(one\.gguf, two\.gguf\); name the file that you want"):
+        get_pair(str(folder))
+    draft = get_pair(f"{folder / 'one.gguf'}+{folder / 'two.gguf'}").draft("lm")
+    assert draft.name == "two"
+
+
+def test_a_file_in_parts_is_one_model(tmp_path):
+    model = tiny_model(tmp_path / "model")
+    whole = prepared(write_gguf(tmp_path / "m.gguf", model))
+    writer = gguf.GGUFWriter(tmp_path / "s.gguf", "llama", split_max_tensors=7)
+    reader = gguf.GGUFReader(tmp_path / "m.gguf")
+    for name, field in reader.fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":
+            kind = field.types[0]
+            writer.add_key_value(name, field.contents(), kind, field.types[-1] if kind.name == "ARRAY" else None)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.array(tensor.data))
+    for write_part in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write_part()
+    writer.close()
+    parts = sorted(tmp_path.glob("s-*.gguf"))
+    assert len(parts) > 2
+    ours, right = (GgufReader(folder, torch.float32, "cpu") for folder in (prepared(parts[1]), whole))
+    assert {*ours.names} == {*right.names} and all(torch.equal(ours(name), right(name)) for name in right.names)
+    parts[-1].unlink()
+    with pytest.raises(BadInput, match=rf"is one of {len(parts)} parts, and {parts[-1].name} is not beside it"):
+        get_pair(str(parts[0]))
+
+
+# --- tokenizers
+
+
+def test_the_tokenizer_splits_digits_before_merging(tmp_path):
+    """transformers' own GGUF reader drops this, and then cuts the blank line before a numbered item in two."""
+    tokenizer = load_tokenizer(prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"))))
+    assert tokenizer.tokenize("ab\n\n12") == ["ab", "ĊĊ", "1", "2"]
+    assert tokenizer.decode(tokenizer("a 1\n\n2b").input_ids) == "a 1\n\n2b"
+    assert tokenizer("<|user|>a").input_ids == [1, 2]
+    assert (tokenizer.eos_token, tokenizer.bos_token, tokenizer.model_max_length) == ("<|end|>", "<|user|>", 128)
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "<|user|>a<|end|>"
+
+
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
+)
+LLAMA3_SPLIT = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")  # as in the tokenizer.json of each model
+
+
+@pytest.mark.parametrize("pre, pattern", [("qwen2", QWEN2), ("llama-bpe", LLAMA3_SPLIT)], ids=["qwen2", "llama3"])
+def test_text_is_split_as_the_models_own_tokenizer_does(tmp_path, pre, pattern):
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = [*alphabet, "12", "123", "Ġa", "ll", "'l", "'ll"]
+    merges = ["1 2", "12 3", "Ġ a", "l l", "' l", "' ll"]
+    right = Tokenizer(models.BPE({w: i for i, w in enumerate(words)}, [tuple(m.split()) for m in merges]))
+    right.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(pattern), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])  # fmt: skip
+    if pre == "qwen2":
+        right.normalizer = normalizers.NFC()
+    model = tiny_model(tmp_path / "model", vocab_size=len(words))
+    fields = {"token_list": words, "token_merges": merges, "token_types": [1] * len(words)}
+    ours = load_tokenizer(prepared(write_gguf(tmp_path / "m.gguf", model, pre=pre, fields=fields)))
+    for text in ("we'll 12345 a\n\n  a e\u0301 x'LL  \t1 23", " a  a", "1234567 'll", "\r\n \n12a"):
+        ids = ours(text, add_special_tokens=False).input_ids
+        assert ids == right.encode(text).ids, text
+
+
+def test_sentence_pieces_are_merged_by_their_scores(tmp_path):
+    """Against the same pieces as transformers' converter of SentencePiece models sets them up."""
+    bytes_ = [f"<0x{i:02X}>" for i in range(256)]
+    pieces = ["▁", "a", "b", "ab", "▁a", "▁ab", "ba", "aba", "▁b"]
+    words = ["<unk>", "<s>", "</s>", *bytes_, *pieces]
+    scores = [0.0] * 259 + [-9.0, -8.0, -7.0, -1.0, -2.0, -3.0, -0.5, -4.0, -6.0]
+    types = [2, 3, 3] + [6] * 256 + [1] * len(pieces)
+    fields = {
+        "tokenizer_model": "llama", "token_list": words, "token_scores": scores, "token_types": types,
+        "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 0, "add_bos_token": True,
+    }  # fmt: skip
+    model = tiny_model(tmp_path / "model", vocab_size=len(words))
+    ours = load_tokenizer(prepared(write_gguf(tmp_path / "m.gguf", model, fields=fields)))
+    # "ba" has the best score, so "aba" is a + ba; then ▁ + a, and "▁ab" is never made
+    assert ours.tokenize("aba") == ["▁a", "ba"]
+    assert ours.tokenize("ab b") == ["▁ab", "▁b"]
+    assert ours("ab").input_ids[0] == 1 and ours.tokenize("é") == ["▁", "<0xC3>", "<0xA9>"]
+    for text in ("aba ab", "a  é b", "\n"):
+        assert ours.decode(ours(text).input_ids, skip_special_tokens=True) == text
+
+
+def test_all_end_ids_of_a_file_end_a_text(tmp_path):
+    words = [*WORDS, "<|eot_id|>", "<|im_end|>"]
+    fields = {"token_list": words, "token_types": [3, 3] + [1] * 8 + [3, 1], "eot_token_id": 9}
+    folder = prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "m", vocab_size=len(words)), fields=fields))
+    generation = json.loads((folder / "generation_config.json").read_text())
+    assert generation["eos_token_id"] == [0, 9, 10], "<|im_end|> is an ordinary word in this file"
