@@ -95,10 +95,14 @@ class EagleModel:
     def _target_ids(self, weights: TensorReader) -> torch.Tensor:
         """The target's id of each word that it can guess. Raises Unavailable for a map that does not fit."""
         count, vocabulary = self.config.draft_vocab_size, self.target.vocab_size
-        if MAP not in weights and count in (None, vocabulary):
-            if KNOWN in weights and not weights.raw(KNOWN).bool().all():
-                raise Unavailable(f"{weights.folder} has a map of the target's words (t2d), but none of its own (d2t).")
-            return torch.arange(vocabulary)
+        if MAP not in weights:
+            knows_all = KNOWN not in weights or bool(weights.raw(KNOWN).bool().all())
+            if knows_all and count in (None, vocabulary):
+                return torch.arange(vocabulary)
+            raise Unavailable(
+                f"The head in {weights.folder} guesses among some of the target's {vocabulary} words, but the map of "
+                f"its words ({MAP}) is missing; fetch or export it again."
+            )
         words = mapped_words(weights, vocabulary)
         if count not in (None, len(words)):
             raise Unavailable(f"The vocabulary map in {weights.folder} has {len(words)} words, not {count}.")

@@ -85,8 +85,9 @@ def read_exit_config(folder: Path) -> ExitConfig:
     """Reads the head's config.json. Unavailable names the wrong field."""
     path = Path(folder) / "config.json"
     try:
-        check_fields(json.loads(path.read_bytes()), ExitConfig.model_fields, path)
-        return ExitConfig.model_validate_json(path.read_bytes())
+        fields = json.loads(path.read_bytes())
+        check_fields(fields, ExitConfig.model_fields, path)
+        return ExitConfig.model_validate_json(json.dumps(fields))
     except OSError as error:
         raise Unavailable(f"There is no exit head in {folder}: config.json cannot be read.") from error
     except ValidationError as error:

@@ -4,55 +4,47 @@ from collections.abc import Collection
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 
 from engine.errors import Unavailable
+from engine.models.leftovers import is_harmless
 from engine.models.safetensors_reader import TensorReader
-from engine.weights.checkpoint_dir import weight_files
 from engine.weights.head_kinds import own_name
 
-# Tensors of training that no pass reads: what the head was compared with, and frequencies that config.json gives.
-_NOT_READ = ("verifier_lm_head.weight", "verifier_norm.weight")
-_FREQUENCIES = "rotary_emb.inv_freq"
+_OF_TRAINING = ("verifier_lm_head.weight", "verifier_norm.weight")  # what the head was compared with
 
 
 class HeadReader(TensorReader):
-    """``names`` are those of `own_name`. An index is not needed, because each file lists its tensors."""
+    """``names`` are those of `own_name`."""
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
-        self.folder, self.dtype, self.device = Path(folder), dtype, device
-        self._files: dict[str, object] = {}
-        self._where: dict[str, str] = {}
+        super().__init__(folder, dtype, device)
         self._spelled: dict[str, str] = {}
-        self._read: set[str] = set()
-        for file in weight_files(self.folder):
-            for stored in self._open(file.name).keys():  # noqa: SIM118
-                name = own_name(stored)
-                if name in self._spelled:
-                    raise Unavailable(
-                        f"{folder} holds {self._spelled[name]!r} and {stored!r}, two names of one tensor; keep one."
-                    )
-                self._where[name], self._spelled[name] = file.name, stored
+        for stored in self._where:
+            name = own_name(stored)
+            if name in self._spelled:
+                raise Unavailable(
+                    f"{folder} holds {self._spelled[name]!r} and {stored!r}, two names of one tensor; keep one."
+                )
+            self._spelled[name] = stored
 
-    def raw(self, name: str) -> torch.Tensor:
-        if name not in self._where:
-            return super().raw(name)
-        self._read.add(name)
-        try:
-            return self._open(self._where[name]).get_tensor(self._spelled[name])
-        except SafetensorError as error:
-            raise self._damaged(self._where[name]) from error
+    @property
+    def names(self) -> Collection[str]:
+        return self._spelled.keys()
+
+    def _stored_name(self, name: str) -> str:
+        return self._spelled.get(name, name)
 
     def ignore(self, names: Collection[str]) -> None:
         """Counts tensors as read that have no effect."""
-        self._read.update(names)
+        self.read.update(self._stored_name(name) for name in names)
 
     def check_all_read(self) -> None:
         """Raises Unavailable, which names one, if a tensor was not read: the head might draft otherwise than it was
         trained to."""
-        left = {name for name in self._where if not name.endswith(_FREQUENCIES)} - self._read - {*_NOT_READ}
+        self.ignore(_OF_TRAINING)
+        left = [name for name in sorted({*self._where} - self.read) if not is_harmless(name)]
         if left:
             raise Unavailable(
-                f"{self.folder} holds {self._spelled[min(left)]!r}, which no head of this kind reads here, so it might "
-                "draft otherwise than it was trained to; take the tensor out if it changes nothing."
+                f"{self.folder} holds {left[0]!r}, which no head of this kind reads here, so it might draft otherwise "
+                "than it was trained to; take the tensor out if it changes nothing."
             )

@@ -20,8 +20,9 @@ def word_ids(d2t: torch.Tensor, vocabulary: int, folder: Path) -> torch.Tensor:
     >>> word_ids(torch.tensor([0, 0, 5]), 10, Path("."))     # draft word 2 is target word 7
     tensor([0, 1, 7])
     """
-    flat = d2t.dtype in (torch.int64, torch.int32) and d2t.ndim == 1 and len(d2t) > 0
-    words = d2t.long() + torch.arange(len(d2t)) if flat else torch.tensor([-1])
+    if d2t.dtype not in (torch.int64, torch.int32) or d2t.ndim != 1 or not len(d2t):
+        raise Unavailable(f"The vocabulary map (d2t) in {folder} is no list of whole numbers; fetch the head again.")
+    words = d2t.long() + torch.arange(len(d2t))
     if int(words.min()) < 0 or int(words.max()) >= vocabulary or len(words.unique()) != len(words):
         raise Unavailable(f"The vocabulary map (d2t) in {folder} names words that the target does not have, or twice.")
     return words

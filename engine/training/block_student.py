@@ -11,6 +11,7 @@ from engine.training.block_module import BlockHead
 from engine.training.eagle3_module import FURTHER
 from engine.training.students import Batch, EagleStudent, Rollout, Student, layers_named, reply_mask, start_from_target
 from engine.training.teacher import Teacher
+from engine.weights.checkpoint_dir import head_method
 
 
 class BlockStudent(Student):
@@ -52,6 +53,9 @@ class BlockStudent(Student):
 
     @staticmethod
     def layers_read(folder: Path) -> tuple[int, ...] | None:
+        """Of a block head, or of an EAGLE head that it begins as."""
+        if head_method(folder) != "block":
+            return EagleStudent.layers_read(folder)
         return layers_named(read_config(folder, BlockConfig, "block head"), folder)
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:

@@ -62,15 +62,6 @@ def head_method(folder: Path) -> str:
     return next((method for method, kind in HEAD_KINDS.items() if kind.tensor and kind.tensor in names), "")
 
 
-def strange_drafter(folder: Path) -> str | None:
-    """Returns a sentence about a folder that holds a drafter of another program; None for any other folder."""
-    try:
-        contents = other_drafter(read_json(Path(folder) / "config.json"), tensor_shapes(Path(folder)))
-    except UNREADABLE:
-        return None
-    return f"{folder} holds {contents}." if contents else None
-
-
 def eagle_version(folder: Path) -> int:
     """Returns 1 or 3: of EAGLE-1 the first layer's attention reads as many numbers as the head is wide, of EAGLE-3
     twice as many."""
@@ -157,6 +148,8 @@ def other_kind(folder: Path) -> str | None:
     except UNREADABLE:  # `damage` describes it
         tensors = {}
     contents = contents_of(folder, tensors)
+    if drafter := other_drafter(contents.config, tensors):
+        return f"{folder} holds {drafter}."
     if tensors and head_method(folder):
         return None
     return folder_problem(contents) or tokenizer_problem(contents)
@@ -165,7 +158,7 @@ def other_kind(folder: Path) -> str | None:
 def figures(folder: Path) -> dict[str, int]:
     """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for a folder that holds something else, or that
     is incomplete."""
-    if problem := strange_drafter(folder) or other_kind(folder):
+    if problem := other_kind(folder):
         raise BadInput(problem)
     if problem := missing(folder) or damage(folder):
         raise BadInput(f"{problem} Name a folder with config.json, a tokenizer and whole *.safetensors files.")

@@ -49,7 +49,7 @@ CROWDED = result(
 
 
 def models(method):
-    return SimpleNamespace(target="big", draft="head", gguf=None, translated=False)
+    return SimpleNamespace(target="big", draft="head", gguf=None, translated=False, eagle=None)
 
 
 def recipes(found: AnswerResult, model="") -> tuple[str, dict]:
