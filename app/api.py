@@ -179,10 +179,13 @@ class Api:
                     shown, due = status, time.monotonic() + SECONDS_BETWEEN_UPDATES
         traces = fold.traces()
         expected = [*traces.values()][: 1 if others else None]
-        ended = all(t and t.finished and t.finished.reason != "cancelled" for t in expected)
-        reason = {}
+        are_complete = [bool(t and t.finished and t.finished.reason != "cancelled") for t in expected]
+        ended, reason = all(are_complete), {}
         if mine.is_replaced:
             reason = {"message": "Another request of this client took its place; use a client for each."}
+        elif timed_out and are_complete[0] and not ended:
+            ended, seconds = True, self.service.limits.seconds
+            reason = {"message": f"Its baseline was ended after {seconds} s, so there is nothing to compare it with."}
         elif timed_out and not ended:
             reason = {"message": f"A run may take up to {self.service.limits.seconds} s here."}
         elif not ended:
@@ -200,7 +203,8 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
     if run is None or not run.rounds:
         return {}
     numbers = compute_metrics(run)
-    ratio = compare(run, plain).speedup if plain and plain.rounds and run.finished and plain.finished else None
+    is_comparable = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in (run, plain))
+    ratio = compare(run, plain).speedup if is_comparable else None
     return {
         "tokens": numbers.tokens,
         "tokens_per_second": numbers.tokens_per_second,

@@ -29,6 +29,8 @@ class RunNumbers:
         ProcessCollector(registry=registry)  # its resident memory among it
         self._runs = _counter("runs", "Runs that ended, baselines included.", ["method", "end"], registry)
         self._refusals = _counter("refusals", "Requests that were not served.", ["kind"], registry)
+        self._lab_units = _counter("lab_units", "Parts of experiments that ended.", [], registry)
+        self._lab_seconds = _counter("lab_seconds", "Seconds of the device for experiments.", [], registry)
         self._tokens = _counter("tokens", "Tokens that runs emitted.", ["method"], registry)
         self._pass = Histogram(
             "speclens_pass_seconds", "One pass of the target.", buckets=_PASS_SECONDS, registry=registry
@@ -49,6 +51,11 @@ class RunNumbers:
         typed."""
         self._refusals.labels(type(error).__name__).inc()
         _write("refusal", kind=type(error).__name__)
+
+    def end_experiment(self, job: Job) -> None:
+        """At the end of one part of an experiment, on the engine's thread."""
+        self._lab_units.inc()
+        self._lab_seconds.inc(job.elapsed)
 
     def end(self, job: Job) -> None:
         """Counts a job at its end, on the engine's thread."""

@@ -14,10 +14,10 @@ from lessons.schema import LABS
 QUESTIONS = {
     "answer": "Your text, your load: does drafting pay, and how do you switch it on?",
     "theory": "Which draft length should pay, for any α? And does it, on this machine?",
-    "sweep": "What does pay here: which method, how many drafts, on which text?",
+    "sweep": "Which method and draft length pay here, and on which kind of text?",
     "compare": "Two to four ways to write the same answer, round by round.",
     "distribution": "Many seeded runs against the target's own distribution; then break the rule.",
-    "users": "Many users share each pass: what do they get together, and does drafting still pay?",
+    "users": "Many users share each pass. How much do they get together, and does drafting still pay?",
 }
 
 

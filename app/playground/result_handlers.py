@@ -1,5 +1,6 @@
 """Handles the end of a run: charts and files; opens trace files; renders settings for other engines."""
 
+import logging
 import uuid
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from engine.errors import BadInput, EngineError
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
+LABELS = Written("Save trace (JSON)", "Save baseline (JSON)", "Save tokens (CSV)", "Save replay (HTML)")
+# A label, because Gradio 6.31 shows no toast of an event that is not queued.
+NO_ROOM = "No room for files on the server"
+_log = logging.getLogger(__name__)
 CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
 # The outputs below the stage, by name.
 Shown = outputs(
@@ -44,16 +49,16 @@ class Results:
             return Shown()
         try:
             written = self.exports.write(session, html_export.page)
+            files = _files(written)._replace(baseline=_baseline_file(written))
         except OSError as error:  # a full disk must not break the page
-            gr.Warning(f"The files of this run could not be written on the server. {error.strerror}".rstrip())
-            written = Written()
-        tree_tab, files = gr.update(visible=has_trees(run)), Written(*map(_file, written))
+            _log.warning("The files of a run could not be written: %s", error.strerror or error)
+            files = Written(*(gr.update(value=None, interactive=False, label=NO_ROOM) for _ in LABELS))
         shown = charts.complete(run, baseline, **session.repeats)
-        return Shown(*shown, tree_tab, *files._replace(baseline=_baseline_file(written)))
+        return Shown(*shown, gr.update(visible=has_trees(run)), *files)
 
     def empty(self) -> Shown:
         """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
-        return Shown(*charts.complete(None), gr.update(visible=False), *map(_file, Written()))
+        return Shown(*charts.complete(None), gr.update(visible=False), *_files(Written()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Opened:
         """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the
@@ -103,13 +108,15 @@ class Results:
         return production(choice, measured=sentence)
 
 
-def _file(path: str | None):
-    return gr.update(value=path, interactive=path is not None)
+def _files(written: Written) -> Written:
+    """The buttons, with their own labels again after a time without room."""
+    pairs = zip(written, LABELS, strict=True)
+    return Written(*(gr.update(value=path, interactive=path is not None, label=label) for path, label in pairs))
 
 
 def _baseline_file(written: Written):
     """Says why there may be none: a branch is not measured, nor is a run beside others."""
-    label = "Save baseline (JSON)" if written.baseline else "No baseline to save"
+    label = LABELS.baseline if written.baseline else "No baseline to save"
     return gr.update(value=written.baseline, interactive=written.baseline is not None, label=label)
 
 

@@ -8,7 +8,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground.form_panel import Controls
 from app.playground.repeat_handlers import AGAIN, COUNTS
-from app.playground.result_handlers import CHOICES, Results, Shown
+from app.playground.result_handlers import CHOICES, LABELS, Results, Shown
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.widgets import QUIET, download
@@ -59,10 +59,8 @@ def results(service: Service, controls: Controls, drawn_first: list[str], sessio
             tree = figures()
         with tab("Files", "files"):
             with gr.Row(elem_classes="sl-files"):
-                trace = download("Save trace (JSON)", "trace-file")
-                baseline = download("Save baseline (JSON)", "baseline-file")
-                table = download("Save tokens (CSV)", "table-file")
-                page = download("Save replay (HTML)", "page-file")
+                names = ("trace-file", "baseline-file", "table-file", "page-file")
+                trace, baseline, table, page = map(download, LABELS, names)
                 upload = gr.UploadButton("Open a trace", file_count="multiple", elem_id="open-trace", min_width=140)
             gr.HTML(FILES, apply_default_css=False)
         with tab("Use it elsewhere", "elsewhere"):

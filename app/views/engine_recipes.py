@@ -140,7 +140,9 @@ def measured(ratio: Speedup, device: str) -> str:
     if ratio.tone == NOISE:
         return "What was measured here is noise: measure again before you switch it on."
     if ratio.tone == "level":
-        return f"Measured {ratio.value:.2f}× here: no difference that one run each can show."
+        return (
+            f"Measured {ratio.value:.2f}× here, but one run each is no proof of a difference: measure it several times."
+        )
     if ratio.tone == "slower":
         return f"Measured {ratio.value:.2f}× here: not worth switching on for this text."
     return f"Measured {ratio.value:.2f}× on {device}, one request at a time. Measure again on your server."

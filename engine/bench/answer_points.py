@@ -50,7 +50,7 @@ class AnswerPoints:
         self.prompts = [Prompt(text, kind) for kind, text in plan.texts]
         repeats = plan.repeats if plan.place == HERE else 1  # elsewhere only the tokens count
         grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, repeats)
-        self._about = describe(engine, plan.methods)
+        self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
         self._files: list[_LoadFile] | None = None
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
         if afresh:
@@ -87,7 +87,7 @@ class AnswerPoints:
     def _about_load(self, users: int, setting: Setting) -> dict:
         """Everything that must be equal for two results of a load to be comparable."""
         plan = self.plan
-        question = {"texts": digest(self.prompts), "tokens": plan.tokens, "temperature": plan.temperature}
+        question = {"texts": self._texts, "tokens": plan.tokens, "temperature": plan.temperature}
         return self._about | question | {"users": users, "setting": list(setting), "version": _VERSION}
 
     def _known_loads(self) -> list[_LoadFile]:

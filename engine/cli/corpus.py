@@ -38,7 +38,8 @@ def corpus(
     texts = [text for file in files for text in _texts(file, tokenizer, spec.target.vocab_size)]
     path = out or own_corpus(pair)
     count = corpus_file.save(path, texts, tokenizer)
-    say(f"{count:,} tokens of {len(texts):,} texts are in {path}.")
+    number = "one text" if len(texts) == 1 else f"{len(texts):,} texts"
+    say(f"{count:,} tokens of {number} are in {path}.")
 
 
 def _texts(file: Path, tokenizer, vocab_size: int):

@@ -5,6 +5,7 @@ its sentence on stderr and exits with 1; Ctrl-C exits with 130.
 """
 
 import platform
+import signal
 import sys
 from dataclasses import replace
 from importlib import metadata
@@ -164,7 +165,9 @@ def run(
             raise KeyboardInterrupt
         console.comparison(out, result, baseline)
         if trace is not None:
-            save(baseline, trace.with_stem(f"{trace.stem}-baseline"))
+            beside = trace.with_stem(f"{trace.stem}-baseline")
+            save(baseline, beside)
+            say(f"Its baseline's trace is in {beside}.")
     worker.close()
 
 
@@ -276,4 +279,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `replay FILE | head` ends as any other program does
     app()

@@ -18,18 +18,18 @@ def progress():
     numbers alone one every ten seconds. Both say how much time is left."""
     console, time_left = screen(stderr=True), TimeLeft()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
-    last_kind, last_time = "", 0.0
+    last_kind, last_message, last_time = "", "", 0.0
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0, visible=False)
 
         def show(fraction: float, message: str) -> None:
-            nonlocal last_kind, last_time
+            nonlocal last_kind, last_message, last_time
             kind, now = re.sub(r"[\d.,]+", "0", message), time.monotonic()
             message = visible(", ".join(filter(None, (message, time_left.after(fraction, now)))), keep="")
             bar.update(task, completed=fraction, description=message, visible=fraction < 1)
             is_due = kind != last_kind or now - last_time >= _LOG_EVERY or fraction >= 1
-            if message and not console.is_terminal and is_due:
-                last_kind, last_time = kind, now
+            if message and message != last_message and not console.is_terminal and is_due:
+                last_kind, last_message, last_time = kind, message, now
                 console.print(message, soft_wrap=True)
 
         yield show

@@ -174,6 +174,11 @@ class Job:
         if self._deadline is None and self.seconds is not None:
             self._deadline = time.monotonic() + self.seconds
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since its first event; 0 for a job without one, or without a limit."""
+        return 0.0 if self._deadline is None else max(0.0, time.monotonic() - (self._deadline - self.seconds))
+
     def should_stop(self) -> bool:
         """The engine asks this before every round."""
         if self._deadline is not None and time.monotonic() > self._deadline and not self.is_cancelled:

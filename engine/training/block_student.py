@@ -53,7 +53,7 @@ class BlockStudent(Student):
 
     @staticmethod
     def layers_read(folder: Path) -> tuple[int, ...] | None:
-        """Of a block head, or of an EAGLE head that it begins as."""
+        """Returns the layers that a block head reads, or an EAGLE head that it begins as."""
         if head_method(folder) != "block":
             return EagleStudent.layers_read(folder)
         return layers_named(read_config(folder, BlockConfig, "block head"), folder)

@@ -70,6 +70,13 @@ def test_a_run_that_takes_too_long_says_so():
     assert figures["status"] == "stopped" and "0.2 s" in figures["message"] and trace["run"]
 
 
+def test_a_whole_run_whose_baseline_was_cut_is_finished():
+    worker = FakeWorker(step=0.05)
+    _, figures, _ = list(served(worker, seconds=1.5).run(who(), "Hi", method="ngram", gamma=4, tokens=60))[-1]
+    assert figures["status"] == "finished" and figures["tokens"] == 60 and figures["speedup"] is None
+    assert "baseline was ended" in figures["message"]
+
+
 def test_figures_have_their_interval_and_say_what_else_ran():
     _, figures, _ = list(served(FakeWorker(step=0.005)).run(who(), "Hi", method="ngram", gamma=4, tokens=60))[-1]
     assert figures["low"] < figures["speedup"] < figures["high"] and figures["noise"] is False and "busy" in figures

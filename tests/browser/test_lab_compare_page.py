@@ -93,7 +93,7 @@ def walk_by_arrow_keys(page: Page) -> None:
 def test_a_number_that_cannot_be_is_noise_and_its_button_measures_again(opened, fake):
     page = opened()
     fake(draft=-0.005)  # drafts that give time back
-    run_all(page, words="Nothing is certain yet: runs 1 and 2 and 3 may be the fastest.")
+    run_all(page, words="Nothing is certain yet: runs 1, 2 and 3 may be the fastest.")
     table = page.locator("#compare-table")
     expect(table.locator(".sl-again")).to_have_count(2)
     expect(table).not_to_contain_text("★")

@@ -255,11 +255,12 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     noise = any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
     if noise:
         once = f"A run marked as noise is faster than its tokens per pass can be, so run all again. {once}"
-    same = " and ".join(f"{index + 1}" for index in sorted(leaders))
+    *most, last = (f"{index + 1}" for index in sorted(leaders)) if leaders else ("",)
+    same = f"{', '.join(most)} and {last}" if most else last
     if len(leaders) > 1 and noise:
         return "quiet", f"{before}Nothing is certain yet: runs {same} may be the fastest. {once}"
     if len(leaders) > 1:
-        return "quiet", f"{before}No difference that one run each can show between runs {same}. {once}"
+        return "quiet", f"{before}No difference is certain between runs {same}. {once}"
     if plain is None:
         return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. {once}"
     if best == plain:

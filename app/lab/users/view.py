@@ -22,7 +22,7 @@ CHARTS = {
     "users-total": "Tokens per second, all users together",
     "users-each": "Tokens per second, each user",
     "users-gain": "Drafting compared with plain decoding",
-    "users-price": "The chance that a drafted token needs",
+    "users-price": "How often a draft must be accepted to pay",
 }
 WAITING = Figure(note="Drawn as soon as the first point is measured.")
 DASHES = {SHORT: "solid", LONG: "dot"}

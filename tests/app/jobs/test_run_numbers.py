@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, wait_for
@@ -15,6 +16,7 @@ from app.jobs.engine_facade import EngineFacade
 from app.jobs.engine_state import State
 from app.jobs.run_numbers import log
 from app.jobs.service import Service
+from app.jobs.updates import Report
 from app.page import operator_routes
 from app.server.limits import Limits
 from app.ui import temp_folder
@@ -65,6 +67,24 @@ def test_a_run_and_its_baseline_are_counted(service):
     assert known["speclens_runs_waiting",] == known["speclens_runs_running",] == 0
     run(service)  # it is shown again
     assert counts(service)["speclens_runs_total", "length", "ngram"] == 1
+
+
+def test_an_experiments_time_on_the_device_is_counted(service):
+    def work(engine, cancelled):
+        time.sleep(0.05)
+        yield Report("a point")
+
+    request = service.runs.open("visitor")
+    assert [each.value for each in service.runs.experiment(request, [work, work]) if isinstance(each, Report)]
+    service.runs.close(request)
+    wait_for(lambda: counts(service)["speclens_lab_units_total",] == 2)
+    assert 0.1 <= counts(service)["speclens_lab_seconds_total",] < 30
+
+
+def test_runs_that_the_server_ends_are_not_those_that_a_visitor_ends(monkeypatch):
+    cut = Service(FakeEngine(FakeWorker(step=0.05)), Limits(seconds=0.2))
+    run(cut)
+    assert counts(cut)["speclens_runs_total", "ngram", "time_limit"] == 1
 
 
 def test_the_log_has_runs_and_refusals_and_no_prompt(service, lines, caplog):

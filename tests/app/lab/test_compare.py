@@ -119,7 +119,7 @@ def slower(run: Column) -> Column:
         ([PLAIN, slower(column())], "slow", "no draft paid for itself"),
         ([column("none", 0), column()], "good", "Run 2, N-gram lookup, γ = 4, was the fastest: "),
         ([column(), slower(column())], "quiet", "Run 1, N-gram lookup, γ = 4, was the fastest: "),
-        ([column("lm", 2), column("lm", 2)], "quiet", "No difference that one run each can show between runs 1 and 2"),
+        ([column("lm", 2), column("lm", 2)], "quiet", "No difference is certain between runs 1 and 2"),
         ([column("none", 0), column(trace=False)], "quiet", "Stopped."),
     ],
 )

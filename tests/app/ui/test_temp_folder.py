@@ -16,7 +16,7 @@ from paths import ROOT
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.page import build
-from app.playground.result_handlers import Results
+from app.playground.result_handlers import NO_ROOM, Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
@@ -77,13 +77,14 @@ def test_a_full_disk_is_refused_with_its_reason(cache, monkeypatch):
 
 def test_a_disk_that_fills_up_takes_the_files_and_leaves_the_charts(cache, monkeypatch):
     temp_folder.choose()
-    page, said = Results(Service(FakeEngine(), Limits())), []
-    monkeypatch.setattr(gr, "Warning", said.append)
+    page = Results(Service(FakeEngine(), Limits()))
     session = Session(recorded(tokens=20), recorded("none", 0, 20))
     assert page.show(session).trace_file["value"]
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: FULL)
     shown = page.show(session)
-    assert shown.trace_file["value"] is None and shown.race is not SKIP and "free" in said[0]
+    assert shown.trace_file["value"] is None and shown.trace_file["label"] == NO_ROOM and shown.race is not SKIP
+    monkeypatch.undo()
+    assert page.show(session).trace_file["label"] == "Save trace (JSON)"
 
 
 def test_run_comes_back_with_a_reason_when_its_last_event_fails(cache, tmp_path, monkeypatch):

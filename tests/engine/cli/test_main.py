@@ -53,6 +53,19 @@ def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_
     assert again.exit_code == 0 and again.stdout == result.stdout
 
 
+def test_a_pipe_that_closes_early_ends_a_replay_without_a_word():
+    trace = ROOT / "assets/data/traces/opening.json"
+    command = f"{sys.executable} -m engine replay {trace} | head -1"
+    ended = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 128 + signal.SIGPIPE and ended.stderr == "" and len(ended.stdout.splitlines()) == 1
+
+
+def test_a_gguf_file_of_ones_own_is_refused_as_that(tmp_path):
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    refused = call("check", tmp_path / "a.gguf")
+    assert refused.exit_code == 1 and "is a GGUF file; of these only the catalogue's own are read" in refused.stderr
+
+
 def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path):
     file, both = tmp_path / "t.json", tmp_path / "both.json"
     assert run(tiny_pair, "--gamma", 3, "--trace", file).exit_code == 0

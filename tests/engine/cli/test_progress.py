@@ -54,6 +54,14 @@ def test_a_log_gets_a_line_every_ten_seconds(monkeypatch, clock):
     assert lines[1] == "6 of 40 replies, 1006 tokens a second, about 1 minute left"
 
 
+def test_a_log_says_the_same_once(monkeypatch, clock):
+    out = screen_of(monkeypatch)
+    with progress() as show:
+        for _ in range(36):
+            show(1.0, "Loading the target")
+    assert out.getvalue().splitlines() == ["Loading the target"]
+
+
 def test_a_terminal_rewrites_one_line_in_place(monkeypatch, clock):
     out = screen_of(monkeypatch, force_terminal=True, color_system=None)
     with progress() as show:

@@ -1,0 +1,27 @@
+"""The answer in a browser: JSON lines in, sentences by load and kind, the picture, commands with one's own model."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+LINES = [{"prompt": "the cat, the cat, the cat", "kind": "repeats"}, {"prompt": "a hat", "kind": "other"}]
+
+
+@pytest.mark.slow
+def test_a_question_of_two_kinds_is_answered(open_page, tiny_server):
+    page = open_page(tiny_server)
+    page.get_by_role("tab", name="Lab").click()
+    page.locator("#answer-own textarea").fill("\n".join(map(json.dumps, LINES)))
+    page.locator("#answer-tokens input[type=number]").fill("16")
+    page.locator("#answer-users input[type=number]").fill("2")
+    expect(page.locator("#answer-notice")).to_contain_text("2 texts: about")
+    page.locator("#answer-run").click()
+    expect(page.locator("#answer-notice")).to_contain_text("Done", timeout=240_000)
+    expect(page.locator(".sl-answer-main")).to_contain_text("For 2 users at once")
+    expect(page.locator(".sl-answer-alone")).to_contain_text("For one user")
+    expect(page.locator(".sl-answer-kinds")).to_contain_text("repeats: ")
+    expect(page.locator("#answer-charts")).to_contain_text("users at once")
+    expect(page.locator("#answer-json")).to_be_enabled()
+    page.locator("#answer-model input, #answer-model textarea").first.fill("us/theirs")
