@@ -1,6 +1,7 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
 
 import { format, isolated, shown, spoken, visible } from '../lib/format.js';
+import { isUnknown } from '../lib/statuses.js';
 
 const ENDS = {
   eos: 'The model ended its answer',
