@@ -3,6 +3,7 @@
 The engine is imported on first use, so that the page is up before torch is.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from engine.trace.events import CostModel
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import eagle_version, missing, weights_hash
+from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.specs import DEVICE_PRECISIONS, PairSpec, methods
 from engine.weights.store import locate
 
@@ -249,9 +251,11 @@ class EngineFacade:
         spec = get_pair(pair)
         draft, target, gguf = spec.draft(method), spec.target, None
         if target.gguf:  # most engines want the checkpoint that it was rounded from
-            gguf = f"{target.repo}:{target.gguf.file.removesuffix('.gguf').rsplit('.', 1)[-1]}"
+            gguf = f"{target.repo}:{re.split('[-.]', target.gguf.file.removesuffix('.gguf'))[-1]}"
             alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
             target = next((model for model in alike if not model.gguf), target)
+        elif target.folder and is_prepared(target.folder):
+            gguf = _where(target)
         try:
             is_translated = preflight.translates(spec, method)
         except EngineError:  # the pair's note gives the reason
@@ -288,6 +292,8 @@ def _where(model) -> str:
     root = ASSETS.parent
     if model.folder and model.folder.is_relative_to(root):
         return model.folder.relative_to(root).as_posix()
+    if model.folder and is_prepared(model.folder):  # for a GGUF file of the user's own
+        return str(gguf_files(model.folder)[0])
     return model.repo or str(model.folder or model.name)
 
 

@@ -39,7 +39,9 @@ class Offer:
         if not self.takes_own_models:
             raise Unavailable("This page is shared and takes no models of yours; run SpecLens on your own machine.")
         if not name.strip():
-            raise BadInput("Name a model: OWNER/NAME of the hub, the address of its page, or a folder.")
+            raise BadInput(
+                "Name a model: a GGUF file, a folder, or OWNER/NAME of the hub, with :FILE.gguf for one of its GGUF files."
+            )
         pair, result = self.engine.look_up(name)
         if not result.problems:
             self.pairs = self.pairs | {pair.name: pair}

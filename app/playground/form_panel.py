@@ -99,7 +99,10 @@ def drawer(
 def _own_model() -> tuple[gr.Textbox, gr.Button, Component]:
     with gr.Row(elem_id="own-model"):
         name = gr.Textbox(
-            label="A model of your own", placeholder="OWNER/NAME on the hub, or a folder", elem_id="own-name", scale=3
+            label="A model of your own",
+            placeholder="A .gguf file, a folder, or OWNER/NAME on the hub",
+            elem_id="own-name",
+            scale=3,
         )
         check = gr.Button("Check", size="sm", elem_id="own-check", scale=0, min_width=90)
     return name, check, component("pair_note", elem_id="own-note")

@@ -30,7 +30,8 @@ TYPICAL = 4  # the draft length of γ = auto until a run shows one
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The setting to configure. ``target`` and ``draft`` are hub names or folders, ``gguf`` a name for llama.cpp's -hf.
+    """The setting to configure. ``target`` and ``draft`` are hub names or folders, ``gguf`` a file or a name for -hf of
+    llama.cpp.
 
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
     another tokenizer. ``schedule``: how many drafts at which number of requests at once, where that was measured.
@@ -55,6 +56,11 @@ class Choice:
         is_first = self.eagle == 1 or (self.eagle is None and _EAGLE1.search(self.draft or ""))
         return "eagle1" if method == "eagle" and is_first else method
 
+    def _gguf_option(self) -> str:
+        if not self.gguf:
+            return "-m target.gguf"
+        return f"{'-m' if self.gguf.endswith('.gguf') else '-hf'} {shlex.quote(self.gguf)}"
+
     @property
     def values(self) -> dict[str, object]:
         """The value of each name in a recipe."""
@@ -70,7 +76,9 @@ class Choice:
             "draft_json": json.dumps(draft),
             "draft_inside": json.dumps(draft).replace("'", "'\"'\"'"),
             "ranges": json.dumps(self.schedule.ranges if self.schedule else ()),
-            "gguf": f"-hf {shlex.quote(self.gguf)}" if self.gguf else "-m target.gguf",
+            "gguf": f"{'-m' if '.gguf' in self.gguf else '-hf'} {shlex.quote(self.gguf)}"
+            if self.gguf
+            else "-m target.gguf",
         }
 
 

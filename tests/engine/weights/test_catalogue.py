@@ -42,7 +42,7 @@ def test_the_shipped_catalogue_lists_the_pairs_people_use():
     assert methods(other) == ("none", "ngram", "quantised", "lookahead", "lm", "eagle", "eagle-chain")
     assert pairs["llama-3.1-8b"].target.gated and not other.target.gated
     assert all(m.revision != "main" for p in pairs.values() for m in (p.target, *p.drafts.values()))
-    assert [pair.name for pair in pairs.values() if pair.run_by_us] == ["smollm2-135m"]
+    assert [pair.name for pair in pairs.values() if pair.run_by_us] == ["smollm2-135m", "qwen2.5-coder-1.5b-gguf"]
     assert preflight.notes(get_pair("qwen3-32b")) == [preflight.UNTRIED]
     assert preflight.notes(get_pair("smollm2-135m")) == []
 
