@@ -40,7 +40,7 @@ class Offer:
             raise Unavailable("This page is shared and takes no models of yours; run SpecLens on your own machine.")
         if not name.strip():
             raise BadInput(
-                "Name a model: a GGUF file, a folder, or OWNER/NAME of the hub, with :FILE.gguf for one of its GGUF files."
+                "Name a model: a GGUF file, a folder, or OWNER/NAME of the hub, with :FILE.gguf for one of its files."
             )
         pair, result = self.engine.look_up(name)
         if not result.problems:
