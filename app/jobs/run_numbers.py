@@ -66,7 +66,7 @@ class RunNumbers:
             rounds = [event for event in events if isinstance(event, Round)]
             finished = events[-1] if isinstance(events[-1], RunFinished) else None
             end = finished.reason if finished else "error" if job.error else "cancelled"
-            end = "time_limit" if job.is_late and end == "cancelled" else end
+            end = "time_limit" if job.timed_out and end == "cancelled" else end
             tokens = sum(len(each.emitted) for each in rounds)
             self._runs.labels(config.method, end).inc()
             self._tokens.labels(config.method).inc(tokens)
