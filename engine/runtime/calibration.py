@@ -2,8 +2,8 @@
 
 All widths are timed in turn, repeatedly, and the minimum of each counts, because other programs only ever slow a pass
 down. The order rotates, because the progress callback makes the first measurement after it slower. Where a width comes
-out cheaper than a narrower one, all are timed once more in turn, and `monotone_costs` decides what of it is noise. Unsteady
-costs serve this session and are not cached.
+out cheaper than a narrower one, all are timed once more in turn, and `monotone_costs` decides what of it is noise.
+Unsteady costs serve this session and are not cached.
 """
 
 import hashlib
