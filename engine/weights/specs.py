@@ -20,7 +20,7 @@ _ROUNDED_BYTES = {"int8": 1 + 8 / 32, "int4": 0.5 + 8 / 32}
 # Those that a kind of device offers; the first is its own choice.
 DEVICE_PRECISIONS = {"cuda": ("bf16", "fp16", "fp32"), "mps": ("fp32", "fp16"), "cpu": ("fp32", "int8", "int4")}
 CONTEXT = 4096  # tokens that a memory estimate assumes by default
-_WORKING_ROOM = 256 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
+_WORKING_ROOM = 128 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
