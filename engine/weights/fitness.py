@@ -58,7 +58,7 @@ def fitness(
         ("memory", f"{memory}, for a context of {CONTEXT:,} tokens{has}"),
         ("tokenizer", _tokenizer(target)),
         ("files", _files(target, faults)),
-        ("drafts", _drafts(pair)),
+        ("drafts", _drafts(pair, usual_precision(target, device.split(":")[0]))),
         ("a token", _speed(target, fitting or offered, per_byte)),
     ]
     usual = usual_precision(target, device.split(":")[0])
@@ -111,10 +111,19 @@ def _files(model: ModelSpec, faults: Mapping[str, str] | None) -> str:
     return "each tensor has the name and the shape that config.json asks for, and the tokenizer can be read"
 
 
-def _drafts(pair: PairSpec) -> str:
+def _drafts(pair: PairSpec, precision: str) -> str:
     own = ", ".join(name for name in methods(pair) if name != "none" and pair.draft(name) is None)
-    known = ", ".join(f"{method} by {draft.name}" for method, draft in pair.drafts.items())
+    known = ", ".join(f"{method} by {_draft(pair, draft, precision)}" for method, draft in pair.drafts.items())
     return f"{own}; {f'known for it: {known}' if known else 'no draft model or head is known for it'}"
+
+
+def _draft(pair: PairSpec, draft: ModelSpec, precision: str) -> str:
+    """Names a draft; for a model also the precision that it follows its target in, and c by the weights that a step
+    reads."""
+    if draft.head:
+        return draft.name
+    c = draft.weight_bytes(precision) / pair.target.weight_bytes(precision)
+    return f"{draft.name} (in {precision}; by its size a step takes about {c:.2f} of a plain one)"
 
 
 def _speed(model: ModelSpec, precisions: tuple[str, ...], per_byte: Mapping[str, float]) -> str:

@@ -48,7 +48,8 @@ def hub_name(text: str) -> str | None:
     None. An existing folder is not a name."""
     text = re.sub(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/", "", text.strip()).rstrip("/")
     text = re.sub(r"^([^/:]+/[^/:]+)/(?:blob|resolve)/[^/]+/(.+\.gguf)(\?.*)?$", r"\1:\2", text)
-    return text if re.fullmatch(_HUB_NAME, text) and ".." not in text and not Path(text).exists() else None
+    is_path = (text.endswith(ENDING) and ":" not in text) or ".." in text or Path(text).exists()
+    return text if re.fullmatch(_HUB_NAME, text) and not is_path else None
 
 
 def own_model(name: str) -> ModelSpec | None:

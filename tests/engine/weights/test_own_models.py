@@ -47,6 +47,7 @@ def test_names_and_addresses_of_the_hub(tmp_path, monkeypatch):
         ("a/b/c", None),
         ("/models/mine", None),
         ("us/mine", None),  # a folder that is there
+        ("models/absent.gguf", None),
         ("Qwen/Qwen3-4B-GGUF:Q4_K_M", "Qwen/Qwen3-4B-GGUF:Q4_K_M"),
         ("https://huggingface.co/a/b/blob/main/m.Q8_0.gguf", "a/b:m.Q8_0.gguf"),
         ("hf.co/a/b/resolve/main/q8/m.gguf?download=true", "a/b:q8/m.gguf"),
