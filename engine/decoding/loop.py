@@ -210,7 +210,8 @@ class SpeculativeDecoder:
         if not verdict.is_finite:
             raise Unavailable(
                 f"The target's logits are not finite (NaN or infinity) after {self.emitted} new tokens, so no token "
-                "can be chosen; its weights are damaged, or too large for this precision. Choose fp32 or another model."
+                "can be chosen; its weights are damaged, or too large for this precision. Choose another precision or "
+                "model."
             )
         if not verdict.draft_is_finite:
             self.given_up[method] = self.emitted

@@ -12,7 +12,7 @@ from engine.models import gguf_blocks
 from engine.models.grouped import GroupedWeight, row_ranges
 from engine.models.safetensors_reader import TensorReader
 from engine.weights.checkpoint_dir import AGAIN
-from engine.weights.gguf_layout import is_prepared, places
+from engine.weights.gguf_layout import gguf_files, is_prepared, places
 
 _ADJACENT_PAIRS = ("llama",)  # architectures whose q and k have the halves of a rotary pair in adjacent rows
 _NOT_ROUNDED = ("F64", "F32", "F16", "BF16")
@@ -34,6 +34,7 @@ class GgufReader:
             config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
             heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
             self._heads = heads if config["model_type"] in _ADJACENT_PAIRS else {}
+            self.folder = gguf_files(folder)[0]  # the file that sentences name
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"The weights in {self.folder} are damaged. {AGAIN}") from error
 

@@ -40,6 +40,10 @@ class GgufHeader:
     size: int
 
 
+class OtherFormat(ValueError):
+    """A GGUF file that is whole, but not of a kind that is read here."""
+
+
 def read_header(file: Path) -> GgufHeader:
     """Returns the header. Raises ValueError with the reason if the file is damaged or no GGUF file."""
     with open(file, "rb") as opened:
@@ -61,12 +65,16 @@ class _Cursor:
         self.data, self.at = data, 0
 
     def header(self, file: Path) -> GgufHeader:
+        if self.data[:12] == b"version http":
+            raise OtherFormat("it is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder")
         if self.data[:4] != b"GGUF":
             raise ValueError("it does not begin with GGUF")
         self.at = 4
         version = self._number("I")
+        if version.to_bytes(4, "big") in (number.to_bytes(4, "little") for number in _VERSIONS):
+            raise OtherFormat("it was written for big-endian machines; convert it for this one")
         if version not in _VERSIONS:
-            raise ValueError(f"its GGUF version is {version}, and versions 2 and 3 are read here")
+            raise OtherFormat(f"its GGUF version is {version}; convert the model again, to version 3")
         tensors, count = self._number("Q"), self._number("Q")
         fields = {}
         for _ in range(count):

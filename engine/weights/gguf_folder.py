@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import Unavailable
-from engine.weights.gguf_file import GgufTensor, read_header
+from engine.weights.gguf_file import GgufTensor, OtherFormat, read_header
 from engine.weights.gguf_layout import GGUF, LAYOUT, SOURCES, stamp
 from engine.weights.gguf_rope import rope_parameters
 from engine.weights.gguf_tokenizer import end_ids, write_tokenizer
@@ -75,6 +75,8 @@ def read_model(files: Sequence[Path]) -> GgufModel:
     for file in files:
         try:
             header = read_header(file)
+        except OtherFormat as error:
+            raise Unavailable(f"{file.name} cannot be read: {error}.") from error
         except ValueError as error:
             raise Unavailable(f"{file.name} is damaged, or is no GGUF file: {error}; download it again.") from error
         if (size := file.stat().st_size) < header.size:
@@ -83,6 +85,10 @@ def read_model(files: Sequence[Path]) -> GgufModel:
             )
         headers.append(header)
     tensors = tuple(tensor for header in headers for tensor in header.tensors)
+    kind = headers[0].fields.get("general.type", "model")
+    if kind != "model" or not tensors:
+        contents = "a vocabulary without weights" if not tensors else f"a part that belongs beside a model ({kind})"
+        raise Unavailable(f"{files[0].name} holds {contents}; name the file of a language model.")
     promised = headers[0].fields.get("split.tensors.count", len(tensors))
     if len({tensor.name for tensor in tensors}) != promised:
         raise Unavailable(f"The parts of {files[0].name} hold {len(tensors)} tensors instead of {promised}.")

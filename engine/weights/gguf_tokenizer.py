@@ -10,10 +10,11 @@ from pathlib import Path
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)  # GGUF's types of tokens
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-# Texts of the tokens that end a turn or a text even if the file's own fields do not say so, as in llama.cpp.
+# Texts of the tokens that end a turn or a text, even if the file gives them another type or does not name them: in that
+# llama.cpp is followed, too.
 _ENDS = {
-    "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>",
-    "<|end_of_turn|>", "<EOT>", "</s>", "<｜end▁of▁sentence｜>",
+    "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>",
+    "<end_of_turn>", "<|end_of_turn|>", "<end_of_utterance>", "_<EOT>", "<｜end▁of▁sentence｜>",
 }  # fmt: skip
 
 _ENGLISH = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -28,6 +29,7 @@ _PATTERNS = {
 }
 _ALIASES = {"llama3": "llama-bpe", "llama-v3": "llama-bpe", "gpt2": "gpt-2", "deepseek-r1-qwen": "qwen2"}
 _WHOLE_WORDS_FIRST = ("llama-bpe", "tekken")  # a word that is a token is not merged from its parts
+_WITH_FIRST_TOKEN = ("llama-bpe", "tekken")  # a text begins with their first token, unless the file says otherwise
 _COMPOSED = ("qwen2",)  # those whose texts are put into Unicode's composed form first
 
 
@@ -36,6 +38,9 @@ def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
     none."""
     kind, tokens = fields["tokenizer.ggml.model"], fields["tokenizer.ggml.tokens"]
     types = fields.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
+    for name in ("bos", "eos", "eot", "eom", "unknown", "padding"):
+        if not 0 <= (i := fields.get(f"tokenizer.ggml.{name}_token_id") or 0) < len(tokens):
+            raise ValueError(f"its {name} token is number {i:,}, but it has {len(tokens):,} tokens")
     if kind == "gpt2":
         tokenizer = _byte_level(fields, tokens)
     elif kind == "llama":
@@ -52,30 +57,24 @@ def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
         "model_max_length": context,
         "tokenizer_class": "TokenizersBackend",
     }
-    config |= {role: tokens[i] for role, i in ids.items() if i is not None and 0 <= i < len(tokens)}
+    config |= {role: tokens[i] for role, i in ids.items() if i is not None}
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
     if template:
         (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
 
 
 def end_ids(fields: Mapping) -> list[int]:
-    """Returns the ids at which a text ends: those that the file names, and special tokens with the name of an end."""
-    tokens, types = fields["tokenizer.ggml.tokens"], fields.get("tokenizer.ggml.token_type") or []
+    """Returns the ids at which a text ends: those that the file names, and tokens with the name of an end."""
     named = [fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
-    by_text = [i for i, (token, kind) in enumerate(zip(tokens, types, strict=False)) if _is_end(token, kind)]
+    by_text = [i for i, token in enumerate(fields["tokenizer.ggml.tokens"]) if token in _ENDS]
     return [*dict.fromkeys(i for i in (*named, *by_text) if i is not None)]
-
-
-def _is_end(token: str, kind: int) -> bool:
-    return kind == _CONTROL and token in _ENDS
 
 
 def _byte_level(fields: Mapping, tokens: Sequence[str]):
     """Returns a BPE tokenizer over bytes, like GPT-2's."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-    pre = fields.get("tokenizer.ggml.pre", "default")
-    pre = _ALIASES.get(pre, pre)
+    pre = _splitting(fields)
     merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]]
     vocabulary = {token: i for i, token in enumerate(tokens)}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=pre in _WHOLE_WORDS_FIRST))
@@ -94,6 +93,11 @@ def _byte_level(fields: Mapping, tokens: Sequence[str]):
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
+
+
+def _splitting(fields: Mapping) -> str:
+    pre = fields.get("tokenizer.ggml.pre", "default")
+    return _ALIASES.get(pre, pre)
 
 
 def _sentence_pieces(fields: Mapping, tokens: Sequence[str], types: Sequence[int]):
@@ -137,10 +141,12 @@ def _add_special(tokenizer, fields: Mapping, tokens: Sequence[str], types: Seque
     """Marks the tokens that no merge makes, and puts the first token before a text where the file says so."""
     from tokenizers import AddedToken, processors
 
-    special = [i for i, kind in enumerate(types) if kind in (_CONTROL, _USER_DEFINED, _UNKNOWN)]
-    tokenizer.add_tokens([AddedToken(tokens[i], special=types[i] != _USER_DEFINED, normalized=False) for i in special])
-    is_pieces = fields["tokenizer.ggml.model"] == "llama"
-    begins = fields.get("tokenizer.ggml.add_bos_token", is_pieces or fields.get("tokenizer.ggml.pre") == "llama-bpe")
+    for token, kind in zip(tokens, types, strict=True):
+        if token in _ENDS or kind in (_CONTROL, _USER_DEFINED, _UNKNOWN):
+            is_special = token in _ENDS or kind != _USER_DEFINED
+            tokenizer.add_tokens([AddedToken(token, special=is_special, normalized=False)])
+    usually = fields["tokenizer.ggml.model"] == "llama" or _splitting(fields) in _WITH_FIRST_TOKEN
+    begins = fields.get("tokenizer.ggml.add_bos_token", usually)
     first = fields.get("tokenizer.ggml.bos_token_id")
     ends, last = fields.get("tokenizer.ggml.add_eos_token", False), fields.get("tokenizer.ggml.eos_token_id")
     before = [first] if begins and first is not None else []

@@ -217,7 +217,8 @@ class FakeEngine:
             raise Unavailable(f"The hub has no public repository {name}.")
         problems = () if precisions else ("us/giant needs about 900 GB in int4, but cpu has 4 GB free.",)
         pair = Pair(name, f"{name} (of the hub)", ("none", "ngram"), "c" * 40)
-        return pair, Fitness((("family", "llama"), ("memory", "5.1 GB in int8")), problems, precisions)
+        lines = (("family", "llama"), ("memory", "5.1 GB in int8"))
+        return pair, Fitness(lines, problems, precisions, to_choose="int8" if precisions else "")
 
     def problems(self, pair, method, precision, fetch):
         return ["giant needs about 900 GB, but cpu has 4 GB free; choose a smaller pair."] if pair == "giant" else []

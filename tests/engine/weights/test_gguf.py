@@ -329,4 +329,33 @@ def test_all_end_ids_of_a_file_end_a_text(tmp_path):
     fields = {"token_list": words, "token_types": [3, 3] + [1] * 8 + [3, 1], "eot_token_id": 9}
     folder = prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "m", vocab_size=len(words)), fields=fields))
     generation = json.loads((folder / "generation_config.json").read_text())
-    assert generation["eos_token_id"] == [0, 9, 10], "<|im_end|> is an ordinary word in this file"
+    assert generation["eos_token_id"] == [0, 9, 10, 11], "<|im_end|> ends a text, although the file calls it a word"
+    assert load_tokenizer(folder)("a<|im_end|>").input_ids == [2, 11]
+
+
+@pytest.mark.parametrize("pre, begins", [("llama3", True), ("llama-bpe", True), ("tekken", True), ("qwen2", False)])
+def test_a_text_begins_with_the_first_token_where_the_kind_asks_for_it(tmp_path, pre, begins):
+    model = tiny_model(tmp_path / "model")
+    for stated in (None, True, False):
+        fields = {} if stated is None else {"add_bos_token": stated}
+        tokenizer = load_tokenizer(prepared(write_gguf(tmp_path / "m.gguf", model, pre=pre, fields=fields)))
+        assert tokenizer("ab").input_ids == ([1] if (begins if stated is None else stated) else []) + [9]
+
+
+def test_files_that_are_no_model_for_this_machine_say_so(tmp_path):
+    model, path = tiny_model(tmp_path / "model"), tmp_path / "m.gguf"
+    data = bytearray(write_gguf(path, model).read_bytes())
+    for change, words in (
+        (b"GGUF\0\0\0\3", "was written for big-endian machines"),
+        (b"GGUF\1\0\0\0", "its GGUF version is 1"),
+        (b"version https://git-lfs", "is a Git LFS pointer, not the file itself"),
+    ):
+        path.write_bytes(change + data[len(change) :])
+        with pytest.raises(Unavailable, match=words):
+            prepared(path)
+    for fields, words in (
+        ({"type": "adapter"}, r"a part that belongs beside a model \(adapter\)"),
+        ({"bos_token_id": 5000}, "its bos token is number 5,000, but it has 10 tokens"),
+    ):
+        with pytest.raises(Unavailable, match=words):
+            prepared(write_gguf(path, model, fields=fields))
