@@ -3,6 +3,11 @@
 import os
 import sys
 
+from engine.huge_pages import restart_with_huge_pages
+
+if __name__ == "__main__":
+    restart_with_huge_pages()  # before the other imports, which would be made twice
+
 from gradio import http_server
 
 from app.jobs.run_numbers import log_to_stdout

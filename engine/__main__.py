@@ -1,5 +1,9 @@
 """`python -m engine …`"""
 
-from engine.cli.main import main
+from engine.huge_pages import restart_with_huge_pages
+
+restart_with_huge_pages()  # before the imports, which would be made twice
+
+from engine.cli.main import main  # noqa: E402
 
 main()

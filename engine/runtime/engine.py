@@ -10,6 +10,7 @@ import torch
 import transformers
 
 import engine
+from engine import huge_pages
 from engine.config import AUTO, RunConfig, method_of
 from engine.decoding.batch import alone
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
@@ -114,6 +115,7 @@ class Engine:
                 "precision": self.precision,
                 "weights": self.drafts.hashes(method),
                 "threads": onnx_session.threads(),
+                "huge_pages": huge_pages.are_requested(),
                 "torch": torch.__version__,
                 "onnxruntime": onnx_session.installed() if onnx_session.works() else "",
                 "engine": engine.__version__,
