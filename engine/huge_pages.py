@@ -2,8 +2,8 @@
 
 Linux gives a buffer small pages unless its owner asks for large ones, and ONNX Runtime does not ask (1.32). A pass
 reads all weights, so it then looks up half a million addresses. glibc asks for every large buffer if a variable says so
-at the start of the process. On two cores of an AMD EPYC a plain step of a model with 1.8 billion weights in int8 took 53
-ms instead of 78; one of the embedded model took 9.7 instead of 11.4 in int8, and 20 instead of 23.5 in fp32.
+at the start of the process. On two cores of an AMD EPYC a plain step of a model with 1.8 billion weights in int8 took
+53 ms instead of 78; one of the embedded model took 9.7 instead of 11.4 in int8, and 20 instead of 23.5 in fp32.
 """
 
 import os
