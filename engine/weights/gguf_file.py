@@ -73,8 +73,10 @@ class _Cursor:
         version = self._number("I")
         if version.to_bytes(4, "big") in (number.to_bytes(4, "little") for number in _VERSIONS):
             raise OtherFormat("it was written for big-endian machines; convert it for this one")
+        if version == 1:
+            raise OtherFormat("its GGUF version is 1; convert the model again, to version 3")
         if version not in _VERSIONS:
-            raise OtherFormat(f"its GGUF version is {version}; convert the model again, to version 3")
+            raise ValueError(f"its GGUF version would be {version}")
         tensors, count = self._number("Q"), self._number("Q")
         fields = {}
         for _ in range(count):
