@@ -7,6 +7,7 @@ from pathlib import Path
 from engine.files import gigabytes, read_json
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS
+from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.own_models import FAMILIES, family_problem, gguf_config
 from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import CONTEXT, DEVICE_PRECISIONS, ModelSpec, PairSpec, methods
@@ -93,7 +94,7 @@ def config_of(model: ModelSpec) -> dict:
 
 def _weights(model: ModelSpec) -> str:
     if model.folder:
-        return f"in {model.folder}"
+        return f"in {gguf_files(model.folder)[0] if is_prepared(model.folder) else model.folder}"
     return "already fetched" if locate(model) else f"to be fetched from {model.repo} at {(model.revision or '')[:10]}"
 
 
