@@ -3,7 +3,7 @@
 import os
 import sys
 
-from engine.huge_pages import restart_with_huge_pages
+from engine.models.huge_pages import restart_with_huge_pages
 
 if __name__ == "__main__":
     restart_with_huge_pages()  # before the other imports, which would be made twice

@@ -1,6 +1,6 @@
 """`python -m engine …`"""
 
-from engine.huge_pages import restart_with_huge_pages
+from engine.models.huge_pages import restart_with_huge_pages
 
 restart_with_huge_pages()  # before the imports, which would be made twice
 

@@ -10,7 +10,6 @@ import torch
 import transformers
 
 import engine
-from engine import huge_pages
 from engine.config import AUTO, RunConfig, method_of
 from engine.decoding.batch import alone
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
@@ -23,7 +22,7 @@ from engine.drafters.base import Drafter
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback, cache_root
-from engine.models import onnx_session
+from engine.models import huge_pages, onnx_session
 from engine.models.loader import PRECISIONS, LoadedModel, device_name, memory_errors
 from engine.models.runner import Runner
 from engine.models.transformers_config import load_tokenizer

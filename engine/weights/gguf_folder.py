@@ -52,11 +52,10 @@ _NEUTRAL = {"expert_count": 0, "expert_used_count": 0, "attention.causal": True,
 
 @dataclass(frozen=True)
 class GgufModel:
-    """``fields``: of the first part, without the name of the architecture before them in ``own``."""
+    """A model's headers: the ``fields`` of its first part, and the tensors of all parts."""
 
     fields: Mapping[str, object]
     tensors: Sequence[GgufTensor]
-    sizes: Mapping[Path, int]
 
     @property
     def architecture(self) -> str:
@@ -64,7 +63,7 @@ class GgufModel:
 
     @property
     def own(self) -> dict[str, object]:
-        """The architecture's own fields."""
+        """The architecture's own fields, without its name before them."""
         start = f"{self.architecture}."
         return {name.removeprefix(start): value for name, value in self.fields.items() if name.startswith(start)}
 
@@ -92,8 +91,7 @@ def read_model(files: Sequence[Path]) -> GgufModel:
     promised = headers[0].fields.get("split.tensors.count", len(tensors))
     if len({tensor.name for tensor in tensors}) != promised:
         raise Unavailable(f"The parts of {files[0].name} hold {len(tensors)} tensors instead of {promised}.")
-    sizes = {file: header.size for file, header in zip(files, headers, strict=True)}
-    return GgufModel(headers[0].fields, tensors, sizes)
+    return GgufModel(headers[0].fields, tensors)
 
 
 def prepare(files: Sequence[Path], folder: Path, is_copied: bool = True) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)  # GGUF's types of tokens
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = range(1, 5)  # GGUF's types of tokens, as far as they matter here
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 # Texts of the tokens that end a turn or a text, even if the file gives them another type or does not name them: in that
 # llama.cpp is followed, too.

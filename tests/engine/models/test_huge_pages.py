@@ -7,11 +7,11 @@ import sys
 import pytest
 from paths import ROOT
 
-from engine.huge_pages import SETTING, VARIABLE
+from engine.models.huge_pages import SETTING, VARIABLE
 
 CODE = """
 import os, sys
-from engine.huge_pages import *
+from engine.models.huge_pages import *
 restart_with_huge_pages()
 print(os.environ[VARIABLE], sys.argv[1:])
 """
