@@ -81,7 +81,7 @@ class Api:
         again: bool = False,
         alone: bool = False,
     ) -> tuple[str, dict, dict | None]:
-        """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length anew each
+        """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length again each
         round; `again` measures even where exactly these settings have been run before. The arguments are the page's.
         Where other visitors' runs share the passes nothing is compared; `alone` waits for the device instead.
 
@@ -249,7 +249,7 @@ def http_route(service: Service) -> Route:
 
     async def run(request: Request) -> Response:
         try:
-            values, is_stream = _arguments(await request.body())
+            values, is_stream = _arguments(await _body(request))
         except BadInput as error:
             service.runs.numbers.refuse(error)
             return JSONResponse({"error": str(error)}, 400)
@@ -259,16 +259,24 @@ def http_route(service: Service) -> Route:
             if is_stream:
                 return StreamingResponse(_lines(first, updates), media_type="application/x-ndjson")
             return JSONResponse(await run_in_threadpool(_last, first, updates))
-        except gr.Error as error:
-            return JSONResponse({"error": error.message}, 503 if getattr(error, "is_busy", False) else 400)
+        except SentenceError as error:
+            return JSONResponse({"error": error.message}, 503 if error.is_busy else 400)
 
     return Route("/api/run", run, methods=["POST"])
 
 
+async def _body(request: Request) -> bytes:
+    """Reads the body. Raises BadInput as soon as it is too long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise BadInput(f"The request has more than {MOST_BYTES:,} bytes; send fewer.")
+    return bytes(body)
+
+
 def _arguments(body: bytes) -> tuple[dict, bool]:
-    """The arguments by name, and whether to stream. BadInput names the one that is wrong."""
-    if len(body) > MOST_BYTES:
-        raise BadInput(f"The request has {len(body):,} bytes; send up to {MOST_BYTES:,}.")
+    """Returns the arguments by name, and whether to stream. BadInput names the one that is wrong."""
     try:
         values = json.loads(body)
     except (ValueError, RecursionError) as error:

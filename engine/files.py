@@ -47,7 +47,7 @@ def read_json(path: Path) -> dict:
     """The object in a JSON file, which may begin with a byte order mark; empty if it cannot be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -65,6 +65,10 @@ class Page:
         self._engines, self._most_runs = engines, most_runs
 
     def __serve_build_asgi_app__(self):
+        from app.ui import temp_folder
+
+        temp_folder.choose()  # before gradio is imported
+
         import gradio as gr
         from fastapi import FastAPI
 

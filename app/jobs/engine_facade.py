@@ -194,9 +194,8 @@ class EngineFacade:
         if hardware is None or where is None:
             return None
         from engine.runtime.calibration import known_plain_costs
-        from engine.runtime.engine import choose_precision
 
-        return known_plain_costs(*where, choose_precision(AUTO, hardware.device))
+        return known_plain_costs(*where, _auto_precision(get_pair(pair), hardware.device))
 
     def distances(self, pair: str) -> dict[str, "Distance"]:
         """Returns how far each rounded precision of the pair is from fp32, where that was measured."""
@@ -215,10 +214,9 @@ class EngineFacade:
         if hardware is None:
             return {}
         from engine.runtime.calibration import known_draft_costs
-        from engine.runtime.engine import choose_precision
 
         spec = get_pair(pair)
-        precision = choose_precision(AUTO, hardware.device, spec.target)
+        precision = _auto_precision(spec, hardware.device)
         where = self._calibrations(pair)
         hashes = {name: weights_hash(folder) for name, folder in _draft_folders(spec).items()}
         known = known_draft_costs(*where, precision, hashes) if where else {}
@@ -275,6 +273,13 @@ def _tokenizer(file: Path):
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(file))
+
+
+def _auto_precision(spec: PairSpec, device: str) -> str:
+    """Returns the precision that auto takes for a pair; the hardware is known, so the engine is imported."""
+    from engine.runtime.engine import choose_precision
+
+    return choose_precision(AUTO, device, spec.target)
 
 
 def _shape(model) -> tuple:

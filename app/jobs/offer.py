@@ -12,7 +12,7 @@ from engine.runtime.job import NamedConfigs
 from engine.trace.events import CostModel
 from engine.weights.fitness import Fitness
 
-_SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run
+_SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run, and every change of a form for costs
 
 
 class Offer:
@@ -23,6 +23,7 @@ class Offer:
         self.pairs = {pair.name: pair for pair in engine.pairs(limits.pairs)}
         self.pair = limits.pairs[0] if limits.pairs else DEFAULT_PAIR
         self._unusable: tuple[set[str], float] = (set(), 0.0)
+        self._plain_costs: dict[str, tuple[CostModel | None, float]] = {}
 
     @property
     def titles(self) -> dict[str, str]:
@@ -55,8 +56,14 @@ class Offer:
         return self.engine.method_costs(self._offered(pair).name) if self.engine.device() else {}
 
     def plain_costs(self, pair: str) -> CostModel | None:
-        """What passes of the pair take here; None where that is not known, or until an engine is loaded."""
-        return self.engine.plain_costs(self._offered(pair).name) if self.engine.device() else None
+        """Returns what passes of the pair take here, as it was known at most half a minute ago; None where that is not
+        known, or until an engine is loaded."""
+        name = self._offered(pair).name
+        costs, until = self._plain_costs.get(name, (None, 0.0))
+        if time.monotonic() >= until and self.engine.device():
+            costs = self.engine.plain_costs(name)
+            self._plain_costs[name] = costs, time.monotonic() + _SECONDS_KNOWN
+        return costs
 
     def models(self, pair: str, method: str) -> Models:
         return self.engine.models(self._offered(pair).name, method)

@@ -220,13 +220,13 @@ class Measurement(Experiment):
         return f"Stopped at {self._place(step).lower()}, with {parts} kept. {self.REMAINS}"
 
     def end(self, state: PageState) -> list:
-        """The buttons, the files, and the button that measures anew, once there is something to measure anew."""
+        """Returns the buttons, the files, and the button that measures again, once there is something measured."""
         ends = super().end(state)
         return [*ends, SKIP if ends[0] is SKIP else gr.update(interactive=bool(state.result))]
 
     # ── the form ──
 
-    def extent(self, plan) -> str:
+    def extent(self, pair: str, plan) -> str:
         """How much work a plan is."""
         raise NotImplementedError
 
@@ -234,10 +234,10 @@ class Measurement(Experiment):
         if not self.service.limits.lab_seconds or self.service.runs.worker.is_remote:
             return notice("quiet", NOT_OFFERED)
         try:
-            _, plan = self.parse(values)
+            config, plan = self.parse(values)
         except EngineError as error:
             return notice("quiet", str(error))
-        return notice("quiet", self.extent(plan))
+        return notice("quiet", self.extent(config.pair, plan))
 
     def select_pair(self, pair: str, chosen: Sequence[str]) -> Any:
         """The methods of a pair; those that it shares with the last one keep their tick."""

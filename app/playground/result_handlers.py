@@ -100,11 +100,7 @@ class Results:
         except EngineError:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
-        greedy = config.sampling.greedy
-        choice = Choice(
-            method, config.gamma, models.target, models.draft, models.gguf, greedy, chosen, models.translated,
-            eagle=models.eagle,
-        )  # fmt: skip
+        choice = Choice.of(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
         return production(choice, measured=sentence)
 
 

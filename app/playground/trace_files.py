@@ -1,7 +1,6 @@
 """Writes a run's files after it has ended, and reads uploaded traces. Knows no gradio."""
 
 import errno
-import os
 import shutil
 import tempfile
 import threading
@@ -36,8 +35,8 @@ class Exports:
     """Writes each session's files into a new folder and deletes the oldest folders."""
 
     def __init__(self, max_folders: int = MAX_FOLDERS):
-        # Inside the folder that was tried at start, where the page has one.
-        parent = os.environ.get(temp_folder.VARIABLE)
+        parent = temp_folder.current()
+        parent.mkdir(parents=True, exist_ok=True)
         self._root = tempfile.TemporaryDirectory(prefix="speclens-", dir=parent, ignore_cleanup_errors=True)
         self._folders: deque[Path] = deque()
         self._max_folders, self._lock = max_folders, threading.Lock()

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import Unavailable
@@ -17,7 +18,7 @@ from engine.files import cache_root, gigabytes
 VARIABLE = "GRADIO_TEMP_DIR"
 LEAST_FREE = 10**7  # bytes, for the files of some runs
 _OLDEST = 7 * 24 * 3600  # seconds; a server that was killed could not delete its own
-_PREFIX = "page-"
+_PREFIX = "speclens-page-"
 
 
 def choose() -> Path:
@@ -41,8 +42,13 @@ def choose() -> Path:
 
 def problem() -> str | None:
     """Returns why the folder takes no files now, as a sentence; None if it does."""
+    return _problem(current())
+
+
+def current() -> Path:
+    """Returns the folder that Gradio copies files to: the chosen one, or its own where none was chosen."""
     named = os.environ.get(VARIABLE)
-    return _problem(Path(named) if named else Path(tempfile.gettempdir()) / "gradio")
+    return Path(named) if named else Path(tempfile.gettempdir()) / "gradio"
 
 
 def _problem(folder: Path) -> str | None:
@@ -60,7 +66,9 @@ def _problem(folder: Path) -> str | None:
 
 
 def _tidy(parent: Path) -> None:
+    """Deletes folders of servers long gone. One that cannot be read or deleted stays."""
     for folder in parent.glob(f"{_PREFIX}*"):
-        times = [path.stat().st_mtime for path in (folder, *folder.iterdir())] if os.access(folder, os.R_OK) else []
-        if times and max(times) < time.time() - _OLDEST:
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            newest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+            if newest < time.time() - _OLDEST:
+                shutil.rmtree(folder)

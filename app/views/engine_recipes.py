@@ -21,7 +21,6 @@ from engine.trace.noise import NOISE, Speedup
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
-LESSON_METHODS = ("mtp", "dflash")  # of other engines alone: lesson 14 shows their commands
 IN_EIGHT_BITS = ("lm", "eagle", "block")  # of the shipped drafts, which other engines read in 16
 _EAGLE1 = re.compile(r"eagle[-_]?[12](?![0-9])", re.I)  # EAGLE-2 drafts with a head of EAGLE-1
 _PATHS = {"medusa": "PATH_OF_MEDUSA_HEADS", "block": "PATH_OF_A_BLOCK_HEAD"}  # where none is known
@@ -48,6 +47,14 @@ class Choice:
     translated: bool = False
     schedule: LoadSchedule | None = None
     eagle: int | None = None
+
+    @classmethod
+    def of(cls, models, method: str, gamma: int | str, **more) -> "Choice":
+        """Returns the setting for ``models``: a target, its draft for the method."""
+        return cls(
+            method, gamma, models.target, models.draft, models.gguf, translated=models.translated, eagle=models.eagle,
+            **more,
+        )  # fmt: skip
 
     @property
     def recipe(self) -> str:
@@ -76,9 +83,7 @@ class Choice:
             "draft_json": json.dumps(draft),
             "draft_inside": json.dumps(draft).replace("'", "'\"'\"'"),
             "ranges": json.dumps(self.schedule.ranges if self.schedule else ()),
-            "gguf": f"{'-m' if '.gguf' in self.gguf else '-hf'} {shlex.quote(self.gguf)}"
-            if self.gguf
-            else "-m target.gguf",
+            "gguf": self._gguf_option(),
         }
 
 
@@ -164,7 +169,7 @@ def _lead(choice: Choice, whence: str) -> str:
     drafting = METHODS[choice.method].title if choice.method in METHODS else choice.method
     if isinstance(choice.gamma, int):
         return f"For {drafting} with γ = {choice.gamma}, {whence}."
-    fixed = f"For {drafting}. Here γ is chosen anew each round; most of these engines take one fixed number"
+    fixed = f"For {drafting}. Here γ is chosen again each round; most of these engines take one fixed number"
     if choice.chosen:
         return f"{fixed}, so it gets the average of the run on screen: {choice.chosen}."
     return f"{fixed}; it gets {TYPICAL} until a run shows which length it drafts with."

@@ -37,7 +37,8 @@ def medians(pairs: Sequence[Pair]) -> Medians:
         f"{_range(map(_speed, runs))} tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
     if noise:
-        words += f" {noise} of the pairs came out impossibly fast and {'do' if noise > 1 else 'does'} not count."
+        are, do = ("are", "do") if noise > 1 else ("is", "does")
+        words += f" {noise} of the pairs {are} impossibly fast and {do} not count."
     if not machine(run, plain):
         words = f"{words} {about_machine(others_share(*(trace for pair in pairs for trace in pair)))}".rstrip()
     return Medians(run, plain, how, words, median_interval(_speed(run) / _speed(plain), ratios))

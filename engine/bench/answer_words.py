@@ -51,7 +51,7 @@ def _choice(speedups: Mapping[Setting, Speedup]) -> str:
     drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
     if not drafting:
         if len(best) > 1:
-            return "nothing is certain yet: what may be faster than plain decoding came out as noise"
+            return "nothing is certain yet: what may be faster than plain decoding is too noisy to tell"
         return "do not draft: no setting was as fast as plain decoding"
     first = f"{name(drafting[0])}: {speedups[drafting[0]].words}"
     if NONE in best:

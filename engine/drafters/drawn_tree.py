@@ -44,13 +44,11 @@ class DrawnTree(TokenTree):
     def draw(self, level: Sequence[Node], logits: torch.Tensor, q: torch.Tensor) -> list[Node]:
         """logits and q [W, Vd] after the nodes of ``level`` → the draws that follow them."""
         # A shape that is given needs no keys, so that the host does not wait for the device.
-        is_given = isinstance(self.shape, Plan) and logits.device.type != "cpu"
+        is_given = isinstance(self.shape, Plan)
         keys = [0] * len(level) if is_given else certainties(logits)
-        if NOT_FINITE in keys:
+        if NOT_FINITE in keys or (q.device.type == "cpu" and bool(q[:, 0].isnan().any())):
             self.is_broken = True
             return []
-        if isinstance(self.shape, Plan):
-            keys = [0] * len(level)
         widths = self.shape.widths(level, keys, len(self.nodes))
         if not any(widths):
             return []

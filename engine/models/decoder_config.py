@@ -14,9 +14,8 @@ from transformers import PretrainedConfig
 from engine.errors import Unavailable
 from engine.models.attention import rope
 from engine.weights.eight_bits import is_read_here
-from engine.weights.own_models import FAMILIES
+from engine.weights.own_models import FAMILIES, ROPE_KINDS
 
-ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
 USED = frozenset({
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
     "head_dim", "hidden_act", "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "rope_parameters",

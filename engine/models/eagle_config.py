@@ -19,13 +19,14 @@ from transformers import PreTrainedConfig
 from engine.errors import Unavailable, explain
 from engine.weights import head_config
 from engine.weights.eight_bits import is_read_here
+from engine.weights.own_models import ROPE_KINDS
 
 _MASKS = ("mask_token_id", "pard_token", "ptd_token_id")  # in vLLM's order
 _ROPE = ("rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings")
 _READ = {  # fields that become others
     *_MASKS, *_ROPE, head_config.LAYER_IDS, "sliding_window", "use_sliding_window", "layer_types", "use_aux_norm",
 }  # fmt: skip
-_ROPE_KINDS = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
+_ROPE_KINDS = (*ROPE_KINDS, "dynamic", "longrope")
 _ROPE_SETTINGS = {  # beside rope_theta and rope_type; the sections of mrope are alike for text
     "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "beta_fast", "beta_slow",
     "mscale", "mscale_all_dim", "attention_factor", "truncate", "short_factor", "long_factor", "mrope_section",

@@ -4,11 +4,11 @@ ONNX Runtime maps such a file tensor by tensor and lets go of each once it is pa
 memory than the packed weights. Weights handed over in memory stay until all are packed, which takes twice as much.
 """
 
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +48,10 @@ class WeightFile:
         with disk_errors(root):
             root.mkdir(parents=True, exist_ok=True)
             for folder in root.iterdir():
-                if time.time() - folder.stat().st_mtime > _LEFT:
-                    shutil.rmtree(folder, ignore_errors=True)
-            self.folder = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
+                with suppress(FileNotFoundError):  # another process may just be done with its own
+                    if time.time() - folder.stat().st_mtime > _LEFT:
+                        shutil.rmtree(folder, ignore_errors=True)
+            self.folder = Path(tempfile.mkdtemp(dir=root))
             self._file = open(self.folder / _NAME, "xb")  # noqa: SIM115 - it is written to until `flush`
 
     def flush(self) -> None:

@@ -134,7 +134,7 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
     """
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     path = folder / f"{name}.json"
-    if not again and (saved := _read(path)):
+    if not again and (saved := _costs(read_json(path))):
         return saved
     costs = measure_now()
     if not costs.steady:
@@ -181,7 +181,8 @@ def known_plain_costs(folder: Path, device: str, target: str, precision: str) ->
 def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
     """The cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
-        key, costs = read_json(path).get("key"), _read(path)
+        saved = read_json(path)
+        key, costs = saved.get("key"), _costs(saved)
         if not costs or not isinstance(key, dict) or key.get("device") != device:
             continue
         if key.get("weights", {}).get("target", "").split("-")[0] == target:
@@ -189,13 +190,12 @@ def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, C
             yield key.get("drafter", ""), key["precision"], costs, draft
 
 
-def _read(path: Path) -> CostModel | None:
-    """The costs in a cache file; None if they are not plausible or not steady."""
+def _costs(saved: dict) -> CostModel | None:
+    """The costs that a cache file holds; None if they are not plausible or not steady."""
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
         v = {int(w): float(x) for w, x in saved["v"].items()}
         costs = CostModel(float(saved["c"]), v, int(saved["context"]), float(saved["step"]), float(saved["spread"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     numbers = (costs.c, costs.step, costs.spread, *v.values())
     sane = all(0 <= x < math.inf for x in numbers) and costs.step > 0 and 0 not in v.values()

@@ -3,6 +3,7 @@
 import gc
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -103,7 +104,8 @@ class PairModels:
         self.progress(1.0, f"Comparing the draft in {precision} with its own fp32")
         onnx_session.share_cores(is_onnx=False)
         moved = moved_probability(draft.folder, load_config(draft.folder), draft.runner, draft.tokenizer)
-        write_file(cached, json.dumps({"moved": moved}))
+        with suppress(Unavailable):  # without a cache it is measured again next time
+            write_file(cached, json.dumps({"moved": moved}))
         return moved
 
     def load_copy(self) -> DecoderRunner:

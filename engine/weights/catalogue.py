@@ -135,7 +135,8 @@ def _own_pair(name: str, pairs: Mapping[str, PairSpec]) -> PairSpec:
     model = own_model(name)
     if model is None:
         raise BadInput(f"{name} has not been looked up here yet; run `python -m engine check {name}`.")
-    drafts = next((pair.drafts for pair in pairs.values() if pair.target.repo == name), MappingProxyType({}))
+    alike = (pair.drafts for pair in pairs.values() if (pair.target.repo, pair.target.gguf) == (model.repo, model.gguf))
+    drafts = next(alike, MappingProxyType({}))
     return PairSpec(name, f"{name} (of the hub)", model, drafts)
 
 

@@ -80,8 +80,6 @@ def tensor_shapes(folder: Path) -> dict[str, list[int]]:
 
 def missing(folder: Path) -> str | None:
     """Returns a sentence about the first missing part of a checkpoint; None if it is complete."""
-    if folder.suffix == ".gguf" and folder.is_file():
-        return f"{folder} is a GGUF file; of these only the catalogue's own are read."
     if not folder.is_dir():
         return f"There is no folder {folder}."
     if not (folder / "config.json").is_file():

@@ -7,8 +7,9 @@ from pathlib import Path
 from engine.files import gigabytes, read_json
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS
+from engine.weights.eight_bits import GROUP, is_read_here
 from engine.weights.gguf_layout import gguf_files, is_prepared
-from engine.weights.own_models import FAMILIES, family_problem, gguf_config
+from engine.weights.own_models import FAMILIES, ROPE_KINDS, family_problem, gguf_config
 from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import CONTEXT, DEVICE_PRECISIONS, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
@@ -43,7 +44,8 @@ def fitness(
     config = config_of(target)
     family = str(config.get("model_type"))
     decoder = family in FAMILIES
-    offered = tuple(p for p in precisions if can_be_rounded(target) or p not in ("int8", "int4"))
+    is_rounded, usual = can_be_rounded(target), usual_precision(target, device.split(":")[0])
+    offered = tuple(p for p in precisions if is_rounded or p not in ("int8", "int4"))
     draft = next((method for method, model in pair.drafts.items() if model.folder), None)
     problems = {p: check_pair(pair, draft, device, p, free, fetch=True) for p in offered}
     fitting = tuple(p for p in offered if not problems[p])
@@ -59,16 +61,28 @@ def fitness(
         ("memory", f"{memory}, for a context of {CONTEXT:,} tokens{has}"),
         ("tokenizer", _tokenizer(target)),
         ("files", _files(target, faults)),
-        ("drafts", _drafts(pair, usual_precision(target, device.split(":")[0]))),
+        ("drafts", _drafts(pair, usual)),
         ("a token", _speed(target, fitting or offered, per_byte)),
     ]
-    usual = usual_precision(target, device.split(":")[0])
     return Fitness(tuple(lines), tuple(reasons), fitting, "" if usual in fitting or not fitting else fitting[0])
 
 
 def can_be_rounded(model: ModelSpec) -> bool:
-    """Returns whether the engine's own decoder runs the model, which is what rounds weights."""
-    return (model.gguf is not None or config_of(model).get("model_type") in FAMILIES) and model.hidden_size % 32 == 0
+    """Returns whether the engine's own decoder runs the model, as far as its config.json tells; it is what rounds
+    weights, in groups of 32."""
+    if model.gguf:
+        return True
+    config = config_of(model)
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    stored = config.get("quantization_config")
+    widths = (model.hidden_size, config.get("intermediate_size") or 0)
+    return (
+        config.get("model_type") in FAMILIES
+        and config.get("hidden_act", "silu") == "silu"
+        and rope.get("rope_type", rope.get("type", "default")) in ROPE_KINDS
+        and (not stored or is_read_here(stored))
+        and not any(width % GROUP for width in widths)
+    )
 
 
 def usual_precision(model: ModelSpec | None, kind: str) -> str:
@@ -109,7 +123,7 @@ def _files(model: ModelSpec, faults: Mapping[str, str] | None) -> str:
         return "; ".join(f"{role}: {reason}" for role, reason in faults.items())
     if faults is None or locate(model) is None:
         return "not tried before they are here"
-    return "each tensor has the name and the shape that config.json asks for, and the tokenizer can be read"
+    return "nothing wrong was found in the names and shapes of the tensors, and the tokenizer can be read"
 
 
 def _drafts(pair: PairSpec, precision: str) -> str:

@@ -201,15 +201,15 @@ def _parts(c: Contents) -> str | None:
 
 
 def missing_parts(names: Collection[str]) -> list[str]:
-    """The absent files of sets in parts such as model-00001-of-00003.gguf.
+    """Returns the absent files of sets in parts such as model-00001-of-00003.safetensors.
 
-    >>> missing_parts(["a-00001-of-00003.gguf", "a-00003-of-00003.gguf"])
-    ['a-00002-of-00003.gguf']
+    >>> missing_parts(["a-00001-of-00003.safetensors", "a-00003-of-00003.safetensors"])
+    ['a-00002-of-00003.safetensors']
     """
-    parts = [re.fullmatch(r"(.+)-(\d{5})-of-(\d{5})\.(gguf|safetensors)", name) for name in names]
-    sets = {(part[1], part[3], part[4]) for part in parts if part}
-    all_parts = (f"{stem}-{i:05}-of-{n}.{end}" for stem, n, end in sorted(sets) for i in range(1, min(int(n), 999) + 1))
-    return [name for name in all_parts if name not in names]
+    parts = [re.fullmatch(r"(.+)-(\d{5})-of-(\d{5})\.safetensors", name) for name in names]
+    sets = {(part[1], part[3]) for part in parts if part}
+    files = (f"{stem}-{i:05}-of-{n}.safetensors" for stem, n in sorted(sets) for i in range(1, min(int(n), 999) + 1))
+    return [name for name in files if name not in names]
 
 
 def listing(names: list[str]) -> str:

@@ -40,12 +40,17 @@ class GgufHeader:
     size: int
 
 
+class CutOff(ValueError):
+    """A header that is longer than what there is of the file, or damaged."""
+
+
 class OtherFormat(ValueError):
     """A GGUF file that is whole, but not of a kind that is read here."""
 
 
 def read_header(file: Path) -> GgufHeader:
-    """Returns the header. Raises ValueError with the reason if the file is damaged or no GGUF file."""
+    """Returns the header; the start of the file is enough for that. Raises ValueError with the reason if the file is
+    damaged, cut off or no GGUF file."""
     with open(file, "rb") as opened:
         try:
             data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
@@ -54,8 +59,10 @@ def read_header(file: Path) -> GgufHeader:
         with data:
             try:
                 return _Cursor(data).header(file)
-            except (struct.error, IndexError, UnicodeDecodeError, OverflowError, MemoryError) as error:
-                raise ValueError("its header is cut off or damaged") from error
+            except (struct.error, IndexError, OverflowError, MemoryError) as error:
+                raise CutOff("its header is cut off or damaged") from error
+            except UnicodeDecodeError as error:
+                raise ValueError("its header is damaged") from error
 
 
 class _Cursor:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import Unavailable
-from engine.weights.gguf_file import GgufTensor, OtherFormat, read_header
+from engine.weights.gguf_file import GgufHeader, GgufTensor, OtherFormat, read_header
 from engine.weights.gguf_layout import GGUF, LAYOUT, SOURCES, stamp
 from engine.weights.gguf_rope import rope_parameters
 from engine.weights.gguf_tokenizer import end_ids, write_tokenizer
@@ -72,25 +72,36 @@ def read_model(files: Sequence[Path]) -> GgufModel:
     """Reads the headers of a file's parts. Raises Unavailable for a damaged file."""
     headers = []
     for file in files:
-        try:
-            header = read_header(file)
-        except OtherFormat as error:
-            raise Unavailable(f"{file.name} cannot be read: {error}.") from error
-        except ValueError as error:
-            raise Unavailable(f"{file.name} is damaged, or is no GGUF file: {error}; download it again.") from error
+        header = header_of(file)
         if (size := file.stat().st_size) < header.size:
             raise Unavailable(
                 f"{file.name} is cut off ({size:,} bytes of at least {header.size:,}); download it again."
             )
         headers.append(header)
+    return model_of(headers, files[0].name)
+
+
+def header_of(file: Path) -> GgufHeader:
+    """Reads a header. Raises Unavailable; the cause of it is a `CutOff` if the file ends before the header does."""
+    try:
+        return read_header(file)
+    except OtherFormat as error:
+        raise Unavailable(f"{file.name} cannot be read: {error}.") from error
+    except ValueError as error:
+        raise Unavailable(f"{file.name} is damaged, or is no GGUF file: {error}; download it again.") from error
+
+
+def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
+    """Puts the headers of all parts together. Raises Unavailable, naming the file ``name``, unless they are those of a
+    whole model."""
     tensors = tuple(tensor for header in headers for tensor in header.tensors)
     kind = headers[0].fields.get("general.type", "model")
     if kind != "model" or not tensors:
         contents = "a vocabulary without weights" if not tensors else f"a part that belongs beside a model ({kind})"
-        raise Unavailable(f"{files[0].name} holds {contents}; name the file of a language model.")
+        raise Unavailable(f"{name} holds {contents}; name the file of a language model.")
     promised = headers[0].fields.get("split.tensors.count", len(tensors))
     if len({tensor.name for tensor in tensors}) != promised:
-        raise Unavailable(f"The parts of {files[0].name} hold {len(tensors)} tensors instead of {promised}.")
+        raise Unavailable(f"The parts of {name} hold {len(tensors)} tensors instead of {promised}.")
     return GgufModel(headers[0].fields, tensors)
 
 

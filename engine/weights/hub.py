@@ -7,12 +7,14 @@ from pathlib import Path
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk, read_json
 from engine.weights.checkpoint_dir import AGAIN, damage, missing
+from engine.weights.gguf_file import CutOff, GgufHeader
+from engine.weights.gguf_folder import header_of
 from engine.weights.specs import ModelSpec
 
 # Safetensors weights and tokenizer files at the top of the repository: no pickles, no code.
 _ALLOWED = ["*.safetensors", "*.json", "tokenizer.model", "merges.txt", "chat_template.jinja"]
 _IGNORED = ["*/*", "consolidated*"]
-_START, _LONGEST_START = 1 << 23, 1 << 28  # bytes of a GGUF file that its header is looked for in
+_STARTS = (1 << 23, 1 << 25, 1 << 27)  # bytes of a GGUF file that its header is looked for in, one after the other
 
 
 def cached(model: ModelSpec) -> Path | None:
@@ -76,28 +78,37 @@ def read_config(model, files: Mapping[str, int], most_bytes: int) -> dict:
     return config
 
 
-def read_start(model, file: str, size: int, path: Path, parse: Callable):
-    """Fetches as much of a file's start as ``parse`` of [path] needs, and returns its result; the rest of ``path`` is a
-    hole. Raises Unavailable."""
+def read_header(model, file: str, path: Path) -> GgufHeader:
+    """Reads the header of a GGUF file from as much of its start as that takes; ``path`` is where the start is kept.
+    Raises Unavailable."""
+    path.write_bytes(b"")
+    for length in _STARTS:
+        with _errors_as_sentences(model, path.parent):
+            _append(model, file, path, length)
+        try:
+            return header_of(path)
+        except Unavailable as error:
+            if path.stat().st_size < length or not isinstance(error.__cause__, CutOff):
+                raise
+    raise Unavailable(
+        f"The header of {file} in {model.repo} is longer than {gigabytes(_STARTS[-1])}; name another file."
+    )
+
+
+def _append(model, file: str, path: Path, length: int) -> None:
+    """Fetches the missing part of the first ``length`` bytes."""
     from huggingface_hub import get_session, hf_hub_url
     from huggingface_hub.utils import build_hf_headers
 
-    length = _START
-    while True:
-        with _errors_as_sentences(model, path.parent):
-            headers = build_hf_headers() | {"Range": f"bytes=0-{length - 1}"}
-            response = get_session().get(hf_hub_url(model.repo, file, revision=model.revision), headers=headers,
-                                         follow_redirects=True)  # fmt: skip
-            response.raise_for_status()
-            with open(path, "wb") as out:
-                out.write(response.content[:length])
-                out.truncate(size)
-        try:
-            return parse([path])
-        except Unavailable:
-            if length >= min(size, _LONGEST_START):
-                raise
-            length *= 4
+    headers = build_hf_headers() | {"Range": f"bytes={path.stat().st_size}-{length - 1}"}
+    address = hf_hub_url(model.repo, file, revision=model.revision)
+    with get_session().stream("GET", address, headers=headers, follow_redirects=True) as response:
+        response.raise_for_status()
+        with open(path, "ab" if response.status_code == 206 else "wb") as out:  # else the hub sends all of the file
+            for part in response.iter_bytes():
+                out.write(part[: length - out.tell()])
+                if out.tell() >= length:
+                    break
 
 
 def cached_config(model: ModelSpec) -> str | None:

@@ -16,7 +16,12 @@ from engine.weights.gguf_layout import changed_source, is_prepared, stamp
 
 ENDING = ".gguf"
 _VERSION = 1  # of the prepared folders; a higher number makes all of them again
-_NOT_A_MODEL = ("clip", "imatrix", "adapter")  # general.type or architecture of files that belong beside a model
+_NOT_A_MODEL = {
+    "clip",
+    "imatrix",
+    "adapter",
+    "mmproj",
+}  # general.type or architecture of files that belong beside a model
 
 
 def is_gguf(path: Path) -> bool:
@@ -53,7 +58,9 @@ def prepared(path: Path) -> Path:
 def model_files(path: Path) -> list[Path]:
     """Returns the parts of the file, or of the only model in the folder. Raises BadInput."""
     if path.is_dir():
-        models = {tuple(parts_of(file)) for file in _listed(path) if not _is_beside_a_model(file)}
+        models = {tuple(parts_of(file)) for file in _listed(path)}
+        if len(models) > 1:  # else preparing it says what it is
+            models = {files for files in models if not _is_beside_a_model(files[0])}
         if not models:
             raise BadInput(f"{path} holds GGUF files, but none of them is a language model.")
         if len(models) > 1:
@@ -80,7 +87,7 @@ def _is_beside_a_model(file: Path) -> bool:
         fields = read_header(file).fields
     except (ValueError, OSError):  # loading describes the damage
         return False
-    return bool({fields.get("general.type"), fields.get("general.architecture")} & {*_NOT_A_MODEL, "mmproj"})
+    return bool({fields.get("general.type"), fields.get("general.architecture")} & _NOT_A_MODEL)
 
 
 def _begins_as_gguf(path: Path) -> bool:

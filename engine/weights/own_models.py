@@ -21,12 +21,13 @@ from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS, config_figures
 from engine.weights.folder_kinds import Contents, folder_problem, tokenizer_problem
 from engine.weights.gguf_file import parts_of
-from engine.weights.gguf_folder import configuration, read_model
+from engine.weights.gguf_folder import configuration, model_of
 from engine.weights.own_gguf import ENDING
 from engine.weights.rounded_kinds import rounding_problem
 from engine.weights.specs import GgufSource, ModelSpec
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those of the engine's own decoder
+ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # of these, those whose frequencies do not change with the length
 _HUB_NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w./-]+)?"
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Marks of layers whose state cannot be taken back, in the configurations that have them.
@@ -86,7 +87,7 @@ def look_up(name: str) -> ModelSpec:
         name, str(licence), counted or max(1, weights // _BYTES.get(str(stored), 2)), **config_figures(config, name),
         repo=name, revision=description.sha, gated=bool(description.gated),
     )  # fmt: skip
-    write_file(_record(name), json.dumps(asdict(model) | {"gguf": None, "folder": None}))
+    write_file(_record(name), json.dumps(asdict(model) | {"folder": None}))
     return model
 
 
@@ -106,7 +107,7 @@ def _look_up_gguf(name: str, description) -> ModelSpec:
     place = _Named(repo, description.sha)
     with TemporaryDirectory(prefix="speclens-") as folder:
         start = Path(folder) / Path(file.rfilename).name
-        model = hub.read_start(place, file.rfilename, file.size, start, read_model)
+        model = model_of([hub.read_header(place, file.rfilename, start)], start.name)
     try:
         config = configuration(model)[0]
     except (ValueError, KeyError) as error:

@@ -18,7 +18,7 @@ class Format:
 _ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.tar.zst", "*.7z", "*.rar")
 # Looked for where safetensors are absent, in this order, because some come with files of another.
 FORMATS = (
-    Format("holds GGUF files", ("*.gguf",)),
+    Format("holds GGUF files, not at its top", ("*.gguf",), "name one of them, such as {file}"),
     Format("holds an OpenVINO model", ("openvino_model.xml", "*/openvino_model.xml")),
     Format("holds an ONNX model", ("*.onnx", "*/*.onnx", "genai_config.json")),
     Format("holds a CoreML model", ("*.mlmodel", "*.mlpackage/*", "*.mlmodelc/*", "*/*.mlpackage/*")),

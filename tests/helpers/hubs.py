@@ -32,6 +32,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path, hub = self.path.split("?")[0], self.server
         hub.asked.append(path)
+        hub.ranges.append(self.headers.get("Range"))
         refusal = hub.refusal or (None if hub.accepts(path, self.headers) else (401, ""))
         given = Answer(refusal[0], {"error": "refused"}, refusal[1]) if refusal else hub.answer(path, body)
         if given is None:
@@ -52,14 +53,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Hub(ThreadingHTTPServer):
-    """``refusal``: (status, error code) for every request. ``asked``: all paths."""
+    """``refusal``: (status, error code) for every request. ``asked``: all paths; ``ranges``: each one's Range header."""
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.refusal, self.asked = None, []
+        self.refusal, self.asked, self.ranges = None, [], []
 
     def accepts(self, path: str, headers) -> bool:
         return True

@@ -94,21 +94,22 @@ class AnswerHandlers(Measurement):
         return Outputs(answer=view.value(result), picture=view.picture(result))
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        """As ``run``, but measures again: of an answer with noise only that."""
+        """Measures again: only the noise of an answer that has some, else everything."""
         measure = self.replace_noise if state.result and state.result.has_noise else super().start_over
         yield from measure(request, state, *values)
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
 
-    def extent(self, plan: AnswerPlan) -> str:
+    def extent(self, pair: str, plan: AnswerPlan) -> str:
         several = f", then {' and '.join(map(str, plan.loads))} users at once" if plan.loads else ""
         texts = counted(len(plan.texts), "text")
-        return f"{texts}: about {counted(plan.runs, 'short run')}{several}.{self._time(plan)} Stop keeps what is there."
+        work = f"{texts}: about {counted(plan.runs, 'short run')}{several}."
+        return f"{work}{self._time(pair, plan)} Stop keeps what is there."
 
-    def _time(self, plan: AnswerPlan) -> str:
-        """About how long it takes, once a pass has been timed here."""
-        costs = self.service.offer.plain_costs(self.service.offer.pair)
+    def _time(self, pair: str, plan: AnswerPlan) -> str:
+        """Says about how long it takes, once a pass of the pair has been timed here."""
+        costs = self.service.offer.plain_costs(pair)
         if costs is None:
             return ""
         seconds = plan.seconds(costs)
@@ -117,7 +118,7 @@ class AnswerHandlers(Measurement):
         )
 
     def end(self, state: "AnswerState") -> list:
-        """As of every measurement, and the configuration."""
+        """Returns what every measurement ends with, and the configuration."""
         ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
             return [*ends, SKIP]

@@ -30,7 +30,7 @@ def answer(service: Service) -> None:
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
     outputs = Outputs(
         words, component("answer", elem_id="answer-words"),
-        charts(encode_figures({PICTURE: WAITING}), "answer-charts", {PICTURE: "Speedup against users"}),
+        charts(encode_figures({PICTURE: WAITING}), "answer-charts", {PICTURE: "What was measured"}),
     )  # fmt: skip
     recipes = component("engine_recipes", elem_id="answer-production", title="Switch it on")
     with gr.Row(elem_classes="sl-files"):

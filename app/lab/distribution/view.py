@@ -222,7 +222,7 @@ def _reveals(test: RuleTest, rule: str) -> bool:
 
 def _chi(result: RuleTestResult) -> str:
     if math.isinf(result.statistic):
-        return "something came out that the target never writes, so χ² is infinite"
+        return "it wrote something that the target never writes, so χ² is infinite"
     freedom = "1 degree" if result.freedom == 1 else f"{result.freedom} degrees"
     return f"χ² = {result.statistic:.1f} with {freedom} of freedom"
 

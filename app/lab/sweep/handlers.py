@@ -32,7 +32,7 @@ class SweepHandlers(InParts):
     def parse(self, values) -> tuple[RunConfig, SweepPlan]:
         return parse_form(*values)
 
-    def extent(self, plan: SweepPlan) -> str:
+    def extent(self, pair: str, plan: SweepPlan) -> str:
         turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
         return f"{turns}, {runs} of up to {plan.tokens} tokens."
 
@@ -66,10 +66,7 @@ class SweepHandlers(InParts):
             return nothing("Only γ = auto was certainly faster than plain decoding, and other engines do not have it.")
         fastest = fixed[0]
         models = self.service.offer.models(result.pair, fastest.method)
-        choice = Choice(
-            fastest.method, fastest.gamma, models.target, models.draft, models.gguf, temperature == 0,
-            translated=models.translated, eagle=models.eagle,
-        )  # fmt: skip
+        choice = Choice.of(models, fastest.method, fastest.gamma, greedy=temperature == 0)
         whence = "the fastest above" if fixed == [fastest] else "as fast as any above"
         if fastest not in first:
             whence += " whose length is fixed, because other engines have no γ = auto"

@@ -26,7 +26,7 @@ class UsersHandlers(InParts):
     def parse(self, values) -> tuple[RunConfig, UsersPlan]:
         return parse_form(*values)
 
-    def extent(self, plan: UsersPlan) -> str:
+    def extent(self, pair: str, plan: UsersPlan) -> str:
         return f"{counted(plan.cells, 'point')}, each of {counted(plan.texts, 'answer')} with {plan.tokens} tokens."
 
     def blank(self) -> list[str]:

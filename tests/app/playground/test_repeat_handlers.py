@@ -63,7 +63,7 @@ def test_the_medians_and_the_spread_are_shown():
     assert f"{speeds[0]:.3g}–{speeds[2]:.3g} tokens/s with drafting" in found.words
     assert found.how == "medians of 3 runs each"
     noisy = medians([(whole(), plain()), (whole(), plain(slower=2.5)), (whole(slower=1.1), plain())])
-    assert "1 of the pairs came out impossibly fast and does not count" in noisy.words
+    assert "1 of the pairs is impossibly fast and does not count" in noisy.words
     assert noisy.baseline == plain() and "4.2" not in noisy.words and noisy.how == "medians of 2 runs each"
 
 

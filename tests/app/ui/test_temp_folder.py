@@ -12,6 +12,7 @@ import gradio as gr
 import pytest
 from fake_worker import FakeEngine, recorded
 from paths import ROOT
+from server import free_port
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -47,13 +48,18 @@ def test_the_folder_is_below_the_cache_and_new_each_time(cache):
     assert gr.Button().GRADIO_CACHE.startswith(str(cache)), "Gradio copies files to it"
 
 
-def test_folders_of_servers_long_gone_are_deleted(cache):
-    old, new = cache / "tmp" / "page-old", cache / "tmp" / "page-new"
-    for folder in (old, new):
+def test_folders_of_servers_long_gone_are_deleted(cache, tmp_path):
+    old, new, foreign = (cache / "tmp" / f"{name}" for name in ("speclens-page-old", "speclens-page-new", "page-old"))
+    for folder in (old, new, foreign):
         folder.mkdir(parents=True)
-    os.utime(old, (0, 0))
+    (old / "gone").symlink_to(tmp_path / "nowhere")
+    os.utime(old / "gone", (0, 0), follow_symlinks=False)
+    note = cache / "tmp" / "speclens-page-note"
+    note.write_text("not a folder")
+    for path in (old, foreign, note):
+        os.utime(path, (0, 0))
     temp_folder.choose()
-    assert not old.exists() and new.exists()
+    assert not old.exists() and new.exists() and foreign.exists() and note.exists()
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(cache, tmp_path, monkeypatch):
@@ -62,10 +68,12 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(cache, tmp_path, monkeypa
 
 
 def test_an_operators_folder_that_takes_no_files_is_refused_at_start(cache, tmp_path):
-    environment = os.environ | {temp_folder.VARIABLE: str(blocked(tmp_path)), "PORT": "0"}
-    for port, words in (("7893", "cannot be written to"), ("abc", "is not a port")):
-        environment["PORT"] = port
-        ended = subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    environment = os.environ | {temp_folder.VARIABLE: str(blocked(tmp_path))}
+    for port, words in ((str(free_port()), "cannot be written to"), ("abc", "is not a port")):
+        ended = subprocess.run(
+            [sys.executable, "app.py"], cwd=ROOT, env=environment | {"PORT": port}, capture_output=True, text=True,
+            timeout=120,
+        )  # fmt: skip
         assert ended.returncode == 1 and words in ended.stderr and "Traceback" not in ended.stderr
 
 

@@ -181,6 +181,7 @@ def test_the_folder_above_is_named(tmp_path):
 
 
 def test_missing_parts_of_several_sets():
-    whole = [f"a-0000{i}-of-00002.gguf" for i in (1, 2)]
-    assert missing_parts(whole) == [] and missing_parts(["a.gguf"]) == []
-    assert missing_parts([*whole, "b-00003-of-00003.gguf"]) == ["b-00001-of-00003.gguf", "b-00002-of-00003.gguf"]
+    whole = [f"a-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    assert missing_parts(whole) == [] and missing_parts(["a.safetensors"]) == []
+    absent = [f"b-0000{i}-of-00003.safetensors" for i in (1, 2)]
+    assert missing_parts([*whole, "b-00003-of-00003.safetensors"]) == absent

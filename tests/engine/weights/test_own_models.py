@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from engine.cli import main
 from engine.errors import BadInput, Unavailable
-from engine.weights import own_models
+from engine.weights import catalogue, hub, own_models
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.fitness import fitness
+from engine.weights.fitness import fitness, usual_precision
 from engine.weights.own_models import family_problem, hub_name, look_up
 from engine.weights.store import fetch_pair, locate
 
@@ -25,7 +25,7 @@ ENOUGH = 10**12
 @pytest.fixture
 def served(hub, tmp_path):
     """A hub with one whole model, and things beside it that are not fetched."""
-    write(tmp_path / "made", "qwen3")
+    write(tmp_path / "made", "qwen3", intermediate_size=64)  # groups of 32, so that it can be rounded
     hub.files = {file.name: file.read_bytes() for file in (tmp_path / "made").iterdir()}
     hub.files |= {"tokenizer.json": b"{}", "pytorch_model.bin": b"pickle", "README.md": b"#"}
     return hub
@@ -208,3 +208,42 @@ def test_a_gguf_file_of_another_family_is_refused_before_it_is_fetched(with_gguf
     with_gguf.files = {"o.gguf": write_gguf(tmp_path / "o.gguf", model, name="gemma").read_bytes()}
     with pytest.raises(BadInput, match=r"o\.gguf of us/remote cannot be run here: its architecture is gemma"):
         look_up(NAME)
+
+
+def test_only_as_much_of_a_hub_file_is_fetched_as_its_header_takes(with_gguf, monkeypatch):
+    whole = with_gguf.files["m-Q8_0.gguf"]
+    monkeypatch.setattr(hub, "_STARTS", (256, 1024, 1 << 16))
+    assert look_up(f"{NAME}:q8_0").layers == 2
+    ranges = [each for each in with_gguf.ranges if each]
+    assert ranges[:3] == ["bytes=0-255", "bytes=256-1023", "bytes=1024-65535"], "what is there is not fetched again"
+    with_gguf.ranges.clear()
+    with_gguf.files["m-Q8_0.gguf"] = whole[:4] + b"\1\0\0\0" + whole[8:]
+    with pytest.raises(Unavailable, match="its GGUF version is 1"):
+        look_up(f"{NAME}:q8_0")
+    assert [each for each in with_gguf.ranges if each] == ["bytes=0-255"], "no longer start would help"
+
+
+def test_a_gguf_file_of_the_catalogue_has_its_drafts_on_the_hub_too(monkeypatch):
+    target = load_catalogue()["qwen2.5-coder-1.5b-gguf"].target
+    monkeypatch.setattr(catalogue, "own_model", lambda name: target)
+    assert get_pair(f"{target.repo}:q4_k_m").draft("lm").name == "qwen2.5-coder-0.5b-q4"
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "usual"),
+    [
+        ("llama", {}, "int8"),
+        ("llama", {"hidden_act": "gelu"}, "fp32"),
+        ("llama", {"intermediate_size": 50}, "fp32"),
+        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, "fp32"),
+        ("llama", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, "fp32"),
+        ("gpt2", {}, "fp32"),
+    ],
+)
+def test_auto_takes_int8_only_for_large_models_that_can_be_rounded(tmp_path, kind, settings, usual):
+    write(tmp_path, kind, **({"intermediate_size": 64} if kind == "llama" else {}))
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    spec = replace(load_catalogue()["qwen3-8b"].target, folder=tmp_path, repo=None, revision=None, hidden_size=64)
+    assert usual_precision(spec, "cpu") == usual and usual_precision(spec, "cuda") == "bf16"
+    assert usual_precision(replace(spec, parameters=10**6), "cpu") == "fp32"
