@@ -26,8 +26,8 @@ from lessons import bpe_demo, check_server
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-TOOLS = """acceptance_log batching cost drafters experts float_sums grow_tree guess_words merges overlap own_text
-    pass_picture pass_places reports ruler temperature tokenizer_mismatch"""
+TOOLS = """acceptance_log batching cost drafter_kinds drafters experts float_sums grow_tree guess_words lookup_rounds
+    merges overlap pass_picture pass_places reports ruler temperature tokenizer_mismatch"""
 MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",

@@ -2,92 +2,9 @@
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
-import { sees } from './pass_places.js';
+import { KINDS, readsGuess } from './drafter_kinds.js';
 import { figure, makeResult, meter, picker, short } from './widgets.js';
 
-// The parts that a drafter reads for a guess: the text's tokens ("all", "end"), the target's states of them ("all", "last"), the guesses
-// before it ("all", "branch"), a store. ``together``: all guesses are written in one step. ``drawn``: no run shows it.
-const KINDS = {
-  lookup: {
-    name: 'n-gram lookup',
-    together: true,
-    text: 'end',
-    writes: 'It looks for the end of the text further up, and copies what followed there.',
-  },
-  store: {
-    name: 'corpus',
-    together: true,
-    text: 'end',
-    store: 'texts of others',
-    writes: 'It looks for the end of the text in a store of other texts, and copies what followed most often.',
-  },
-  small: {
-    name: 'small model',
-    text: 'all',
-    guesses: 'all',
-    writes: 'A whole small model reads the text and its own guesses, and runs once for each guess.',
-  },
-  layers: {
-    name: 'first layers',
-    text: 'all',
-    guesses: 'all',
-    writes:
-      'The target’s first two layers read the text and the guesses; a small head turns their state into the next guess.',
-  },
-  copy: {
-    name: 'int4 copy',
-    text: 'all',
-    guesses: 'all',
-    writes:
-      'The target itself, rounded to four bits, reads the text and its own guesses. It nearly is the target, at a good part of its price.',
-  },
-  head: {
-    name: 'EAGLE',
-    states: 'all',
-    text: 'all',
-    guesses: 'all',
-    writes:
-      'One layer reads the text with the target’s states. For its own guesses there is no such state yet, so from the second one on it reads its own state instead.',
-  },
-  tree: {
-    name: 'EAGLE, as a tree',
-    states: 'all',
-    text: 'all',
-    guesses: 'branch',
-    writes:
-      'The same head, but several guesses may stand for one place. It keeps the four that are likeliest to be accepted.',
-  },
-  heads: {
-    name: 'Medusa',
-    together: true,
-    states: 'last',
-    writes: 'Each head reads the same one state and guesses its own place. No head sees what another guessed.',
-  },
-  ahead: {
-    name: 'lookahead',
-    together: true,
-    store: 'its own pool',
-    writes:
-      'In the pass that tests, the target also fills a window of places ahead. What came out in earlier passes is offered now.',
-  },
-  block: {
-    name: 'block drafter',
-    drawn: true,
-    together: true,
-    states: 'all',
-    guesses: 'all',
-    writes:
-      'DFlash and P-EAGLE: a few layers read the states, P-EAGLE’s the text with them, and all places are guessed in one step. The places look at one another (P-EAGLE’s only at those before), but no guess is settled before the others. PARD does so with a small model, which reads the text. This program’s “block head” is of P-EAGLE’s kind.',
-  },
-  mtp: {
-    name: 'MTP',
-    drawn: true,
-    states: 'all',
-    text: 'all',
-    guesses: 'all',
-    writes: 'The model’s own extra layer reads its states and the text, like EAGLE, and was trained together with it.',
-  },
-};
 const MARKS = { accepted: '✓', rejected: '✗', discarded: '', drafted: '' };
 const chip = (text, className = '') => make('span', `sl-chip ${className}`, visible(text));
 
@@ -95,14 +12,6 @@ const chip = (text, className = '') => make('span', `sl-chip ${className}`, visi
 export function roundCost({ steps, c, v, emitted }) {
   const cost = steps * c + v;
   return { cost, rate: emitted / cost };
-}
-
-// Whether guess ``j`` is read for guess ``i``; ``parents``: of each guess, 0 for the text's last token.
-export function readsGuess(kind, parents, i, j) {
-  const { guesses, together } = KINDS[kind];
-  if (!guesses || i === j) return false;
-  if (together) return true;
-  return guesses === 'branch' ? sees(parents, i + 1, j + 1) : j < i;
 }
 
 // ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps, c, v, copied } }

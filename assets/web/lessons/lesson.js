@@ -1,34 +1,34 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 
-import { make, makeButton } from '../lib/dom.js';
+import { makeButton } from '../lib/dom.js';
 import { press } from '../lib/format.js';
-import { TYPING } from '../player/shortcuts.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
+import { drawLessonHead } from './lesson_head.js';
+import { listenForKeys } from './lesson_keys.js';
 import { drawLessonList } from './lesson_list.js';
+import { drawLessonNav } from './lesson_nav.js';
+import { makeLessonPages } from './lesson_pages.js';
 import { makeLessonPlayer } from './lesson_player.js';
+import { quizNodes, stepNodes } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
-import { makePrediction, makeQuiz } from './questions.js';
 import { TOOLS } from './tools.js';
 
 export function mount({ element, props, trigger }) {
-  // A site without a server has every lesson in ``stored``; the live page fetches a lesson when it is opened.
   const find = selector => element.querySelector(selector),
     { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),
     turn = find('.sl-lesson-turn'),
     problem = find('.sl-lesson-problem');
-  const dots = find('.sl-lesson-steps'),
-    nextButton = find('[data-lesson="next"]'),
-    liveButton = find('[data-lesson="live"]');
+  const nextButton = find('[data-lesson="next"]');
   const markup = makeMarkup(find('.sl-define')),
     progress = makeProgress(),
     stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
   const hintBar = makePlaygroundHint({ back: openTab });
-  const pages = new Map(Object.entries(stored ?? {}).map(([number, lesson]) => [Number(number), lesson]));
+  const load = makeLessonPages(stored);
   let page = null,
     at = 0,
     complete = false;
@@ -56,15 +56,6 @@ export function mount({ element, props, trigger }) {
   }
 
   // ── opening one ──
-  async function load(number) {
-    if (!pages.has(number)) {
-      const answer = await fetch(new URL(`speclens/lessons/${number}`, document.baseURI));
-      if (!answer.ok) throw new Error(String(answer.status));
-      pages.set(number, await answer.json());
-    }
-    return pages.get(number);
-  }
-
   let opening = null;
   async function open(number) {
     opening = number;
@@ -88,14 +79,7 @@ export function mount({ element, props, trigger }) {
     }
     frame.dataset.open = 'lesson';
     markup.use(page.words);
-    find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
-    find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
-    find('.sl-lesson-teacher').open = find('.sl-lesson-own').open = false;
-    for (const link of element.querySelectorAll('[data-sheet]')) link.href = sheetOf(page.number, link.dataset.sheet);
-    const projector = find('[data-projector]');
-    projector.hidden = Boolean(stored);
-    projector.href = `?present=1#lesson-${number}`;
-    liveButton.hidden = !page.live || Boolean(stored);
+    drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
     const { at: left, over } = progress.of(page.slug);
     go(over ? 0 : left); // a finished lesson begins anew
@@ -105,6 +89,7 @@ export function mount({ element, props, trigger }) {
 
   // ── one step; the quiz comes after the last ──
   const last = () => page.steps.length;
+  const hasNext = () => lessons.some(each => each.number === page.number + 1);
 
   function go(to) {
     at = Math.max(0, Math.min(to, last()));
@@ -115,41 +100,16 @@ export function mount({ element, props, trigger }) {
     stage.hideNumbers(false);
     stage.darken(false);
     say('');
-    body.replaceChildren(...(at === last() ? quiz() : step(page.steps[at])));
+    body.replaceChildren(
+      ...(at === last()
+        ? quizNodes(page, markup, hasNext(), solved)
+        : stepNodes(page, at, markup, { labWay, done, answered })),
+    );
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
     drawNav();
   }
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
-
-  // How long it takes, and what a learner can say afterwards.
-  const outcomes = (markup, page) => [
-    make('p', '', `${page.minutes} minutes. Afterwards you can say:`),
-    make(
-      'ul',
-      '',
-      page.outcomes.map(line => markup.line('li', line)),
-    ),
-  ];
-
-  function step(content) {
-    const parts = [];
-    if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
-    parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
-    if (content.lab) parts.push(labWay(content.lab));
-    if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
-    if (content.ask)
-      parts.push(
-        makePrediction(markup, content.ask, () => {
-          stage.hideNumbers(false);
-          if (content.then) stage.go(content.then);
-          point(content);
-          done('');
-          showReply();
-        }),
-      );
-    return parts;
-  }
 
   // Made when it is opened, because the tokenizer takes a moment.
   function drawOwn() {
@@ -161,9 +121,6 @@ export function mount({ element, props, trigger }) {
   find('.sl-lesson-own').addEventListener('toggle', () => {
     if (page) drawOwn();
   });
-
-  const sheetOf = (number, kind) =>
-    stored ? `sheets/${kind}-${number}.html` : new URL(`speclens/lessons/${number}/${kind}`, document.baseURI);
 
   function labWay(lab) {
     if (stored) return labNote(lab);
@@ -213,41 +170,22 @@ export function mount({ element, props, trigger }) {
     if (below > 0 && room > 0) window.scrollBy(0, Math.min(below, room));
   }
 
-  function quiz() {
-    const right = new Set(),
-      firsts = new Set(),
-      end = make('p', 'sl-lesson-end', '', { role: 'status' });
-    const box = makeQuiz(markup, page.quiz, (index, first) => {
-      right.add(index);
-      if (first) firsts.add(index);
-      if (right.size < page.quiz.length) return;
-      progress.over(page.slug);
-      const score = `${firsts.size} of ${page.quiz.length} at the first try.`;
-      end.textContent = `${score} ${lessons.some(each => each.number === page.number + 1) ? 'That was this lesson. On to the next?' : 'That was the last lesson.'}`;
-      done('');
-    });
-    return [make('h3', '', 'What stays'), box, end];
+  // Shows the prediction's solution.
+  function answered(content) {
+    stage.hideNumbers(false);
+    if (content.then) stage.go(content.then);
+    point(content);
+    done('');
+    showReply();
+  }
+
+  function solved() {
+    progress.over(page.slug);
+    done('');
   }
 
   function drawNav() {
-    const seen = progress.of(page.slug);
-    find('.sl-lesson-where').textContent =
-      at === last() ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last() + 1}`;
-    find('[data-lesson="back"]').disabled = at === 0;
-    const nextLesson = lessons.some(each => each.number === page.number + 1);
-    nextButton.textContent = at === last() ? (nextLesson ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
-    nextButton.dataset.ready = complete;
-    dots.replaceChildren(
-      ...[...page.steps.map(each => each.title), 'What stays'].map((title, index) => {
-        const about = {
-          title,
-          'aria-label': `Step ${index + 1}: ${title}`,
-          ...(index === at && { 'aria-current': 'step' }),
-        };
-        if (seen.done.includes(index)) about['data-done'] = '';
-        return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
-      }),
-    );
+    drawLessonNav(element, { page, at, complete, done: progress.of(page.slug).done, hasNext: hasNext(), go });
   }
 
   // ── input from the learner ──
@@ -257,7 +195,7 @@ export function mount({ element, props, trigger }) {
       go(at + 1);
       return settleView();
     }
-    if (lessons.some(each => each.number === page.number + 1)) open(page.number + 1);
+    if (hasNext()) open(page.number + 1);
     else list();
   }
   function back() {
@@ -294,26 +232,7 @@ export function mount({ element, props, trigger }) {
   };
   element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
 
-  document.addEventListener('keydown', event => {
-    if (
-      event.defaultPrevented ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      !element.isConnected ||
-      !element.offsetParent ||
-      !page
-    )
-      return;
-    if (event.target.closest?.(TYPING)) return;
-    const key = event.key.toLowerCase(),
-      choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
-    if (key === 'n') next();
-    else if (key === 'b') back();
-    else if (/^[1-9]$/.test(key) && choice.length) choice[0].children[Number(key) - 1]?.click();
-    else return;
-    event.preventDefault();
-  });
+  listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
   const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.number, open });
   if (!address.openNamed()) list();

@@ -1,8 +1,7 @@
 // Demonstrates rejection sampling at one place of the text: shape p and q, draw once or many times, break the rule.
-//
-// The arithmetic runs in the browser on three words; engine/sampling/rejection.py does the same for a model.
 
 import { make, makeButton } from '../lib/dom.js';
+import { normal, pick, RULES, residual, typical, warped } from './draft_rules.js';
 import { figure, makeResult, meter, picker, slider } from './widgets.js';
 
 export function makeRejectionDemo(settings, touched) {
@@ -16,16 +15,6 @@ export function makeRejectionDemo(settings, touched) {
     ),
   );
   const heat = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
-  const RULES = [
-    ['the right rule', right, 'right'],
-    ['favourite, tested with q = 1', certain, 'certain'],
-    ['favourite, accepted if p draws it too', match, 'match'],
-    ['q taken before temperature', rawQ, 'raw'],
-    ['favourite, tested as if drawn', argmax, 'argmax'],
-    ['no residual: redraw from p', noResidual, 'redraw'],
-    ['one draft in 100 accepted untested', untested, 'rare'],
-    ['typical acceptance: lossy on purpose', typical, 'typical'],
-  ];
   const rule = picker(
     'Rule',
     settings.rules ? RULES : RULES.slice(0, 1),
@@ -39,72 +28,14 @@ export function makeRejectionDemo(settings, touched) {
     one = makeResult(),
     tally = make('div', 'sl-dice-tally');
 
-  const normal = row => {
-    const sum = row.reduce((a, b) => a + b, 0) || 1;
-    return row.map(x => x / sum);
-  };
-  const warped = (row, temperature) => normal(row.map(x => x ** (1 / temperature)));
-  const pick = row => {
-    let left = Math.random();
-    for (let i = 0; i < row.length; i++) {
-      left -= row[i];
-      if (left < 0) return i;
-    }
-    return row.findLastIndex(x => x > 0);
-  };
-  const residual = (p, q) => {
-    const left = p.map((x, i) => Math.max(0, x - q[i]));
-    return left.some(x => x > 1e-12) ? normal(left) : p;
-  };
-
   function now() {
     const [raw, rawDraft] = bars.map(row => normal(row.map(each => each.value)));
-    return { p: warped(raw, heat.value), q: warped(rawDraft, heat.value), before: rawDraft };
-  }
-
-  // Each rule gives {x: the draft, u, accept, kept, out}.
-  function test({ p }, x, claimed, closing) {
-    const accept = claimed[x] > 0 ? Math.min(1, p[x] / claimed[x]) : 1,
-      u = Math.random(),
-      kept = u < accept;
-    return { x, u, accept, kept, out: kept ? x : pick(closing) };
-  }
-  function right(at) {
-    return test(at, pick(at.q), at.q, residual(at.p, at.q));
-  }
-  function rawQ(at) {
-    return test(at, pick(at.q), at.before, residual(at.p, at.before));
-  }
-  const favourite = row => row.indexOf(Math.max(...row));
-  const oneHot = x => words.map((word, i) => Number(i === x));
-  function argmax(at) {
-    return test(at, favourite(at.q), at.q, residual(at.p, at.q));
-  }
-  function certain(at) {
-    const x = favourite(at.q);
-    return test(at, x, oneHot(x), residual(at.p, oneHot(x)));
-  }
-  function match(at) {
-    const x = favourite(at.q),
-      drawn = pick(at.p);
-    return { x, target: drawn, kept: drawn === x, out: drawn };
-  }
-  function noResidual(at) {
-    return test(at, pick(at.q), at.q, at.p);
-  }
-  function untested(at) {
-    if (Math.random() >= 0.01) return right(at);
-    const x = pick(at.q);
-    return { x, kept: true, out: x };
-  }
-
-  // Medusa, 2024: accepted if p is likely enough, however often q drafts it. δ = 0.3 is its default.
-  function typical({ p, q }) {
-    const x = pick(q),
-      entropy = -p.reduce((sum, each) => sum + (each > 0 ? each * Math.log(each) : 0), 0);
-    const enough = Math.min(threshold.value, 0.3 * Math.exp(-entropy)),
-      kept = p[x] > enough;
-    return { x, enough, kept, out: kept ? x : favourite(p) };
+    return {
+      p: warped(raw, heat.value),
+      q: warped(rawDraft, heat.value),
+      before: rawDraft,
+      threshold: threshold.value,
+    };
   }
 
   function sample(times, draw) {

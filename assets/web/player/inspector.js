@@ -1,14 +1,15 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
-import { format, isolated, percent, press, ratioPart, shown, spoken, visible } from '../lib/format.js';
+import { format, press, spoken } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
-import { blockNode, blockRollSentence, rollBlock } from './block.js';
+import { blockNode } from './block.js';
+import { chanceNode } from './chance_bar.js';
 import { BARS, candidatesNode, FEW_BARS, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
-import { drawFrom, keptShare, probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
+import { probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
+import { canReroll, makeReroll } from './reroll.js';
 import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
-import { firstToPass, isOnPath } from './timeline.js';
 import { makeTokenChip } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token;
@@ -18,14 +19,12 @@ export function makeInspector(box, ask, forkOf = () => null) {
     round = null,
     about = null,
     stage = null;
-  let rolled = null,
-    tally = null; // a u drawn anew, and how often it was accepted
-  let rolledBlock = null; // of a block, the u of every draft
+  const reroll = makeReroll(keepFocus);
   let isForcing = false; // each candidate has a button that forces it
 
   function show(nextToken, nextRound, nextAbout, nextStage) {
     if (nextToken !== token) {
-      rolled = tally = rolledBlock = null;
+      reroll.reset();
       isForcing = false;
     }
     [token, round, about, stage] = [nextToken, nextRound, nextAbout, nextStage];
@@ -54,7 +53,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       parts = [head(), sentence()],
       probabilities = probabilitiesOf(token, round);
     const draft = isDrafted(token);
-    if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar());
+    if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar(judged));
     if (stage === 'waiting') delete probabilities.p;
     const isReplaced =
       judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy && token.threshold === undefined;
@@ -66,7 +65,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
     if (!isReplaced) delete probabilities.residual;
     const isBlock = judged && token.h !== undefined && !about?.greedy,
       fork = judged ? forkOf(token) : null;
-    if (isBlock) parts.push(blockNode(round, token, rolledBlock));
+    if (isBlock) parts.push(blockNode(round, token, reroll.block));
     const written = round.emitted.find(other => other.position === token.position)?.id;
     const isOther = distribution => distribution?.top.some(([id]) => id !== written);
     const table = [
@@ -83,7 +82,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       !isForcing &&
       (isOther(probabilities.p) || isOther(probabilities.q)) &&
       makeButton('Force another token', askWhich);
-    if (judged && canRoll()) parts.push(rolling(force));
+    if (judged && canReroll(token, round)) parts.push(reroll.node(token, round, force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
     if (about?.server) parts.push(...told().map(note));
     else if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
@@ -152,79 +151,14 @@ export function makeInspector(box, ask, forkOf = () => null) {
       : `: u = ${format(token.u)} drew it, with a share of ${spoken(part)}`;
   }
 
-  // ── min(1, p/q) or the h of a block from 0 to 1, and where u fell ──
-  function bar() {
-    const u = rolled ?? (stage === token.status ? token.u : undefined),
-      isBlock = token.h !== undefined && !about?.greedy;
-    const below = isBlock ? token.h : token.accept,
-      [passes, fails] = isBlock ? ['passes', 'fails'] : ['accepted', 'rejected'];
-    const exact = make('p', u > 0.5 ? 'sl-formula sl-aside-u' : 'sl-formula', [
-      isBlock ? 'h = ' : 'min(1, p/q) = ',
-      make('strong', '', format(below)),
-    ]);
-    if (!token.sibling && !isBlock)
-      exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
-    const word = (share, text) => (share >= 0.2 ? text : ''),
-      spoken = u === undefined ? '' : `; u is ${format(u)}`;
-    const track = make(
-      'div',
-      'sl-chance',
-      [
-        make('span', 'sl-part-accepted', word(below, passes)),
-        make('span', 'sl-part-rejected', word(1 - below, fails)),
-        rolled !== null && token.u !== undefined && make('i', 'sl-tick sl-recorded', '', { '--u': token.u }),
-        u !== undefined &&
-          make('i', 'sl-tick', [make('b', u > 0.5 ? 'sl-left' : '', `u = ${format(u)}`)], { '--u': u }),
-      ],
-      {
-        '--accept': below,
-        role: 'img',
-        'aria-label': `${isBlock ? 'Passes' : 'Accepted'} below ${format(below)}${spoken}`,
-      },
-    );
-    return make('div', 'sl-accept', [
-      exact,
-      track,
-      make(
-        'div',
-        'sl-scale',
-        ['0', '0.5', '1'].map(text => make('span', '', text)),
-      ),
-    ]);
-  }
-
-  // ── another u, with p and q held fixed ──
-  const closing = () => !isDrafted(token);
-  const source = () => {
-    const { p, residual } = probabilitiesOf(token, round);
-    return token.status === 'resampled' ? residual : p;
-  };
-  function canRoll() {
-    if (token.u === undefined) return false;
-    return closing() ? Boolean(source()) : token.accept !== undefined;
-  }
-
-  function roll(times) {
-    tally ||= { times: 0, accepted: 0, tokens: new Map() };
-    for (let i = 0; i < times; i++) {
-      rolled = Math.random();
-      tally.times++;
-      if (closing()) {
-        const drawn = drawFrom(source(), rolled);
-        const name = drawn ? visible(drawn[1]) : null;
-        tally.tokens.set(name, (tally.tokens.get(name) || 0) + 1);
-      } else if (token.h !== undefined) {
-        rolledBlock = rollBlock(round);
-        rolled = rolledBlock[token.index];
-        if (isOnPath(round, token.index, firstToPass(round, rolledBlock))) tally.accepted++;
-      } else if (rolled < token.accept) tally.accepted++;
-    }
-    keepFocus();
+  function bar(judged) {
+    const u = reroll.u ?? (judged ? token.u : undefined);
+    return chanceNode(token, u, reroll.u !== null, token.h !== undefined && !about?.greedy);
   }
 
   // Draws again and gives the focus back to the same button, or to the first.
   function keepFocus() {
-    const at = rolled === null ? 0 : [...box.querySelectorAll('button')].indexOf(document.activeElement);
+    const at = reroll.u === null ? 0 : [...box.querySelectorAll('button')].indexOf(document.activeElement);
     draw();
     box.querySelectorAll('button')[at]?.focus({ preventScroll: true });
   }
@@ -233,78 +167,6 @@ export function makeInspector(box, ask, forkOf = () => null) {
     isForcing = true;
     draw();
     box.querySelector('.sl-fork')?.focus({ preventScroll: true });
-  }
-
-  function rolling(force) {
-    const back =
-      rolled !== null &&
-      makeButton('Back to the recorded u', () => {
-        rolled = tally = rolledBlock = null;
-        keepFocus();
-      });
-    const words =
-      rolled === null
-        ? ''
-        : closing()
-          ? rolledClosing()
-          : rolledBlock
-            ? blockRollSentence(round, token, rolledBlock, tally)
-            : rolledDraft();
-    return make('div', 'sl-roll', [
-      make('div', 'sl-buttons', [
-        makeButton('Re-roll u', () => roll(1), 'sl-button', {
-          title: 'p and q stay as they are; only the dice are thrown again.',
-        }),
-        rolled !== null && makeButton('100 times', () => roll(100)),
-        back,
-        force,
-      ]),
-      make('p', 'sl-rolled', words, { 'aria-live': 'polite' }),
-    ]);
-  }
-
-  function rolledDraft() {
-    const isAccepted = rolled < token.accept,
-      flipped = isAccepted !== (token.status === 'accepted');
-    let words = isAccepted
-      ? `u = ${format(rolled)} is below ${format(token.accept)}: it would be accepted.`
-      : `u = ${format(rolled)} is not below ${format(token.accept)}: it would be rejected.`;
-    words += flipped ? ' The verdict flips.' : ' The same verdict.';
-    const residual = probabilitiesOf(token, round).residual;
-    if (!isAccepted && flipped && residual) {
-      const drawn = drawFrom(residual, Math.random());
-      words += drawn
-        ? ` Its replacement, drawn from the residual: “${isolated(visible(drawn[1]))}”.`
-        : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
-    }
-    if (flipped) words += ' What would follow needs the models, so it is not shown.';
-    return `${words} So far ${tally.accepted} of ${tally.times} accepted; expected ${spoken(token.accept)}.`;
-  }
-
-  function rolledClosing() {
-    const drawn = drawFrom(source(), rolled);
-    const words = drawn
-      ? `This time: “${isolated(visible(drawn[1]))}”.`
-      : 'This time: a token that the trace did not keep.';
-    const { top, rest } = source(),
-      own = visible(shown(token)),
-      all = top.reduce((sum, [, , mass]) => sum + mass, rest);
-    const expected = name =>
-      name === null
-        ? rest
-        : top.filter(([, text]) => visible(text) === name).reduce((sum, [, , mass]) => sum + mass, 0);
-    const often = [...tally.tokens]
-      .sort((a, b) => (b[0] === own) - (a[0] === own) || b[1] - a[1])
-      .slice(0, 3)
-      .map(
-        ([name, times]) =>
-          `${name === null ? 'others' : `“${isolated(name)}”`} ${times} (${spoken(expected(name) / all)} expected)`,
-      )
-      .join(', ');
-    return (
-      `${words} Of ${tally.times}: ${often}. The trace keeps ${source().top.length} of the possible tokens ` +
-      `(${percent(keptShare(source()))} of the mass); the rest is one lot here.`
-    );
   }
 
   clear();

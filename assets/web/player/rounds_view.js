@@ -1,17 +1,17 @@
-// Draws the rounds as rows; virtual_rows.js keeps only those in sight. Neighbouring plain rounds share a row. A tree is
-// one line of the drafts that were tested; it unfolds while its round is played or one of its tokens is inspected. With a
-// branch a row has two cells, one for each lane. Knows the timeline and the branch, and nothing of playing.
+// Draws the rounds as rows; virtual_rows.js keeps only those in sight. A tree is one line of the drafts that were tested;
+// it unfolds while its round is played or one of its tokens is inspected. With a branch a row has two cells, one for each
+// lane. Knows the timeline and the branch, and nothing of playing.
 import { make, setText } from '../lib/dom.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
 import { columnOf, draftedSentence } from './methods.js';
+import { isPlain, makeRoundRows } from './round_rows.js';
 import { stageOf } from './timeline.js';
 import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';
 
-const STRIP = 24; // plain rounds in one row
 const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 
 export function makeRoundsView(frame, list, timeline, branch) {
-  let rows = []; // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
+  const rows = makeRoundRows(timeline, branch);
   let place = { index: -1, step: 0 };
   let shownRounds = 0,
     shownStep = Infinity; // only that many rounds are on screen, the last one only up to that step
@@ -19,37 +19,6 @@ export function makeRoundsView(frame, list, timeline, branch) {
   let marked = null; // the token that is inspected
   const virtual = makeVirtualRows(frame, list, rowNode, update);
   virtual.stick();
-
-  const plain = round => round.drafts === 0;
-
-  // Extends the rows by the rounds that are new: a plain round joins the row of its plain neighbours.
-  function extend() {
-    let next = rows.length ? rows.at(-1).to : 0;
-    for (; next < Math.max(timeline.rounds.length, branch.rowCount); next++) {
-      const last = rows.at(-1),
-        isAlone = branch.on && next >= branch.from;
-      if (timeline.rounds[next]?.by) frame.dataset.several = '';
-      const joins =
-        last &&
-        !isAlone &&
-        plain(timeline.rounds[next]) &&
-        plain(timeline.rounds[last.from]) &&
-        next - last.from < STRIP;
-      if (joins) last.to = next + 1;
-      else rows.push({ from: next, to: next + 1 });
-    }
-  }
-
-  function rowOf(index) {
-    let low = 0,
-      high = rows.length;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (rows[middle].from <= index) low = middle;
-      else high = middle;
-    }
-    return low;
-  }
 
   // ── one row ──
   function tokenNode(token, stage) {
@@ -67,7 +36,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
   }
 
   function rowNode(number) {
-    const round = timeline.rounds[rows[number].from];
+    const round = timeline.rounds[rows.range(number).from];
     const kept = make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]);
     const parts = [
       make('span', 'sl-index'),
@@ -78,7 +47,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
       make('span', 'sl-how'),
     ];
     if (branch.on) parts.push(make('span', 'sl-line'));
-    const row = make('li', round && plain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, {
+    const row = make('li', round && isPlain(round) ? 'sl-row sl-plain-row' : 'sl-row', parts, {
       'data-number': number,
       'data-part': 'round',
     });
@@ -89,12 +58,12 @@ export function makeRoundsView(frame, list, timeline, branch) {
   // The newest row is filled once more after the position has left it.
   function update(row, number) {
     const isNews = branch.on && row.dataset.version !== String(branch.version);
-    if (rows[number].to >= shownRounds || row.dataset.open || isNews) fill(row, number);
+    if (rows.range(number).to >= shownRounds || row.dataset.open || isNews) fill(row, number);
   }
 
   // Brings a row up to what may be shown; cheap when nothing changed.
   function fill(row, number) {
-    const { from, to } = rows[number],
+    const { from, to } = rows.range(number),
       [label, , line, kept, took, how, second] = row.children,
       last = Math.min(to, shownRounds),
       staged = [];
@@ -145,8 +114,8 @@ export function makeRoundsView(frame, list, timeline, branch) {
   // Folds or unfolds a row after another token was marked.
   function refold(token) {
     const index = token ? branch.rowOf(token) : -1,
-      row = [timeline.rounds[index], besideRow(index)].some(unfolds) && virtual.node(rowOf(index));
-    if (row) fill(row, rowOf(index));
+      row = [timeline.rounds[index], besideRow(index)].some(unfolds) && virtual.node(rows.indexOf(index));
+    if (row) fill(row, rows.indexOf(index));
     return Boolean(row);
   }
 
@@ -182,7 +151,9 @@ export function makeRoundsView(frame, list, timeline, branch) {
 
   // ── for the other files ──
   function show(at) {
-    extend();
+    const known = rows.end;
+    rows.extend();
+    if (timeline.rounds.slice(known).some(round => round.by)) frame.dataset.several = '';
     place = timeline.locate(at);
     shownRounds = place.index + 1;
     shownStep = place.step;
@@ -192,17 +163,17 @@ export function makeRoundsView(frame, list, timeline, branch) {
   // What a branch has beyond its run comes at the run's end.
   function rowsToShow() {
     const isOver = shownRounds === timeline.rounds.length && shownStep >= timeline.rounds.at(-1)?.steps;
-    return !shownRounds ? 0 : branch.on && isOver ? rows.length : rowOf(shownRounds - 1) + 1;
+    return !shownRounds ? 0 : branch.on && isOver ? rows.count : rows.indexOf(shownRounds - 1) + 1;
   }
 
   // The rows anew, because a branch came or went.
   function rebuild() {
-    rows = [];
+    rows.clear();
     virtual.clear();
   }
 
   function reset() {
-    rows = [];
+    rows.clear();
     shownRounds = 0;
     marked = null;
     frame.removeAttribute('data-several');
@@ -212,13 +183,13 @@ export function makeRoundsView(frame, list, timeline, branch) {
 
   // The element of a token, scrolled into sight first if it is not in the document.
   function nodeOf(token) {
-    const row = rowOf(branch.rowOf(token));
+    const row = rows.indexOf(branch.rowOf(token));
     if (!virtual.node(row)) virtual.scrollToRow(row);
     return drawnNode(token);
   }
 
   function drawnNode(token) {
-    const all = virtual.node(rowOf(branch.rowOf(token)))?.querySelectorAll('.sl-token') || [];
+    const all = virtual.node(rows.indexOf(branch.rowOf(token)))?.querySelectorAll('.sl-token') || [];
     return [...all].find(node => tokens.get(node) === token);
   }
 
@@ -229,7 +200,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     const folds =
       (before && branch.rowOf(before)) !== (token && branch.rowOf(token)) && [before, token].map(refold).some(Boolean);
     if (folds) virtual.showRows(rowsToShow()); // its rows have other heights now
-    const row = folds && token && virtual.node(rowOf(branch.rowOf(token)));
+    const row = folds && token && virtual.node(rows.indexOf(branch.rowOf(token)));
     if (row) revealRow(row);
     if (token) drawnNode(token)?.setAttribute('aria-current', 'true');
   }
@@ -256,6 +227,6 @@ export function makeRoundsView(frame, list, timeline, branch) {
     tokenOf: node => node && tokens.get(node),
     follow: virtual.stick,
     focus: () => frame.focus({ preventScroll: true }),
-    scrollTo: index => virtual.scrollToRow(rowOf(index)),
+    scrollTo: index => virtual.scrollToRow(rows.indexOf(index)),
   };
 }

@@ -1,0 +1,27 @@
+// Listens for the keys of an open lesson: N and B go on and back, a digit chooses that option of the first open question.
+import { TYPING } from '../player/shortcuts.js';
+
+// ``isOpen()``: whether a lesson is open, not the list.
+export function listenForKeys(element, { isOpen, next, back }) {
+  const body = element.querySelector('.sl-lesson-body');
+  document.addEventListener('keydown', event => {
+    if (
+      event.defaultPrevented ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      !element.isConnected ||
+      !element.offsetParent ||
+      !isOpen()
+    )
+      return;
+    if (event.target.closest?.(TYPING)) return;
+    const key = event.key.toLowerCase(),
+      choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
+    if (key === 'n') next();
+    else if (key === 'b') back();
+    else if (/^[1-9]$/.test(key) && choice.length) choice[0].children[Number(key) - 1]?.click();
+    else return;
+    event.preventDefault();
+  });
+}

@@ -1,0 +1,26 @@
+// Draws where the learner is in a lesson: the count, the Back and Next buttons, and a dot for each step.
+import { make, makeButton } from '../lib/dom.js';
+
+// ``at``: the step, of which the last is the quiz; ``done``: the steps that were done; ``go(index)`` goes to a step.
+export function drawLessonNav(root, { page, at, complete, done, hasNext, go }) {
+  const find = selector => root.querySelector(selector),
+    nextButton = find('[data-lesson="next"]'),
+    last = page.steps.length;
+  find('.sl-lesson-where').textContent =
+    at === last ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last + 1}`;
+  find('[data-lesson="back"]').disabled = at === 0;
+  nextButton.textContent = at === last ? (hasNext ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
+  nextButton.dataset.ready = complete;
+  const titles = [...page.steps.map(each => each.title), 'What stays'];
+  find('.sl-lesson-steps').replaceChildren(
+    ...titles.map((title, index) => {
+      const about = {
+        title,
+        'aria-label': `Step ${index + 1}: ${title}`,
+        ...(index === at && { 'aria-current': 'step' }),
+      };
+      if (done.includes(index)) about['data-done'] = '';
+      return make('li', '', [makeButton('', () => go(index), 'sl-dot', about)]);
+    }),
+  );
+}

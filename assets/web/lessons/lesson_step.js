@@ -1,0 +1,43 @@
+// Makes the contents of one step of a lesson, and the quiz after the last step.
+import { make } from '../lib/dom.js';
+import { makePrediction, makeQuiz } from './questions.js';
+import { TOOLS } from './tools.js';
+
+// How long it takes, and what a learner can say afterwards.
+const outcomes = (markup, page) => [
+  make('p', '', `${page.minutes} minutes. Afterwards you can say:`),
+  make(
+    'ul',
+    '',
+    page.outcomes.map(line => markup.line('li', line)),
+  ),
+];
+
+// ``labWay(lab)`` makes the way to the lab; ``done(words)`` is called when a tool was used, ``answered(step)`` when the
+// prediction was made.
+export function stepNodes(page, at, markup, { labWay, done, answered }) {
+  const content = page.steps[at],
+    parts = [];
+  if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
+  parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
+  if (content.lab) parts.push(labWay(content.lab));
+  if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
+  if (content.ask) parts.push(makePrediction(markup, content.ask, () => answered(content)));
+  return parts;
+}
+
+// ``solved()`` is called when every question was answered right.
+export function quizNodes(page, markup, hasNext, solved) {
+  const right = new Set(),
+    firsts = new Set(),
+    end = make('p', 'sl-lesson-end', '', { role: 'status' });
+  const box = makeQuiz(markup, page.quiz, (index, first) => {
+    right.add(index);
+    if (first) firsts.add(index);
+    if (right.size < page.quiz.length) return;
+    const score = `${firsts.size} of ${page.quiz.length} at the first try.`;
+    end.textContent = `${score} ${hasNext ? 'That was this lesson. On to the next?' : 'That was the last lesson.'}`;
+    solved();
+  });
+  return [make('h3', '', 'What stays'), box, end];
+}

@@ -1,0 +1,52 @@
+// Groups the rounds into rows: neighbouring plain rounds share one, every other round has its own. Knows no DOM.
+const STRIP = 24; // plain rounds in one row
+
+export const isPlain = round => round.drafts === 0;
+
+export function makeRoundRows(timeline, branch) {
+  let rows = []; // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
+  const end = () => rows.at(-1)?.to ?? 0;
+
+  // Extends the rows by the rounds that are new: a plain round joins the row of its plain neighbours.
+  function extend() {
+    for (let next = end(); next < Math.max(timeline.rounds.length, branch.rowCount); next++) {
+      const last = rows.at(-1),
+        isAlone = branch.on && next >= branch.from;
+      const joins =
+        last &&
+        !isAlone &&
+        isPlain(timeline.rounds[next]) &&
+        isPlain(timeline.rounds[last.from]) &&
+        next - last.from < STRIP;
+      if (joins) last.to = next + 1;
+      else rows.push({ from: next, to: next + 1 });
+    }
+  }
+
+  // The number of the row that holds the round ``index``.
+  function indexOf(index) {
+    let low = 0,
+      high = rows.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (rows[middle].from <= index) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+
+  return {
+    extend,
+    indexOf,
+    range: number => rows[number],
+    clear() {
+      rows = [];
+    },
+    get count() {
+      return rows.length;
+    },
+    get end() {
+      return end();
+    },
+  };
+}
