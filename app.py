@@ -12,9 +12,8 @@ from gradio import http_server
 
 from app.jobs.run_numbers import log_to_stdout
 from app.jobs.service import Service
-from app.page import build, launch_options
+from app.page import ready_to_serve
 from app.server.address import address_from, bypass_proxy, check_free
-from app.ui import temp_folder
 from engine.errors import EngineError
 
 
@@ -23,11 +22,11 @@ def main() -> None:
     check_free(address)
     bypass_proxy(os.environ, address.host)
     http_server.LOCALHOST_NAME = "127.0.0.1"  # gradio 6.31 tries the port there, and could not at an IPv6 address
-    temp_folder.choose()
     service = Service()
     if service.limits.log:
         log_to_stdout()
-    build(service).launch(server_name=address.server_name, server_port=address.port, **launch_options(service))
+    page, options = ready_to_serve(service)
+    page.launch(server_name=address.server_name, server_port=address.port, **options)
 
 
 if __name__ == "__main__":

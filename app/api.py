@@ -7,12 +7,13 @@ import inspect
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
 import gradio as gr
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -246,6 +247,8 @@ def http_route(service: Service) -> Route:
     `"stream": true` a line of JSON for each update. Refusals are {"error": sentence} with status 400, or 503 where the
     same request may be served later."""
     api = Api(service)
+    # Every run holds a thread until it ends; Starlette's own few also serve the page's files.
+    threads = CapacityLimiter(service.runs.most_requests)
 
     async def run(request: Request) -> Response:
         try:
@@ -255,10 +258,11 @@ def http_route(service: Service) -> Route:
             return JSONResponse({"error": str(error)}, 400)
         updates = api.run(_Visitor(uuid.uuid4().hex), **values)
         try:
-            first = await run_in_threadpool(next, updates)
+            first = await run_sync(next, updates, limiter=threads)
             if is_stream:
-                return StreamingResponse(_lines(first, updates), media_type="application/x-ndjson")
-            return JSONResponse(await run_in_threadpool(_last, first, updates))
+                lines = _streamed(_lines(first, updates), threads)
+                return StreamingResponse(lines, media_type="application/x-ndjson")
+            return JSONResponse(await run_sync(_last, first, updates, limiter=threads))
         except SentenceError as error:
             return JSONResponse({"error": error.message}, 503 if error.is_busy else 400)
 
@@ -298,6 +302,11 @@ def _last(first, updates: Iterator) -> dict:
     for update in updates:
         first = update
     return _answer(first)
+
+
+async def _streamed(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
+    while line := await run_sync(next, lines, "", limiter=threads):
+        yield line
 
 
 def _lines(first, updates: Iterator) -> Iterator[str]:

@@ -50,6 +50,12 @@ HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
 <a class="sl-skip" href="#stage-rows">To the rounds</a></header>"""
 
 
+def ready_to_serve(service: Service) -> tuple[gr.Blocks, dict]:
+    """Returns the page and its launch options. Its temporary files have a folder from then on."""
+    temp_folder.choose()  # before components are made
+    return build(service), launch_options(service)
+
+
 def build(service: Service) -> gr.Blocks:
     hourly = (3600, 3600)  # files of ended runs are deleted after an hour
     with gr.Blocks(title="SpecLens", analytics_enabled=False, fill_width=True, delete_cache=hourly) as demo:

@@ -65,18 +65,14 @@ class Page:
         self._engines, self._most_runs = engines, most_runs
 
     def __serve_build_asgi_app__(self):
-        from app.ui import temp_folder
-
-        temp_folder.choose()  # before gradio is imported
-
         import gradio as gr
         from fastapi import FastAPI
 
         from app.jobs.service import Service
-        from app.page import build, launch_options
+        from app.page import ready_to_serve
 
         service = Service(RayFacade(RayWorker(self._engines, self._most_runs), self._engines))
-        page, options = build(service), launch_options(service)
+        page, options = ready_to_serve(service)
         page.max_threads = options.pop("max_threads")
         del options["share"]
         return gr.mount_gradio_app(FastAPI(), page, path="/", **options)

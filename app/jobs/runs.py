@@ -19,6 +19,10 @@ from engine.trace.events import Progress
 
 SECONDS_TO_RELOAD = 20.0  # that a run continues after its page has closed
 SECONDS_BEFORE_OTHERS = 4.0  # the same, if others wait for the device
+NO_EXPERIMENTS = (
+    "This page is shared and offers no experiments that need a model. On your own machine, `make run` has the same "
+    "page, and `python -m engine answer FILE.jsonl --users 1,8,32` answers in a terminal."
+)
 MOST_RELOADS = 64  # pages whose newest run a reload brings back
 _log = logging.getLogger(__name__)
 
@@ -41,6 +45,11 @@ class Runs:
     def most_requests(self) -> int:
         """Events of the page that may be open at once: of each visitor who runs or waits a press and its successor."""
         return 2 * (self.limits.queue + self.worker.most_running)
+
+    @property
+    def offers_experiments(self) -> bool:
+        """Whether visitors may start experiments that need a model."""
+        return bool(self.limits.lab_seconds) and not self.worker.is_remote
 
     # ── requests ──
 
@@ -202,10 +211,8 @@ class Runs:
                     return
 
     def _check_lab(self, config: RunConfig) -> None:
-        if not self.limits.lab_seconds or self.worker.is_remote:
-            raise Unavailable(
-                "This page is shared and offers no experiments that need a model; run SpecLens on your own machine."
-            )
+        if not self.offers_experiments:
+            raise Unavailable(NO_EXPERIMENTS)
         self.offer.check(config)
 
     def _join_or_enqueue(self, configs: NamedConfigs, again: bool, may_share: bool) -> tuple[Subscriber, Fold]:

@@ -15,7 +15,7 @@ from gradio.components import Component
 
 from app.jobs import updates
 from app.jobs.press import Press
-from app.jobs.runs import Request, Work
+from app.jobs.runs import NO_EXPERIMENTS, Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.lab.work_units import WARMING_UP, Again, Points, Step, work_units
@@ -28,10 +28,6 @@ from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
 
-NOT_OFFERED = (
-    "This page is shared and measures nothing in its lab. On your own machine, `make run` has the same page, and "
-    "`python -m engine answer FILE.jsonl --users 1,8,32` answers in a terminal."
-)
 # Stop is disabled at the end, which would drop the keyboard's focus.
 TO_TAB = "() => { document.querySelector('#lab-tabs [role=tab][aria-selected=true]')?.focus(); return []; }"
 
@@ -231,8 +227,8 @@ class Measurement(Experiment):
         raise NotImplementedError
 
     def size(self, *values) -> str:
-        if not self.service.limits.lab_seconds or self.service.runs.worker.is_remote:
-            return notice("quiet", NOT_OFFERED)
+        if not self.service.runs.offers_experiments:
+            return notice("quiet", NO_EXPERIMENTS)
         try:
             config, plan = self.parse(values)
         except EngineError as error:

@@ -56,7 +56,7 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
         streamed.failure(handlers.lost, press, [*buttons, session], **QUIET)
         followed = follow(streamed.success, handlers.end, [press], [*buttons, session], **QUIET)
         # Gradio handles the files after the handler has returned. Where that fails, nothing of the event arrives.
-        followed.failure(handlers.stumbled, press, [*buttons, session, stage], **QUIET)
+        followed.failure(handlers.show_failure, press, [*buttons, session, stage], **QUIET)
 
     queued = {"concurrency_id": "run"} | streams(service.runs.most_requests)
     inputs = [press, *controls.inputs]

@@ -60,7 +60,7 @@ class PressHandlers:
         press.close_orphan(self.service.runs)
         return self.end(press)
 
-    def stumbled(self, press: RunPress) -> list:
+    def show_failure(self, press: RunPress) -> list:
         """Returns what ``end`` does and a sentence, after an event whose results never reached the page."""
         *buttons, session = self.end(press)
         session = press.last_result if session is SKIP and press.is_over and press.last_result else session

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.models.attention import CachedAttention
-from engine.models.linear import Linear
+from engine.models.linear import Linear, fused
 from engine.models.safetensors_reader import TensorReader
 
 
@@ -14,22 +14,18 @@ class HeadLayer:
     def __init__(self, model, weights: TensorReader, at: str, width: int):
         heads, shared = model.H * model.D, model.K * model.D
 
-        def fused(sizes: dict[str, int], width: int):
-            names = {f"{at}{name}_proj": size for name, size in sizes.items()}
-            rows = torch.cat([weights(f"{name}.weight", (size, width)) for name, size in names.items()])
-            if not any(f"{name}.bias" in weights for name in names):
-                return Linear(rows)
-            return Linear(rows, torch.cat([weights(f"{name}.bias", (size,)) for name, size in names.items()]))
+        def product(sizes: dict[str, int], width: int) -> Linear:
+            return fused(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
 
         self.H, self.K, self.D, self.inner, self.eps = model.H, model.K, model.D, model.inner, model.eps
         self.norm_mid = weights(at + "post_attention_layernorm.weight", (model.width,))
-        self.qkv = fused({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
+        self.qkv = product({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, width)
         names = [f"{at}self_attn.{side}_norm.weight" for side in "qk"]
         has_norms = any(name in weights for name in names)
         self.norms = [weights(name, (model.D,)) for name in names] if has_norms else None
-        self.out = fused({"self_attn.o": model.width}, heads)
-        self.gate_up = fused({"mlp.gate": model.inner, "mlp.up": model.inner}, model.width)
-        self.down = fused({"mlp.down": model.width}, model.inner)
+        self.out = product({"self_attn.o": model.width}, heads)
+        self.gate_up = product({"mlp.gate": model.inner, "mlp.up": model.inner}, model.width)
+        self.down = product({"mlp.down": model.width}, model.inner)
 
     def __call__(self, x: torch.Tensor, residual: torch.Tensor, attend: CachedAttention, layer: int) -> torch.Tensor:
         """Attention over ``x`` and the MLP, both added to ``residual`` [W, E]; ``layer``: its number in the cache."""

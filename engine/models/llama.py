@@ -22,7 +22,7 @@ from engine.models.decoder_config import context_length, head_size, unsupported
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
 from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
-from engine.models.linear import Linear
+from engine.models.linear import Linear, fused
 
 
 @dataclass(slots=True)
@@ -80,25 +80,21 @@ class LlamaModel:
     def _layer(self, weights, at: str) -> Layer:
         E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
 
-        def fused(block: str, sizes: dict[str, int], width: int):
-            parts = {f"{at}{block}.{name}_proj": size for name, size in sizes.items()}
-            rows = torch.cat([weights(f"{p}.weight", (size, width)) for p, size in parts.items()])
-            if not any(f"{p}.bias" in weights for p in parts):
-                return Linear(rows)
-            return Linear(rows, torch.cat([weights(f"{p}.bias", (size,)) for p, size in parts.items()]))
+        def product(sizes: dict[str, int], width: int) -> Linear:
+            return fused(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
 
         def optional(name: str, size: int):
             return weights(at + name, (size,)) if at + name in weights else None
 
         return Layer(
             weights(at + "input_layernorm.weight", (E,)),
-            fused("self_attn", {"q": heads, "k": shared, "v": shared}, E),
+            product({"self_attn.q": heads, "self_attn.k": shared, "self_attn.v": shared}, E),
             optional("self_attn.q_norm.weight", self.D),
             optional("self_attn.k_norm.weight", self.D),
-            fused("self_attn", {"o": E}, heads),
+            product({"self_attn.o": E}, heads),
             weights(at + "post_attention_layernorm.weight", (E,)),
-            fused("mlp", {"gate": self.inner, "up": self.inner}, E),
-            fused("mlp", {"down": E}, self.inner),
+            product({"mlp.gate": self.inner, "mlp.up": self.inner}, E),
+            product({"mlp.down": E}, self.inner),
         )
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:

@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Hub(ThreadingHTTPServer):
-    """``refusal``: (status, error code) for every request. ``asked``: all paths; ``ranges``: each one's Range header."""
+    """``refusal``: (status, code) for every request. ``asked``: all paths; ``ranges``: each one's Range header."""
 
     daemon_threads = True
 

@@ -50,7 +50,7 @@ def distribution(service: Service) -> None:
         gr.HTML(HIDING, apply_default_css=False)
         with gr.Row(elem_classes="sl-lossless-quick"):
             revealing = {rule: _small(view.BUTTONS[rule], rule) for rule in REVEALING}
-    words = notice("lossless-notice", "" if service.limits.lab_seconds else notice_value("quiet", NO_MODELS))
+    words = notice("lossless-notice", "" if service.runs.offers_experiments else notice_value("quiet", NO_MODELS))
     rules = component("table", view.rules({}), "lossless-rules")
     drawn = charts(view.blank(), "lossless-charts", view.TITLES)
     outputs = Outputs(words, drawn, rules, component("table", view.outcomes(None), "lossless-outcomes"))
@@ -82,7 +82,7 @@ def _small(label: str, name: str) -> gr.Button:
 def _controls(service: Service) -> dict[str, Component]:
     """Lays out the controls, by name in the order of NAMES."""
     titles = {TOY: "The toy: three words, no model needed"}
-    if service.limits.lab_seconds:
+    if service.runs.offers_experiments:
         titles |= service.offer.titles
     lists = {"pair": choices(titles), "rule": view.rule_choices(toy=True), "method": choices(TOY_METHODS)}
     described, widgets = {each.name: each for each in CONTROLS}, {}

@@ -7,6 +7,7 @@ from gradio.components import Component
 from gradio.context import Context
 
 from app.form import METHOD_LABELS, choices, described
+from app.jobs.runs import NO_EXPERIMENTS
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState, Wiring, fold
@@ -38,7 +39,6 @@ are made and scored at their real cost; then each is accepted with the chance α
 above.</p>
 <p class="sl-lab-label" role="note"><strong>Accepted by chance.</strong> No model judges these drafts, so the text is
 not the target's and is never shown. The time it took is real.</p>"""
-NO_MODELS = "This page is shared and measures no points. Run SpecLens on your own machine."
 
 
 def theory(service: Service, session: gr.State) -> None:
@@ -51,7 +51,7 @@ def theory(service: Service, session: gr.State) -> None:
         restart = gr.Button("Start over", elem_id="theory-restart", interactive=False, scale=1, min_width=110)
     with fold("theory", "models, α and draft lengths"):
         pair, method, *rest = _controls(service, handlers)
-    words = notice("theory-notice", "" if service.limits.lab_seconds else notice_value("quiet", NO_MODELS))
+    words = notice("theory-notice", "" if service.runs.offers_experiments else notice_value("quiet", NO_EXPERIMENTS))
     outputs = Outputs(
         words, drawn, component("table", elem_id="theory-break-even"), component("table", elem_id="theory-points")
     )

@@ -157,7 +157,7 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
     monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs if pair == served_pair else None)
     assert "That takes about" in json.loads(served.size(*values))["text"]
-    monkeypatch.setattr(served.service, "limits", replace(served.service.limits, lab_seconds=0))
+    monkeypatch.setattr(served.service.runs, "limits", replace(served.service.limits, lab_seconds=0))
     assert "python -m engine answer" in json.loads(served.size(*values))["text"], "not only after a click"
 
 

@@ -102,7 +102,7 @@ def test_run_comes_back_with_a_reason_when_its_last_event_fails(cache, tmp_path,
     press.session = result
     assert handlers.end(press)[2] is result  # and then Gradio fails on the files
     monkeypatch.setenv(temp_folder.VARIABLE, str(blocked(tmp_path)))
-    run, stop, session, stage = handlers.stumbled(press)
+    run, stop, session, stage = handlers.show_failure(press)
     assert run["value"] == "Run" and stop["interactive"] is False and session is result
     assert "did not arrive" in stage and "cannot be written" in stage
 
@@ -110,5 +110,7 @@ def test_run_comes_back_with_a_reason_when_its_last_event_fails(cache, tmp_path,
 def test_every_last_event_has_an_answer_to_its_failure():
     """Each event that shows a run's files is followed by one for the case that Gradio cannot copy them."""
     demo = build(Service(FakeEngine(), Limits()))
-    ends = [fn for fn in demo.fns.values() if getattr(fn.fn, "__name__", "") in ("stumbled", "RunHandlers.stumbled")]
+    ends = [
+        fn for fn in demo.fns.values() if getattr(fn.fn, "__name__", "") in ("show_failure", "RunHandlers.show_failure")
+    ]
     assert len(ends) >= 5 and all(fn.trigger_after is not None and fn.trigger_only_on_failure for fn in ends)
