@@ -5,19 +5,21 @@ setting to try. A server with drafts is compared with one without, and first of 
 need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from engine.errors import EngineError
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
-from engine.servers.recording import recognise, record
+from engine.servers.recording import Recorder
 from engine.trace.events import TESTED
 from engine.trace.metrics import wilson
+from engine.trace.trace import Trace
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
@@ -53,7 +55,7 @@ class Written:
     @classmethod
     def of(cls, answer: dict) -> "Written":
         raw = mapping(answer["choices"][0])
-        rows = [row for row in _rows(mapping(raw.get("logprobs")))]
+        rows = list(_rows(mapping(raw.get("logprobs"))))
         gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
         texts, own = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
         return cls(
@@ -82,11 +84,13 @@ class Subject:
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda seed: draw(seed=seed), range(first, first + self.draws)))
 
-    def streamed(self, prompt: str, **more):
-        """Returns the answer as a trace, by its stream."""
-        request = Request(self.model, prompt, more.pop("tokens", self.tokens), chat=False)
-        trace, fault = record(self.client, *recognise(self.client), request)
-        return trace, fault
+    @cached_property
+    def recorder(self) -> Recorder:
+        return Recorder(self.client)
+
+    def streamed(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
+        """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
+        return self.recorder.record(Request(self.model, prompt, tokens or self.tokens, chat=False))
 
 
 def _rows(numbers: dict) -> Iterator[tuple[str, float, list[float]]]:
@@ -244,8 +248,6 @@ def _characters(subject: Subject) -> Finding:
 
 
 def _json(subject: Subject) -> Finding:
-    import json
-
     question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
     form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}
     body = {"model": subject.model, "messages": [question], "max_tokens": 200, "response_format": form}
