@@ -1,13 +1,15 @@
 """Measures a server with drafts beside one without: interleaved, repeated, and for several users at once.
 
-Times are those of the streams, so they hold the network's. For one user the speedup is over prompts, each with its
-fastest repeat, as `engine.bench.metrics` has it; for several it is over repeats of the whole set. Imports no torch.
+Times are those of the streams, so they hold the network's, but nothing that is asked beside them. For one user the
+speedup is over prompts, each with its fastest repeat, as `engine.bench.metrics` has it; for several it is over repeats
+of the whole set. Imports no torch.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from engine.bench.prompts import Prompt
 from engine.errors import Unavailable
 from engine.servers.answer import Request
 from engine.servers.client import Client
-from engine.servers.recording import recognise, record
+from engine.servers.recording import Recorder
 from engine.trace.events import ACCEPTED, TESTED
 from engine.trace.metrics import compute_metrics, depths, first_divergence
 from engine.trace.noise import Speedup, ceiling, median_interval
@@ -32,19 +34,25 @@ class Arm:
     client: Client
     request: Request
 
-    def answer(self, prompt: Prompt) -> Trace:
-        """Raises Unavailable where it breaks off: half an answer has no speed."""
-        trace, fault = record(self.client, *recognise(self.client), replace(self.request, prompt=prompt.text))
-        if fault:
-            raise Unavailable(fault)
-        return trace
+    @cached_property
+    def recorder(self) -> Recorder:
+        return Recorder(self.client)
 
     def answer_all(self, prompts: Sequence[Prompt], users: int) -> tuple[list[Trace], float]:
-        """Every prompt, ``users`` at once, and the seconds that all took."""
-        start = time.perf_counter()
-        with ThreadPoolExecutor(users) as pool:
-            traces = list(pool.map(self.answer, prompts))
-        return traces, time.perf_counter() - start
+        """Returns the answer to every prompt, ``users`` at once, and the seconds of all streams; the server's counts
+        and its tokens' texts are asked for outside of them. Raises Unavailable where a stream breaks off: half an
+        answer has no speed."""
+        requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
+        traces, seconds = [], 0.0
+        for group in [requests] if users > 1 else [[request] for request in requests]:
+            before, start = self.recorder.before(), time.perf_counter()
+            with ThreadPoolExecutor(users) as pool:
+                answers = list(pool.map(self.recorder.ask, group))
+            seconds += time.perf_counter() - start
+            if fault := next((answer.fault for answer in answers if answer.fault), ""):
+                raise Unavailable(fault)
+            traces += [self.recorder.finish(*each, before) for each in zip(group, answers, strict=True)]
+        return traces, seconds
 
 
 @dataclass
@@ -56,15 +64,14 @@ class Load:
     traces: dict[str, list[list[Trace]]] = field(default_factory=lambda: {side: [] for side in SIDES})
     seconds: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
 
-    def speedup(self, category: str = "") -> Speedup | None:
-        """Returns the speed with drafts ÷ without, over all prompts or one category (for one user only)."""
+    def speedup(self) -> Speedup | None:
+        """Returns the speed with drafts ÷ without, over all prompts."""
         if self.users > 1:
             return self._over_repeats()
-        which = [i for i, prompt in enumerate(self.prompts) if category in ("", prompt.category)]
-        ours, plain = (np.array([self._fastest(side, i) for i in which], float) for side in SIDES)
+        ours, plain = (np.array([self._fastest(side, i) for i in range(len(self.prompts))], float) for side in SIDES)
         value = ratio(ours, plain)
         low, high = interval(ours, plain) or (None, None)
-        return value and Speedup(value, low, high, ceiling=ceiling(self.tau(category) or 1.0))
+        return value and Speedup(value, low, high, ceiling=ceiling(self.tau() or 1.0))
 
     def _over_repeats(self) -> Speedup | None:
         rates = [self.rates(side) for side in SIDES]
@@ -124,7 +131,7 @@ def compare(
 ) -> Iterator[Load]:
     """A `Load` for each number of users. Each repeat has both sides one after the other, the first one in turn."""
     for arm in arms.values():
-        arm.answer(prompts[0])  # the first answer of a server is slow
+        arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
     done, count = 0, len(users) * repeats * len(SIDES)
     for number in users:
         load = Load(number, prompts)
@@ -146,7 +153,7 @@ def verdict(loads: Sequence[Load]) -> str:
             return "Too few measurements for a verdict; give more prompts or --repeats."
         if speedup.low > 1:
             continue
-        who = "one user" if load.users == 1 else f"{load.users} users"
+        who = _people(load.users)
         if speedup.high < 1:
             tau = load.tau() or 1.0
             why = (
@@ -154,8 +161,13 @@ def verdict(loads: Sequence[Load]) -> str:
                 if tau < 1.5
                 else "drafting costs too much: try a smaller γ"
             )
-            return f"For {who} drafting is slower ({speedup.words}); τ is {tau:.2f}, so {why}, and `server explain`."
+            how = "`server explain` says what a step costs"
+            return f"For {who} drafting is slower ({speedup.words}); τ is {tau:.2f}, so {why}; {how}."
         return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
     first = loads[0]
     most = f" up to {loads[-1].users} users" if len(loads) > 1 else ""
-    return f"Drafting pays{most}: {first.speedup().words} for {first.users}."
+    return f"Drafting pays{most}: {first.speedup().words} for {_people(first.users)}."
+
+
+def _people(users: int) -> str:
+    return "one user" if users == 1 else f"{users} users"

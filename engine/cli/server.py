@@ -45,20 +45,19 @@ def record(
     from engine.bench.prompts import read_prompts
     from engine.cli import console
     from engine.servers.answer import Request
-    from engine.servers.recording import recognise, record
+    from engine.servers.recording import Recorder
     from engine.trace.trace import save
 
     if bool(prompt.strip()) == bool(prompts):
         raise BadInput("Give either --prompt or --prompts FILE.")
     options.check_writable(out)
     texts = [prompt] if prompt else [row.text for row in read_prompts(prompts, limit)]
-    client, screen_ = _client(address, seconds), screen()
-    adapter, settings = recognise(client)
-    say(f"Recording {adapter.name} {settings.get('version', '')} at {address}.")
+    recorder, screen_ = Recorder(_client(address, seconds)), screen()
+    say(f"Recording {recorder.adapter.name} {recorder.settings.get('version', '')} at {address}.")
     traces, printer = [], console.RoundPrinter(screen_)
     for number, text in enumerate(texts, 1):
         request = Request(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
-        trace, fault = record(client, adapter, settings, request)
+        trace, fault = recorder.record(request)
         path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number}")
         save(trace, path)
         traces.append(trace)
@@ -92,11 +91,10 @@ def check(
     """Say whether a server that drafts still writes what its model says. Exits with 1 for a fault."""
     from engine.exactness.server_check import Subject
     from engine.exactness.server_check import check as findings
-    from engine.servers.recording import recognise
 
     subjects = [Subject(_client(each, seconds), model, max_new_tokens, draws) for each in (address, plain) if each]
     for subject in subjects:
-        recognise(subject.client)  # raises for an address where nothing answers, before the first check
+        _ = subject.recorder  # raises for an address where nothing answers, before the first check
     out, faults = screen(), 0
     with progress() as show:
         for finding in findings(subjects[0], subjects[1] if plain else None, show):

@@ -5,19 +5,21 @@ setting to try. A server with drafts is compared with one without, and first of 
 need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from engine.errors import EngineError
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
-from engine.servers.recording import recognise, record
+from engine.servers.recording import Recorder
 from engine.trace.events import TESTED
 from engine.trace.metrics import wilson
+from engine.trace.trace import Trace
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
@@ -53,7 +55,7 @@ class Written:
     @classmethod
     def of(cls, answer: dict) -> "Written":
         raw = mapping(answer["choices"][0])
-        rows = [row for row in _rows(mapping(raw.get("logprobs")))]
+        rows = list(_rows(mapping(raw.get("logprobs"))))
         gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
         texts, own = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
         return cls(
@@ -82,11 +84,13 @@ class Subject:
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda seed: draw(seed=seed), range(first, first + self.draws)))
 
-    def streamed(self, prompt: str, **more):
-        """Returns the answer as a trace, by its stream."""
-        request = Request(self.model, prompt, more.pop("tokens", self.tokens), chat=False)
-        trace, fault = record(self.client, *recognise(self.client), request)
-        return trace, fault
+    @cached_property
+    def recorder(self) -> Recorder:
+        return Recorder(self.client)
+
+    def streamed(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
+        """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
+        return self.recorder.record(Request(self.model, prompt, tokens or self.tokens, chat=False))
 
 
 def _rows(numbers: dict) -> Iterator[tuple[str, float, list[float]]]:
@@ -112,7 +116,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
     steps: list[tuple[str, Callable[[], Finding]]] = [
         ("itself", lambda: _itself(greedy("drafts"), greedy("drafts again"))),
         ("acceptance", lambda: _acceptance(drafting)),
-        ("stream", lambda: _stream(drafting, greedy("drafts"))),
+        ("stream", lambda: _stream(drafting, greedy("drafts"), greedy("drafts again"))),
         ("limits", lambda: _limits(drafting, greedy("drafts"))),
         ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
         ("characters", lambda: _characters(drafting)),
@@ -185,19 +189,23 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
     )  # fmt: skip
 
 
-def _stream(subject: Subject, written: Sequence[Written]) -> Finding:
-    wrong, cut = [], ""
-    for prompt, complete in zip(PROMPTS, written, strict=True):
+def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Written]) -> Finding:
+    """Another text is wrong only where the server wrote the same one twice without a stream."""
+    wrong, unsure, cut = [], 0, ""
+    for prompt, complete, other in zip(PROMPTS, written, again, strict=True):
         trace, fault = subject.streamed(prompt)
         cut = fault or cut
-        wrong += [prompt] if trace.text != complete.text else []
+        if trace.text != complete.text:
+            is_steady = complete.text == other.text
+            wrong, unsure = wrong + [prompt] * is_steady, unsure + (not is_steady)
     if cut:
         return Finding("stream", "wrong", cut, "", "a larger limit in the proxy before the server")
+    number, equal = len(written), len(written) - len(wrong) - unsure
     if not wrong:
-        return Finding("stream", "right", f"{len(written)} streamed texts are those that came in one answer.")
-    words = (
-        f"{len(wrong)} of {len(written)} streamed texts are not those that came in one answer, as after {wrong[0]!r}."
-    )
+        words = f"{equal} of {number} streamed texts are those that came in one answer."
+        words += f" Two answers without stream are unlike, too, for the other {unsure}." if unsure else ""
+        return Finding("stream", "right" if equal else "unknown", words)
+    words = f"{len(wrong)} of {number} streamed texts are not those that came in one answer, as after {wrong[0]!r}."
     return Finding("stream", "wrong", words, "vllm-project/vllm#52469", "an answer without stream, until it is fixed")
 
 
@@ -205,11 +213,13 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
     """max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
     for one in written:
         reason, count = one.raw.get("finish_reason"), one.count
-        if (reason == "length" and count != subject.tokens) or (count or 0) > subject.tokens:
+        if count is None:
+            continue
+        if (reason == "length" and count != subject.tokens) or count > subject.tokens:
             return Finding(
                 "limits", "wrong", f"max_tokens {subject.tokens} gave {count} tokens and the reason {reason!r}."
             )
-        if count is not None and one.tokens and len(one.tokens) != count:
+        if one.tokens and len(one.tokens) != count:
             return Finding("limits", "wrong", f"It counted {count} tokens, but wrote {len(one.tokens)}.")
     text = written[0].text
     stop = next((word for word in text.split()[2:] if len(word) > 1), None)
@@ -234,18 +244,18 @@ def _logprobs(written: Sequence[Written]) -> Finding:
 
 
 def _characters(subject: Subject) -> Finding:
-    text = subject.write(MANY_BYTES).text
+    text, again = (subject.write(MANY_BYTES).text for _ in range(2))
     trace, fault = subject.streamed(MANY_BYTES)
     if fault or "\ufffd" in trace.text.rstrip("\ufffd"):
         return Finding("characters", "wrong", fault or "The stream divides characters and shows them as replacements.")
     if trace.text != text:
+        if text != again:
+            return Finding("characters", "unknown", "Two answers of characters of several bytes are unlike.")
         return Finding("characters", "wrong", "Characters of several bytes differ in the stream.")
     return Finding("characters", "right", "Characters of several bytes come whole.")
 
 
 def _json(subject: Subject) -> Finding:
-    import json
-
     question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
     form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}
     body = {"model": subject.model, "messages": [question], "max_tokens": 200, "response_format": form}
@@ -270,7 +280,7 @@ def _json(subject: Subject) -> Finding:
 
 
 def _acceptance(subject: Subject) -> Finding:
-    """An acceptance of exactly nothing is a fault of the wiring; one that falls along the text, a sign of rot."""
+    """An acceptance of exactly nothing is a fault of the wiring."""
     rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
     counted = [r for r in rounds if r.gamma is not None]
     drafted = [r for r in counted if r.parents]
@@ -285,12 +295,10 @@ def _acceptance(subject: Subject) -> Finding:
         return Finding("acceptance", "wrong", words, "sgl-project/sglang pull request 21272", WIRING)
     if not drafted:
         return Finding("acceptance", "right", f"τ is {tau:.2f}; it does not say how many drafts were rejected.")
-    halves = [drafted[: len(drafted) // 2], drafted[len(drafted) // 2 :]]
-    shares = [wilson(sum(t.status == "accepted" for r in half for t in r.tokens),
-                     sum(t.status in TESTED for r in half for t in r.tokens)) for half in halves]  # fmt: skip
-    return Finding(
-        "acceptance", "right", f"τ is {tau:.2f}, α {shares[0].value:.2f} and {shares[1].value:.2f} in the halves."
-    )
+    tested = [t.status for r in drafted for t in r.tokens if t.status in TESTED]
+    alpha = wilson(tested.count("accepted"), len(tested))
+    words = f"{alpha.value:.2f} (95 %: {alpha.low:.2f}–{alpha.high:.2f})" if alpha else "unknown"
+    return Finding("acceptance", "right", f"τ is {tau:.2f}, α {words}.")
 
 
 def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding:

@@ -5,7 +5,7 @@ An adapter gives the request what its engine needs to tell more, and reads what 
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from engine.errors import Unavailable
 from engine.servers.client import Client
@@ -58,7 +58,8 @@ class Piece:
 @dataclass
 class Answer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
-    ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early."""
+    ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early.
+    ``date``: when it was asked for, and ``seconds``: from then to its end."""
 
     pieces: list[Piece] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
@@ -70,6 +71,8 @@ class Answer:
     flags: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     fault: str = ""
+    date: str = ""
+    seconds: float = 0.0
 
     def add(self, at: float, event: dict, **counts: int | None) -> None:
         """Takes one event of the stream; anything of another form is passed over. Raises Unavailable for more than fits
@@ -100,24 +103,40 @@ class Answer:
         return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
 
 
-class Adapter(Protocol):
-    """The part of a recording that one engine does in its own way."""
+class Adapter:
+    """The part of a recording that one engine does in its own way. It keeps nothing of a request, because several may
+    be under way."""
 
     name: str
-    can_split: bool  # whether it has /detokenize
+    can_split = False  # whether it has /detokenize
 
     def recognise(self, client: Client) -> dict[str, str] | None:
-        """Its settings, at least a version; None for the server of another engine."""
+        """Returns its settings, at least a version; None for the server of another engine."""
+        raise NotImplementedError
 
     def fields(self) -> dict:
-        """What a request asks beyond OpenAI's API."""
+        """Returns the fields of a request beyond OpenAI's API. These make each event say how many tokens there are."""
+        return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+
+    def before(self, client: Client) -> dict[str, int] | None:
+        """Returns what `after` needs from before the request."""
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         """Takes an event of the stream."""
+        answer.add(at, event)
+
+    def after(self, client: Client, answer: Answer, before: dict[str, int] | None) -> None:
+        """Adds to a complete answer what the server tells elsewhere."""
 
 
 def mapping(value: Any) -> dict:
     return value if isinstance(value, dict) else {}
+
+
+def owners(client: Client) -> list[Any]:
+    """Returns who owns each model that the server lists."""
+    models = mapping(client.get_json("/v1/models")).get("data")
+    return [mapping(model).get("owned_by") for model in (models if isinstance(models, list) else [])]
 
 
 def as_count(value: Any) -> int | None:

@@ -4,12 +4,12 @@
 before the first token of a round is sent, and each event is one token, so that the events of a round are known.
 """
 
-from engine.servers.answer import Answer, as_count, mapping
+from engine.servers.answer import Adapter, Answer, as_count, mapping
 from engine.servers.client import Client
 
 
-class LlamaServer:
-    name, can_split = "llama-server", False
+class LlamaServer(Adapter):
+    name = "llama-server"
 
     def recognise(self, client: Client) -> dict[str, str] | None:
         about = mapping(client.get_json("/props"))

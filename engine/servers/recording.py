@@ -34,42 +34,66 @@ def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
     return Chunks(), {}
 
 
-def record(client: Client, adapter: Adapter, settings: dict[str, str], request: Request) -> tuple[Trace, str]:
-    """One answer as a trace, and why it broke off in the middle, or "". Raises Unavailable where nothing came."""
-    answer, at = Answer(), datetime.now(UTC).isoformat(timespec="seconds")
-    if before := getattr(adapter, "before", None):
-        before(client)
-    start = time.perf_counter()
-    try:
-        for seconds, event in client.stream(request.path, request.body(**adapter.fields())):
-            adapter.read(answer, seconds, event)
-    except EngineError as error:
-        if not answer.pieces:
-            raise
-        answer.fault = str(error)
-    seconds = time.perf_counter() - start
-    if not answer.fault and (after := getattr(adapter, "after", None)):
-        after(client, answer)
-    if adapter.can_split and not answer.fault:
-        answer.pieces = [_split(client, request.model, piece) for piece in answer.pieces]
-    return _trace(adapter, settings, request, answer, at, seconds), answer.fault
+class Recorder:
+    """Records answers of one server, which it recognises at its making. Raises Unavailable where nothing answers."""
 
+    def __init__(self, client: Client):
+        self.client = client
+        self.adapter, self.settings = recognise(client)
+        self._texts: dict[tuple[str, int], str] = {}  # of each model's tokens that /detokenize has been asked for
 
-def _split(client: Client, model: str, piece: Piece) -> Piece:
-    """The piece with the text of each token, where the server can say it."""
-    if piece.texts or len(piece.ids) < 2:
-        return piece
-    texts = []
-    for id in piece.ids:
+    def record(self, request: Request) -> tuple[Trace, str]:
+        """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable where nothing
+        came."""
+        before = self.before()
+        answer = self.ask(request)
+        return self.finish(request, answer, before), answer.fault
+
+    def before(self) -> dict[str, int] | None:
+        """Returns the server's counts so far, for `finish`."""
+        return self.adapter.before(self.client)
+
+    def ask(self, request: Request) -> Answer:
+        """Reads one answer as it comes, and nothing else, so that its time is the server's. May run on several threads
+        at once."""
+        answer = Answer(date=datetime.now(UTC).isoformat(timespec="seconds"))
+        start = time.perf_counter()
         try:
-            details = mapping(client.post_json("/detokenize", {"model": model, "tokens": [id]}))
+            for seconds, event in self.client.stream(request.path, request.body(**self.adapter.fields())):
+                self.adapter.read(answer, seconds, event)
+        except EngineError as error:
+            if not answer.pieces:
+                raise
+            answer.fault = str(error)
+        answer.seconds = time.perf_counter() - start
+        return answer
+
+    def finish(self, request: Request, answer: Answer, before: dict[str, int] | None) -> Trace:
+        """Asks what the stream did not tell, and makes the trace."""
+        if not answer.fault:
+            self.adapter.after(self.client, answer, before)
+            if self.adapter.can_split:
+                answer.pieces = [self._split(request.model, piece) for piece in answer.pieces]
+        return _trace(self.adapter, self.settings, request, answer)
+
+    def _split(self, model: str, piece: Piece) -> Piece:
+        """Returns the piece with the text of each token, where the server can say it."""
+        if piece.texts or len(piece.ids) < 2:
+            return piece
+        try:
+            texts = tuple(self._text(model, id) for id in piece.ids)
         except EngineError:
             return piece
-        texts.append(str(details.get("prompt", details.get("text", ""))))
-    return replace(piece, texts=tuple(texts)) if "".join(texts) == piece.text else piece
+        return replace(piece, texts=texts) if "".join(texts) == piece.text else piece
+
+    def _text(self, model: str, id: int) -> str:
+        if (model, id) not in self._texts:
+            details = mapping(self.client.post_json("/detokenize", {"model": model, "tokens": [id]}))
+            self._texts[model, id] = str(details.get("prompt", details.get("text", "")))
+        return self._texts[model, id]
 
 
-def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer, at: str, seconds: float) -> Trace:
+def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer) -> Trace:
     served = rounds_of(answer)
     rounds, context = [], answer.prompt_size or len(answer.prompt_ids) or None
     position = 0
@@ -89,10 +113,11 @@ def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer, a
         "max_new_tokens": request.max_tokens, "seed": request.seed, "chat": request.chat,
     }  # fmt: skip
     prompt = tuple(PromptToken(id, "") for id in answer.prompt_ids)
-    started = RunStarted(config, prompt, request.model, "", {}, "", "", {}, at=at, server=server)
+    started = RunStarted(config, prompt, request.model, "", {}, "", "", {}, at=answer.date, server=server)
     finished = None
     if not answer.fault:
-        first, last = answer.pieces[0].at if rounds else seconds, rounds[-1].end if rounds else seconds
+        seconds = answer.seconds
+        first, last = (answer.pieces[0].at, rounds[-1].end) if rounds else (seconds, seconds)
         text = "".join(piece.text for piece in answer.pieces)
         finished = RunFinished(answer.reason or "length", text, first, first, last - first, seconds)
     return Trace(started, tuple(rounds), finished)

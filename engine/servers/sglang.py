@@ -5,14 +5,14 @@ spec_num_proposed_drafts and spec_num_correct_drafts. ``continuous_usage_stats``
 there are. An event is one round with ``--stream-interval 1``, the default.
 """
 
-from engine.servers.answer import Answer, as_count, mapping
+from engine.servers.answer import Adapter, Answer, as_count, mapping
 from engine.servers.client import Client
 
 NAMES = {"rounds": "spec_verify_ct", "drafted": "spec_num_proposed_drafts", "accepted": "spec_num_correct_drafts"}
 FLAGS = ("speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 
 
-class Sglang:
+class Sglang(Adapter):
     name, can_split = "SGLang", True
 
     def __init__(self):
@@ -27,8 +27,7 @@ class Sglang:
         return {"version": str(about["version"])[:40]} | flags
 
     def fields(self) -> dict:
-        usage = {"include_usage": True, "continuous_usage_stats": True}
-        return {"return_spec_tokens_details": True, "stream_options": usage}
+        return super().fields() | {"return_spec_tokens_details": True}
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         answer.add(at, event)

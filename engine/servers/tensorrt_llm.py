@@ -5,24 +5,19 @@ With ``return_perf_metrics`` set at its start, /perf_metrics lists past requests
 """
 
 from engine.errors import EngineError
-from engine.servers.answer import Answer, as_count, mapping
+from engine.servers.answer import Adapter, Answer, as_count, mapping, owners
 from engine.servers.client import Client
 
 
-class TensorRtLlm:
-    name, can_split = "TensorRT-LLM", False
+class TensorRtLlm(Adapter):
+    name = "TensorRT-LLM"
 
     def recognise(self, client: Client) -> dict[str, str] | None:
-        models = mapping(client.get_json("/v1/models")).get("data")
-        owners = [mapping(model).get("owned_by") for model in (models if isinstance(models, list) else [])]
-        if "tensorrt_llm" not in owners:
+        if "tensorrt_llm" not in owners(client):
             return None
         return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
 
-    def fields(self) -> dict:
-        return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
-
-    def after(self, client: Client, answer: Answer) -> None:
+    def after(self, client: Client, answer: Answer, before: None) -> None:
         try:
             rows = client.get_json("/perf_metrics")
         except EngineError:
@@ -35,6 +30,3 @@ class TensorRtLlm:
         )
         if drafted is not None and accepted is not None:
             answer.counters = {"drafted": drafted, "accepted": accepted}
-
-    def read(self, answer: Answer, at: float, event: dict) -> None:
-        answer.add(at, event)

@@ -8,38 +8,34 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 """
 
 from engine.errors import EngineError
-from engine.servers.answer import Answer, as_count, mapping
+from engine.servers.answer import Adapter, Answer, as_count, mapping, owners
 from engine.servers.client import Client
 from engine.trace.log_reader import read_metrics
 
 FLAG = "--per-request-spec-decode-metrics detailed"
 
 
-class Vllm:
+class Vllm(Adapter):
     name, can_split = "vLLM", True
 
-    def __init__(self):
-        self._before: dict[str, int] | None = None
-
     def recognise(self, client: Client) -> dict[str, str] | None:
-        models = mapping(client.get_json("/v1/models")).get("data")
-        if not any(mapping(model).get("owned_by") == "vllm" for model in (models if isinstance(models, list) else [])):
+        if "vllm" not in owners(client):
             return None
         return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
 
     def fields(self) -> dict:
         return {"return_token_ids": True}
 
-    def before(self, client: Client) -> None:
-        self._before = _counters(client)
+    def before(self, client: Client) -> dict[str, int] | None:
+        return _counters(client)
 
-    def after(self, client: Client, answer: Answer) -> None:
+    def after(self, client: Client, answer: Answer, before: dict[str, int] | None) -> None:
         """Adds the whole server's numbers where the request has none of its own."""
         if answer.counters:
             return
         now = _counters(client)
-        if now and self._before is not None:
-            answer.counters = {name: max(0, now[name] - self._before.get(name, 0)) for name in now}
+        if now and before is not None:
+            answer.counters = {name: max(0, now[name] - before.get(name, 0)) for name in now}
             if any(answer.counters.values()):
                 answer.notes.append(
                     f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.servers.answer import Request
 from engine.servers.client import Client
-from engine.servers.recording import recognise, record
+from engine.servers.recording import Recorder
 
 RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "recorded"
 Answer = str | bytes | tuple[int, str] | Iterable[bytes]
@@ -73,5 +73,5 @@ def vllm() -> dict:
 def recorded(answers: dict, chat: bool = True, seconds: float = 20.0, **more):
     """The trace of one answer, and why it broke off."""
     with serving(answers) as address:
-        client = Client(address + "/v1", seconds=seconds)
-        return record(client, *recognise(client), Request("m", "Count.", chat=chat, **more))
+        recorder = Recorder(Client(address + "/v1", seconds=seconds))
+        return recorder.record(Request("m", "Count.", chat=chat, **more))

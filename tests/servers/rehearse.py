@@ -27,7 +27,7 @@ from engine.exactness.server_check import Subject, check
 from engine.models.transformers_runner import load_transformers
 from engine.servers.answer import Request
 from engine.servers.client import Client
-from engine.servers.recording import recognise, record
+from engine.servers.recording import Recorder
 from engine.trace.trace import Trace
 from engine.training.stored_bits import convert
 from engine.weights.catalogue import get_pair
@@ -159,10 +159,9 @@ def rehearse(program: str, work: Path) -> list[str]:
     with vllm(program, work, 8031, SETTINGS["plain"]) as plain:
         for name, drafting in SETTINGS.items():
             with vllm(program, work, 8032, drafting) as address:
-                client = Client(address)
-                adapter, settings = recognise(client)
+                recorder = Recorder(Client(address))
                 for text in QUESTIONS:
-                    trace, fault = record(client, adapter, settings, Request("m", text, 64))
+                    trace, fault = recorder.record(Request("m", text, 64))
                     notes = trace.started.server.notes
                     print(f"{name}: {text} {len(trace.emitted)} tokens, {trace.started.server.counters} {notes}")
                     misses += [
@@ -171,7 +170,8 @@ def rehearse(program: str, work: Path) -> list[str]:
                 if drafting is None:
                     continue
                 found = findings(address, plain)
-                known = {check for version, method, check in KNOWN if (version, method) == (settings["version"], name)}
+                this = [recorder.settings["version"], name]
+                known = {check for *server, check in KNOWN if server == this}
                 for each in found.values():
                     if (each.state == "wrong") != (each.name in known):
                         misses.append(f"{name}, check, {each.state}: {each.sentence}")

@@ -1,5 +1,6 @@
 """A right server passes, and each planted fault is found by the check that is meant for it."""
 
+import itertools
 import json
 import math
 import random
@@ -9,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from stand_in_server import DONE, event, serving
 
-from engine.exactness.server_check import Subject, check, chi_squared
+from engine.exactness.server_check import PROMPTS, Subject, check, chi_squared
 from engine.servers.client import Client
 from lessons.check_server import chi_squared as chi_squared_of_the_lesson
 
@@ -19,12 +20,14 @@ LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
 def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
     """The answers of a small vLLM: greedy it writes WORDS after each prompt, sampled it draws from ``law``."""
+    answers = itertools.count()
 
     def words_of(asked):
         count = asked["max_tokens"]
         if asked["temperature"]:
             return random.Random(asked["seed"]).choices(list(law), list(law.values()), k=count)
-        words = [WORDS[i % 10] for i in range(count)]
+        first = next(answers) if fault == "unsteady" else 0
+        words = [WORDS[i % 10] for i in range(first, first + count)]
         if fault == "swapped" and count > 6:
             words[4], words[5] = words[5], words[4]
         if asked.get("stop") and fault != "stop":
@@ -67,7 +70,7 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
             "logprobs": numbers,
             "finish_reason": "stop" if asked.get("stop") else "length",
         }
-        return json.dumps({"choices": [choice], "usage": {"completion_tokens": count}})
+        return json.dumps({"choices": [choice]} | ({} if fault == "usage" else {"usage": {"completion_tokens": count}}))
 
     def chat(asked):
         content = '{"city": "Oslo", "people"' if fault == "json" else '{"city": "Oslo", "people": 700000}'
@@ -112,6 +115,32 @@ def test_a_planted_fault_is_found(fault):
 def test_drafts_of_which_none_is_accepted_are_wired_wrongly():
     found = findings(fake(accepted=(0,)))["acceptance"]
     assert found.state == "wrong" and "exactly 1.00" in found.sentence and "EAGLE3" in found.remedy
+
+
+def test_acceptance_of_a_single_drafting_round_is_given():
+    def completions(asked):
+        is_drafting = asked["prompt"] == PROMPTS[0]
+        yield from (
+            event(choices=[{"text": text, "token_ids": [1] * len(text)}])
+            for text in ("a", "bcd"[: 1 + 2 * is_drafting])
+        )
+        told = {"num_spec_steps": 1, "num_draft_tokens": 4, "num_accepted_draft_tokens": 2, "num_spec_tokens": 4,
+                "per_step_accepted": [2], "per_step_drafted": [4]}  # fmt: skip
+        yield event(choices=[], metrics={"speculative_decoding": told if is_drafting else {}})
+        yield DONE
+
+    found = findings(fake() | {"/v1/completions": completions})["acceptance"]
+    assert found.state == "right" and found.sentence.startswith("τ is 1.40, α 0.67 (95 %: ")
+
+
+def test_a_server_that_varies_by_itself_has_no_wrong_stream():
+    found = findings(fake("unsteady"))
+    assert {found["stream"].state, found["characters"].state} == {"unknown"}
+    assert "wrong" not in {finding.state for finding in found.values()}, found
+
+
+def test_a_server_without_usage_keeps_to_its_limits():
+    assert findings(fake("usage"))["limits"].state == "right"
 
 
 def test_another_distribution_is_found():
