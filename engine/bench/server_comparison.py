@@ -1,6 +1,6 @@
 """Measures a server with drafts beside one without: interleaved, repeated, and for several users at once.
 
-Times are those of the streams, so they hold the network's, but nothing that is asked beside them. For one user the
+Times are those of the streams, so they include the network's but no other request. For one user the
 speedup is over prompts, each with its fastest repeat, as `engine.bench.metrics` has it; for several it is over repeats
 of the whole set. Imports no torch.
 """
@@ -39,8 +39,8 @@ class Arm:
         return Recorder(self.client)
 
     def answer_all(self, prompts: Sequence[Prompt], users: int) -> tuple[list[Trace], float]:
-        """Returns the answer to every prompt, ``users`` at once, and the seconds of all streams; the server's counts
-        and its tokens' texts are asked for outside of them. Raises Unavailable where a stream breaks off: half an
+        """Returns the answer to every prompt, ``users`` at once, and the seconds of all streams. The server's counts
+        and its tokens' texts are requested outside of them. Raises Unavailable where a stream breaks off: half an
         answer has no speed."""
         requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
         traces, seconds = [], 0.0

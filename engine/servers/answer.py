@@ -59,7 +59,7 @@ class Piece:
 class Answer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
     ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early.
-    ``date``: when it was asked for, and ``seconds``: from then to its end."""
+    ``date``: when it was requested, and ``seconds``: from then to its end."""
 
     pieces: list[Piece] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
