@@ -44,13 +44,14 @@ VLLM = {
     "EAGLE": {"method": "eagle3", "model": "eagle", "num_speculative_tokens": 3},
 }
 NGRAM = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4"]
-LLAMA = {"plain": [], "n-gram": NGRAM, "draft model": ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]}
+DRAFT = ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]
+LLAMA = {"llama plain": [], "llama n-gram": NGRAM, "llama draft model": DRAFT}
 START = 300  # seconds
 PLANTED = {"swapped": "greedy text", "dropped": "stream", "cut": "stream"}  # fault of the proxy → who finds it
 # On a CPU vLLM 0.32.0 samples beside drafts at a temperature that it never sets: _expand_kernel_impl in its
 # cpu_triton_utils.py fills a copy. So above temperature 0 its text is not the model's, and `check` must say so.
 # llama-server gives every token of a round with drafts the log-probability 0 (ggml-org/llama.cpp#27972).
-KNOWN = {("EAGLE", "distribution"), ("draft model", "log-probabilities")}
+KNOWN = {("EAGLE", "distribution"), *((name, "log-probabilities") for name in list(LLAMA)[1:])}
 
 
 def prepare(work: Path) -> None:
@@ -78,7 +79,7 @@ def vllm(program: str, work: Path, name: str) -> list[str]:
 def llama(program: str, work: Path, name: str) -> list[str]:
     """The draft model is the target itself, for want of a smaller one."""
     file = str(Path(locate(PAIR.target)) / "model.gguf")
-    more = ["--model-draft", file] if name == "draft model" else []
+    more = ["--model-draft", file] if LLAMA[name] is DRAFT else []
     return [
         program,
         "--model",
@@ -179,12 +180,12 @@ def findings(address: str, plain: str) -> dict:
 
 def rehearse(program: str, work: Path, command: Callable, settings: dict) -> list[str]:
     """The misses, in words."""
-    misses, last = [], list(settings)[-1]
-    with running(command(program, work, "plain"), work, 8031) as plain:
+    misses, (first, *_, last) = [], settings
+    with running(command(program, work, first), work, 8031) as plain:
         for name in settings:
             with running(command(program, work, name), work, 8032) as address:
                 misses += recording(address, name, drafts=name == last)
-                if name != "plain":
+                if name != first:
                     misses += checking(address, plain, name, has_faults=name == last)
     return misses
 
@@ -218,11 +219,17 @@ def checking(address: str, plain: str, name: str, has_faults: bool) -> list[str]
     return misses
 
 
+def chosen(settings: dict, only: str | None) -> dict:
+    """The plain setting, and all or one of the others."""
+    return {name: value for i, (name, value) in enumerate(settings.items()) if i == 0 or only in (None, name)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--vllm", help="the program, of version 0.32 or newer")
     parser.add_argument("--llama-server", help="the program, of August 2026 or newer")
     parser.add_argument("--work", type=Path, help="a folder for the models, kept for the next time")
+    parser.add_argument("--only", help="one drafting setting beside the plain server, as in 'llama n-gram'")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
@@ -231,9 +238,9 @@ def main() -> None:
         try:
             if options.vllm:
                 prepare(work)
-                misses += rehearse(options.vllm, work, vllm, VLLM)
+                misses += rehearse(options.vllm, work, vllm, chosen(VLLM, options.only))
             if options.llama_server:
-                misses += rehearse(options.llama_server, work, llama, LLAMA)
+                misses += rehearse(options.llama_server, work, llama, chosen(LLAMA, options.only))
         except EngineError as error:
             misses.append(str(error))
     sys.exit("\n".join(["Missed:", *misses]) if misses else 0)
