@@ -23,8 +23,8 @@ export function readAcceptance(whole, gamma) {
   const reached = exact ? found.reached : geometric(tau, drafts);
   const alphas = reached.map((share, i) => (i && !reached[i - 1] ? null : share / (i ? reached[i - 1] : 1)));
   const perDrafted = found.accepted / (found.drafted ?? rounds * drafts);
-  const others = readings.length - 1;
-  if (others) unused.push(`${others} more draft lengths or drafters are in the text; they are not mixed in.`);
+  if (readings.length > 1)
+    unused.push(`The text holds ${readings.length} draft lengths or drafters; only the longest is shown.`);
   return { ...found, tau, rounds, gamma: drafts, perDrafted, reached, alphas, exact, told, unused };
 }
 
