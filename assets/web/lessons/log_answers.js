@@ -125,7 +125,7 @@ export const ANSWER_FORMS = [
     'answer',
     answer(['draft_rounds', 'draft_n', 'draft_n_accepted'], counts),
   ],
-  ['llama.cpp', 'timings of an answer (August 2026)', 'answer', answer(['draft_n', 'draft_n_accepted'], llamaAnswer)],
+  ['llama.cpp', 'timings of an answer (0.5)', 'answer', answer(['draft_n', 'draft_n_accepted'], llamaAnswer)],
   [
     'TensorRT-LLM',
     'specDecodingStats of /metrics (1.4)',
