@@ -5,7 +5,6 @@ setting to try. A server with drafts is compared with one without, and first of 
 need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from engine.errors import EngineError
+from engine.exactness.server_json import COUNT, FORMS, invalid
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
@@ -26,8 +26,6 @@ MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve
 FALSE_ALARM = 1e-4  # the share of right servers that the test of a distribution calls wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
-          "required": ["city", "people"], "additionalProperties": False}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         ("limits", lambda: _limits(drafting, greedy("drafts"))),
         ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
         ("characters", lambda: _characters(drafting)),
-        ("JSON", lambda: _json(drafting)),
+        *((name, partial(_json, name, drafting, plain)) for name in FORMS),
     ]
     if plain:
         pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
@@ -262,28 +260,16 @@ def _characters(subject: Subject) -> Finding:
     return Finding("characters", "right", "Characters of several bytes come whole.")
 
 
-def _json(subject: Subject) -> Finding:
-    question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
-    form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}
-    body = {"model": subject.model, "messages": [question], "max_tokens": 200, "response_format": form}
-    bad = []
-    for seed in range(5):
-        answer = subject.client.post_json("/v1/chat/completions", body | {"temperature": 0.7, "seed": seed})
-        choice = mapping(answer["choices"][0])
-        try:
-            value = json.loads(mapping(choice.get("message")).get("content") or "")
-            fits = (
-                set(value) == {"city", "people"} and isinstance(value["people"], int) and isinstance(value["city"], str)
-            )
-        except (ValueError, TypeError):
-            fits = choice.get("finish_reason") == "length"  # cut, not wrong
-        bad += [] if fits else [seed]
-    if bad:
-        words = f"{len(bad)} of 5 answers with a JSON schema are not valid."
-        return Finding(
-            "JSON", "wrong", words, "vllm-project/vllm#44993", "a newer version, or no drafts for such requests"
-        )
-    return Finding("JSON", "right", "5 of 5 answers with a JSON schema are valid.")
+def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
+    """Blames the drafts where fewer are broken without them, or where a server without them is missing."""
+    bad, words = invalid(subject.client, subject.model, name), FORMS[name][0]
+    if not bad:
+        return Finding(name, "right", f"{COUNT} of {COUNT} {words} are valid.")
+    sentence = f"{bad} of {COUNT} {words} are not valid."
+    if plain and (without := invalid(plain.client, plain.model, name)) >= bad:
+        return Finding(name, "unknown", f"{sentence} Without drafts it is {without}, so they are not to blame.")
+    remedy = "a newer version, or no drafts for such requests"
+    return Finding(name, "wrong", sentence, "vllm-project/vllm#44993", remedy)
 
 
 def _acceptance(subject: Subject) -> Finding:
