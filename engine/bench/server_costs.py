@@ -60,14 +60,19 @@ class Split:
         """Tokens a round at γ, from the acceptance at the measured ones."""
         return 1 + self.first * expected_tokens(self.later, gamma - 1) if gamma else 1.0
 
-    def speed(self, gamma: int) -> float:
-        """Tokens a second at γ for one user."""
+    def speed(self, gamma: int, users: int = 1) -> float:
+        """Tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass; drafting
+        for all of them is taken to cost what it costs for one."""
         drafting = self.fixed.seconds + gamma * self.draft.seconds if gamma else 0.0
-        return self.length(gamma) / (self.plain.seconds + drafting)
+        rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 else 0.0
+        return self.length(gamma) / (self.plain.seconds + drafting + rows)
 
     @property
     def best(self) -> int:
-        return max(range(LONGEST + 1), key=self.speed)
+        return self.best_at(1)
+
+    def best_at(self, users: int) -> int:
+        return max(range(LONGEST + 1), key=lambda gamma: self.speed(gamma, users))
 
     def ceiling(self, gamma: int) -> float:
         """The speedup at γ if every draft were accepted."""
@@ -119,10 +124,21 @@ def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
     return (low if first is None else first), low
 
 
-def verdict(parts: Split) -> list[str]:
-    """Sentences: which γ to take, and what cannot help."""
+def verdict(parts: Split, loads: Sequence[int] = ()) -> list[str]:
+    """Sentences: which γ to take, for one user and at other loads, and what cannot help."""
     if parts.fixed is None:
         return ["One draft length leaves the fixed cost and the cost of a draft together; measure a second one."]
+    return [*_alone(parts), *(_at_load(parts, users) for users in loads if users > 1 and parts.row)]
+
+
+def _at_load(parts: Split, users: int) -> str:
+    best, plain = parts.best_at(users), parts.speed(0, users)
+    if not best:
+        return f"For {users} users no draft length pays."
+    return f"For {users} users: γ = {best}, {parts.speed(best, users) / plain:.2f}× plain decoding."
+
+
+def _alone(parts: Split) -> list[str]:
     best, plain = parts.best, parts.speed(0)
     if best:
         more = " or more" if best == LONGEST else ""
@@ -136,9 +152,14 @@ def verdict(parts: Split) -> list[str]:
         words.append(f"The fixed cost of {fixed} would have to fall below {1000 * room:.1f} ms.")
     else:
         words.append("Without its fixed cost it would not pay either: a draft costs more than its acceptance brings.")
-    top = max(range(1, LONGEST + 1), key=parts.ceiling)
-    if parts.ceiling(top) < 1:
-        words.append("A better drafter cannot help: it would be slower even if every draft were accepted.")
-    else:
-        words.append(f"If every draft were accepted, γ = {top} would give {parts.ceiling(top):.2f}×.")
+    if (draft := parts.draft.seconds) > 0:
+        one, long = parts.ceiling(1), parts.plain.seconds / draft  # between the two the ceiling only rises or falls
+        if max(one, long) < 1:
+            words.append("A better drafter cannot help: it would be slower even if every draft were accepted.")
+        elif one > long:
+            words.append(f"If every draft were accepted, γ = 1 would give {one:.2f}×.")
+        else:
+            words.append(
+                f"If every draft were accepted, long ones would come near {long:.2f}×, a plain step ÷ a draft."
+            )
     return words

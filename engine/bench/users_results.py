@@ -86,11 +86,10 @@ class UsersRow:
     """One number of users with one method; of several repeats all together. ``tokens_per_second`` are those of one
     user, with the prompts; ``all_writing…``: of all users, while each of them is written to, with the tokens a pass of
     whole answers; ``predicted…``: the same by the cost model, with a plain step as long as plain decoding took for the
-    fewest users; ``over…``: ratios of the totals, and ``all_writing_over_plain`` of those; ``passes``: see `PassTime`,
-    None of plain decoding. ``differs``: answers unlike those of plain decoding with the fewest
-    users, None if they are sampled. ``tau``: tokens of a request per pass; ``low`` and ``high``: 95 % of
-    ``all_writing_over_plain``, over repeats; ``busy``: as of `Served`, the largest. None also where there
-    is nothing (yet) to divide by."""
+    fewest users; ``over…``: ratios of the totals, and ``all_writing_over_plain`` of those. ``differs``: answers unlike
+    those of plain decoding with the fewest users, None if they are sampled. ``tau``: tokens of a request per pass;
+    ``low`` and ``high``: 95 % of ``all_writing_over_plain``, over repeats; ``busy``: as of `Served`, the largest. None
+    also where there is nothing (yet) to divide by."""
 
     users: int
     method: str
@@ -112,7 +111,6 @@ class UsersRow:
     low: float | None = None
     high: float | None = None
     busy: float | None = None
-    passes: PassTime | None = None
 
     @property
     def measured(self) -> Speedup | None:
@@ -165,7 +163,6 @@ def _row(
         low=gain.low if passes else None,
         high=gain.high if passes else None,
         busy=largest_busy_share(repeats, plain),
-        passes=passes,
     )
 
 

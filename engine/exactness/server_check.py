@@ -5,7 +5,6 @@ setting to try. A server with drafts is compared with one without, and first of 
 need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from engine.errors import EngineError
+from engine.exactness.server_json import COUNT, FORMS, invalid
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
@@ -26,8 +26,6 @@ MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve
 FALSE_ALARM = 1e-4  # the share of right servers that the test of a distribution calls wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
-          "required": ["city", "people"], "additionalProperties": False}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Written:
-    """One answer by token: texts, log-probabilities, and gaps to the second choice. ``raw``: the choice itself."""
+    """One answer by token: texts, log-probabilities, and gaps to the second choice. ``raw``: the choice itself. A
+    log-probability of exactly 0 without the other choices that were requested is a blank that the server filled in:
+    None."""
 
     tokens: tuple[str, ...]
-    logprobs: tuple[float, ...]
+    logprobs: tuple[float | None, ...]
     gaps: tuple[float, ...]
     text: str
     raw: dict
@@ -57,7 +57,8 @@ class Written:
         raw = mapping(answer["choices"][0])
         rows = list(_rows(mapping(raw.get("logprobs"))))
         gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
-        texts, own = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+        texts = tuple(row[0] for row in rows)
+        own = tuple(None if p == 0 and math.isinf(gap) else p for (_, p, _), gap in zip(rows, gaps, strict=True))
         return cls(
             texts, own, gaps, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens")
         )
@@ -120,7 +121,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         ("limits", lambda: _limits(drafting, greedy("drafts"))),
         ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
         ("characters", lambda: _characters(drafting)),
-        ("JSON", lambda: _json(drafting)),
+        *((name, partial(_json, name, drafting, plain)) for name in FORMS),
     ]
     if plain:
         pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
@@ -155,7 +156,8 @@ def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
         for a, b, p, q in zip(one.tokens, other.tokens, one.logprobs, other.logprobs, strict=False):
             if a != b:
                 break
-            moved.append(abs(p - q))
+            if p is not None and q is not None:
+                moved.append(abs(p - q))
     return max(moved)
 
 
@@ -232,12 +234,15 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
 
 
 def _logprobs(written: Sequence[Written]) -> Finding:
-    known = [p for one in written for p in one.logprobs]
-    if not known:
+    every = [p for one in written for p in one.logprobs]
+    known = [p for p in every if p is not None]
+    if not every:
         return Finding("log-probabilities", "unknown", "It gives no log-probabilities.")
-    if all(p == 0 for p in known):
-        words = "Every log-probability is 0, so they are not those of the model."
-        return Finding("log-probabilities", "wrong", words, "vllm-project/vllm#17876", "a newer version")
+    if len(known) < len(every) or all(p == 0 for p in known):
+        some = f"{len(every) - len(known)} of {len(every)} log-probabilities are"
+        words = f"{some if any(known) else 'Every log-probability is'} 0, so they are not those of the model."
+        issues = "ggml-org/llama.cpp#27972, vllm-project/vllm#17876"
+        return Finding("log-probabilities", "wrong", words, issues, "a newer version, or no drafts for such requests")
     return Finding(
         "log-probabilities", "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}."
     )
@@ -255,28 +260,16 @@ def _characters(subject: Subject) -> Finding:
     return Finding("characters", "right", "Characters of several bytes come whole.")
 
 
-def _json(subject: Subject) -> Finding:
-    question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
-    form = {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}
-    body = {"model": subject.model, "messages": [question], "max_tokens": 200, "response_format": form}
-    bad = []
-    for seed in range(5):
-        answer = subject.client.post_json("/v1/chat/completions", body | {"temperature": 0.7, "seed": seed})
-        choice = mapping(answer["choices"][0])
-        try:
-            value = json.loads(mapping(choice.get("message")).get("content") or "")
-            fits = (
-                set(value) == {"city", "people"} and isinstance(value["people"], int) and isinstance(value["city"], str)
-            )
-        except (ValueError, TypeError):
-            fits = choice.get("finish_reason") == "length"  # cut, not wrong
-        bad += [] if fits else [seed]
-    if bad:
-        words = f"{len(bad)} of 5 answers with a JSON schema are not valid."
-        return Finding(
-            "JSON", "wrong", words, "vllm-project/vllm#44993", "a newer version, or no drafts for such requests"
-        )
-    return Finding("JSON", "right", "5 of 5 answers with a JSON schema are valid.")
+def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
+    """Blames the drafts where fewer are broken without them, or where a server without them is missing."""
+    bad, words = invalid(subject.client, subject.model, name), FORMS[name][0]
+    if not bad:
+        return Finding(name, "right", f"{COUNT} of {COUNT} {words} are valid.")
+    sentence = f"{bad} of {COUNT} {words} are not valid."
+    if plain and (without := invalid(plain.client, plain.model, name)) >= bad:
+        return Finding(name, "unknown", f"{sentence} Without drafts it is {without}, so they are not to blame.")
+    remedy = "a newer version, or no drafts for such requests"
+    return Finding(name, "wrong", sentence, "vllm-project/vllm#44993", remedy)
 
 
 def _acceptance(subject: Subject) -> Finding:

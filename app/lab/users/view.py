@@ -285,7 +285,7 @@ def _people(users: int) -> str:
 
 def to_csv(rows: Mapping[str, Rows]) -> str:
     """A header and a row for each context, number of users and method, without a speedup that cannot be."""
-    names = [field.name for field in fields(UsersRow) if field.name != "passes"]  # several numbers
+    names = [field.name for field in fields(UsersRow)]
     noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
     known = [
         (context, asdict(row) | (noise if _is_noise(row) else _ends(row)))

@@ -7,7 +7,7 @@ import pytest
 
 from engine.bench.prompts import Prompt, after_long_texts
 from engine.bench.users import ManyUsers, Settings, _Writing
-from engine.bench.users_results import Served, least_chances, rows
+from engine.bench.users_results import Served, least_chances, pass_time, rows
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.trace.events import CostModel, Round, Timings, Token
@@ -61,7 +61,7 @@ def test_easy_texts_that_end_early_do_not_count_twice():
     (row,) = (row for row in rows({(2, "lm"): [ours], (2, "none"): [plain]}, True) if row.method == "lm")
     assert row.tau == 1.6, "16 tokens in 10 rounds; in the passes that both share it is 2.5"
     assert row.all_writing_over_plain == pytest.approx(1.6 / 2), "a pass takes twice as long as a plain one"
-    half = row.passes.speedup(2.0, 0.5)
+    half = pass_time(2, [ours], [plain]).speedup(2.0, 0.5)
     assert half.value == pytest.approx(2.0 / 1.5), "where rounds draft half as often, a pass costs half as much more"
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from engine_logs import text_of
 from stand_in_server import DONE, event, serving, vllm
 from typer.testing import CliRunner
 
@@ -47,6 +48,36 @@ def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
     assert load(tmp_path / "run.json").text == "a"
 
 
+@pytest.mark.parametrize(("status", "said"), [(429, "too many requests"), (401, "SPECLENS_SERVER_KEY")])
+def test_record_keeps_the_prompts_before_a_refusal(tmp_path, status, said):
+    rows, asked = tmp_path / "prompts.jsonl", []
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+
+    def completions(_):
+        asked.append(1)
+        return event(choices=[{"text": "a"}]) + DONE if len(asked) == 1 else (status, "no")
+
+    with serving({"/v1/completions": completions}) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+    assert result.exit_code == 1 and said in result.stderr.split("\n")[-2] and "1 of 2" in result.stderr
+    assert load(tmp_path / "run-1.json").text == "a" and not (tmp_path / "run-2.json").exists()
+
+
+def test_compare_shows_what_it_measured_before_a_fault(tmp_path):
+    rows, asked = tmp_path / "prompts.jsonl", []
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd") + DONE
+
+    def chat(_):
+        asked.append(1)
+        return good if len(asked) < 8 else (503, "")
+
+    with serving({"/v1/chat/completions": chat}) as on, serving({"/v1/chat/completions": good}) as off:
+        result = call("compare", on, off, "--model", "m", "--prompts", rows, "--users", "1,2")
+    assert result.exit_code == 1 and result.stdout.startswith("1 at once: ") and "2 at once" not in result.stdout
+    assert "is not ready" in result.stderr and "measured before is above" in result.stderr
+
+
 def test_the_key_comes_from_the_environment_and_goes_into_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_SERVER_KEY", "sk-very-secret")
     body = event(choices=[{"text": "a"}]) + DONE
@@ -70,6 +101,26 @@ def test_explain_prints_the_parts_and_refuses_what_is_no_point():
     for wrong in ("x", "1.5:3:2", "1:2:3:4", "7:12:9"):
         refused = call("explain", "0:26.5", wrong)
         assert refused.exit_code == 1 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
+
+
+def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("\n".join([text_of("llama.cpp with several drafters"), text_of("SGLang with a zero")]))
+    result = call("read", file)
+    assert result.exit_code == 0 and "draft-simple: γ = 3, 1 read" in result.stdout
+    assert "τ 7.00, 75 % of all drafts accepted (reported by the server)" in result.stdout
+    assert "α by place: 0.75, 0.67, 0.50 (derived)" in result.stdout
+    assert "Not used: SGLang, accept len of its log (0.5): not added" in result.stdout
+    piped = CliRunner().invoke(app, ["server", "read", "-"], input=file.read_bytes() + b"\xff")
+    assert piped.stdout == result.stdout
+
+
+@pytest.mark.parametrize(("text", "said"), [("hello", "No acceptance figures"), (None, "cannot be read")])
+def test_read_refuses_a_file_without_figures(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "log").write_text(text)
+    result = call("read", tmp_path / "log")
+    assert result.exit_code == 1 and said in result.stderr and not result.stdout
 
 
 @pytest.mark.parametrize("given", [(), ("--prompt", "a", "--prompts", "b.jsonl")])

@@ -73,8 +73,11 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
         return json.dumps({"choices": [choice]} | ({} if fault == "usage" else {"usage": {"completion_tokens": count}}))
 
     def chat(asked):
-        content = '{"city": "Oslo", "people"' if fault == "json" else '{"city": "Oslo", "people": 700000}'
-        return json.dumps({"choices": [{"message": {"content": content}, "finish_reason": "stop"}]})
+        name, good = "tool" if asked.get("tools") else "json", '{"city": "Oslo", "people": 700000}'
+        text = good[:24] if fault == name else good
+        calls = [{"function": {"name": "city", "arguments": text}}]
+        message = {"tool_calls": calls, "content": None} if name == "tool" else {"content": text}
+        return json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
 
     return {
         "/v1/models": '{"data": [{"owned_by": "vllm"}]}', "/version": '{"version": "0.32.0"}', "/metrics": "",
@@ -92,14 +95,14 @@ def findings(drafting, plain=None, draws=60) -> dict:
 
 def test_a_right_server_has_no_finding():
     found = findings(fake(), fake())
-    assert len(found) == 9 and {f.state for f in found.values()} == {"right"}, found
-    assert len(findings(fake())) == 7, "without a plain server nothing is compared with one"
+    assert len(found) == 10 and {f.state for f in found.values()} == {"right"}, found
+    assert len(findings(fake())) == 8, "without a plain server nothing is compared with one"
 
 
 FAULTS = {
     "swapped": ("greedy text", "token 5"), "dropped": ("stream", "5 of 5"), "cut": ("stream", "cut before the end"),
     "stop": ("limits", "stop string"), "n": ("limits", "n = 2"), "count": ("limits", "25 tokens"),
-    "zeros": ("log-probabilities", "is 0"), "json": ("JSON", "5 of 5"),
+    "zeros": ("log-probabilities", "is 0"), "json": ("JSON", "5 of 5"), "tool": ("tool calls", "5 of 5"),
 }  # fmt: skip
 
 
@@ -115,6 +118,13 @@ def test_a_planted_fault_is_found(fault):
 def test_drafts_of_which_none_is_accepted_are_wired_wrongly():
     found = findings(fake(accepted=(0,)))["acceptance"]
     assert found.state == "wrong" and "exactly 1.00" in found.sentence and "EAGLE3" in found.remedy
+
+
+@pytest.mark.parametrize(("fault", "name"), [("json", "JSON"), ("tool", "tool calls")])
+def test_json_broken_without_drafts_as_well_is_not_theirs(fault, name):
+    found = findings(fake(fault), fake(fault))[name]
+    assert found.state == "unknown" and "not to blame" in found.sentence
+    assert findings(fake(fault))[name].state == "wrong", "nobody knows how it is without drafts"
 
 
 def test_acceptance_of_a_single_drafting_round_is_given():
