@@ -49,7 +49,7 @@ export function mount(part) {
   box.querySelector('.sl-strip').after(sentence);
   const whatIf = makeWhatIf(sentence, () => {
     const { rounds, about } = player.timeline;
-    return { rounds, temperature: about.temperature ?? 0, costs: about.costs };
+    return { rounds, temperature: about.temperature ?? 0, costs: about.costs, isServed: Boolean(about.server) };
   });
   onValue(part, player.read);
   opened = true;
