@@ -33,7 +33,7 @@ def note(run: Trace, baseline: Trace) -> str:
     parted = first_divergence(run, baseline) if run.started.is_greedy else None
     lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
     if not run.started.is_greedy:
-        law = "" if run.started.is_lossy else " of the same distribution"
+        law = "" if run.started.is_lossy or run.started.server else " of the same distribution"
         return (
             f"Above temperature 0 the two texts are different samples{law}, here {lengths}. "
             "So speeds are compared per token."

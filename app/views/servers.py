@@ -17,22 +17,26 @@ OTHER = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.m
 SPLIT = "Lab → Theory splits its step into parts, from tokens/s and acceptance length at some γ."
 
 
+def name(server: Server) -> str:
+    """Returns the engine and its version; "A server" where neither is known."""
+    words = server.title if server.title not in ("", "server") else "A server"
+    return f"{words[:LONGEST]}{'…' * (len(words) > LONGEST)}"
+
+
 def title(server: Server) -> str:
     """Returns the heading of a recording that a visitor opened: whose engine it was, and that the recording is theirs.
 
     >>> title(Server("vLLM", "0.33.0", "m", "vLLM"))
     'vLLM 0.33.0, your recording'
     """
-    name = server.title if server.title not in ("", "server") else "A server"
-    return f"{name[:LONGEST]}{'…' * (len(name) > LONGEST)}, your recording"
+    return f"{name(server)}, your recording"
 
 
 def tells(server: Server) -> list[str]:
     """Returns sentences for the inspector: what this engine tells, how it would tell more, and the recording's own."""
-    name = server.title if server.title not in ("", "server") else "The server"
     if server.has_counts:
-        return [f"{COUNTED.format(name)} {NEVER}", *server.notes]
-    return [f"{UNCOUNTED.format(name)} {MORE.get(server.adapter, OTHER)} {NEVER}", *server.notes]
+        return [f"{COUNTED.format(name(server))} {NEVER}", *server.notes]
+    return [f"{UNCOUNTED.format(name(server))} {MORE.get(server.adapter, OTHER)} {NEVER}", *server.notes]
 
 
 def opened(run: Trace, baseline: Trace | None) -> str:

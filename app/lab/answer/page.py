@@ -34,10 +34,14 @@ def answer(service: Service) -> None:
     )  # fmt: skip
     recipes = component("engine_recipes", elem_id="answer-production", title="Switch it on")
     with gr.Row(elem_classes="sl-files"):
+        recorded = gr.UploadButton(
+            "Answer from recordings of your server", file_count="multiple", elem_id="answer-recordings", min_width=140
+        )
         files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, recipes])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
+    recorded.upload(handlers.open_recordings, recorded, list(outputs), **QUIET)
     file.upload(handlers.read_file, file, inputs[0], **QUIET)
     model.change(handlers.name_model, [state, model], recipes, **QUIET)
     gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)

@@ -54,9 +54,15 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
             download("Save the traces (JSON, zipped)", "compare-traces"),
             download("Save the table (CSV)", "compare-csv"),
         )
+        files_in = gr.UploadButton(
+            "Add recordings of your server", file_count="multiple", elem_id="compare-recordings", min_width=140
+        )
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
-    wiring = Wiring(handlers, inputs, Outputs(words, runs, table, drawn), state, ends)
+    outputs = Outputs(words, runs, table, drawn)
+    wiring = Wiring(handlers, inputs, outputs, state, ends)
+    added = files_in.upload(handlers.add_recordings, [state, files_in], list(outputs), **QUIET)
+    added.success(handlers.end, state, ends, **QUIET)
     wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
     wiring.on(again.click, handlers.run_again)
     wiring.on(table.again, handlers.run_again)

@@ -45,8 +45,13 @@ def speeds_table(parts: Split | None) -> str:
 
 
 def chart(parts: Split | None, measured: Sequence[Point] = ()) -> str:
+    return encode_figures(dict.fromkeys(CHARTS, figure(parts, measured)))
+
+
+def figure(parts: Split | None, measured: Sequence[Point] = ()) -> Figure:
+    """Charts the speed by draft length; a sentence where the parts are not known."""
     if parts is None or parts.fixed is None:
-        return encode_figures(dict.fromkeys(CHARTS, WAITING))
+        return WAITING
     gammas = [*GAMMAS]
     line = {"width": 3, "color": "@predicted", "dash": "dash"}
     speeds = [parts.speed(g) for g in gammas]
@@ -56,4 +61,4 @@ def chart(parts: Split | None, measured: Sequence[Point] = ()) -> str:
     data.append(points("your points", x, y, mode="markers", marker=mark, hovertemplate=hover))
     layout = axes("γ, tokens drafted in a round", "tokens per second", shapes=[level(parts.speed(0))])
     note = "Diamonds are your points, the curve is the model. Dashed level: plain decoding."
-    return encode_figures({name: Figure(data, layout, note) for name in CHARTS})
+    return Figure(data, layout, note)
