@@ -21,7 +21,8 @@ def lane(trace: Trace | None) -> dict | None:
         return known
     start = trace.rounds[0].start
     counts = list(accumulate(len(event.emitted) for event in trace.rounds))
-    return known | {"ends": [short(event.end - start) for event in trace.rounds], "counts": counts}
+    ends = [short(event.end - start) for event in trace.rounds]
+    return known | {"tokens": counts[-1], "ends": ends, "counts": counts}
 
 
 def so_far(baseline: Totals) -> dict | None:

@@ -17,9 +17,9 @@ def legend() -> str:
     """Items of an HTML list."""
     rows = {name: row for name, row in STAGES.items() if row[2]}
     rows |= {name: (status.mark, name, status.meaning) for name, status in STATUSES.items()}
-    return UNKNOWN + "".join(
+    return "".join(
         f'<li class="sl-means-{name}"><span class="sl-token sl-{name}">'
         f'<span class="sl-mark" aria-hidden="true">{mark}</span><span class="sl-piece">{word}</span></span> '
-        f'<span class="sl-meaning">{meaning}</span></li>'
+        f'<span class="sl-meaning">{meaning}</span></li>{UNKNOWN if name == "rejected" else ""}'
         for name, (mark, word, meaning) in rows.items()
     )

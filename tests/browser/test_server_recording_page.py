@@ -1,7 +1,7 @@
 """A recording of one's own server in a browser: its heading, its unknown guesses, and the form of Theory filled in."""
 
 import pytest
-from page_actions import check_light_and_dark, open_files, open_lab, open_tab
+from page_actions import check_light_and_dark, open_files, open_lab, open_tab, upload
 from playwright.sync_api import expect
 from server_recordings import file_of, vllm_recording
 
@@ -31,7 +31,7 @@ def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
     open_lab(page, "Theory")
     points = page.locator("#server-points textarea")
     expect(points).to_have_value("0 33.33\n3 41.23 2.474")
-    page.locator("#server-files input[type=file]").set_input_files(paths[1])
+    upload(page, "server-files", paths[1])
     expect(points).to_have_value("0 33.33\n3 41.23 2.474\n1 43.52 1.741")
     page.locator("#server-explain").click()
     expect(page.locator("#server-notice")).to_contain_text("Best: γ = ")
@@ -40,8 +40,8 @@ def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
     check_light_and_dark(page, "#lab-theory")
 
     open_tab(page, "Compare", "lab-tabs")
-    page.locator("#compare-recordings input[type=file]").set_input_files([paths[0], paths[3]])
+    upload(page, "compare-recordings", paths[0], paths[3])
     expect(page.locator("#compare-grid")).to_contain_text("2: vLLM 0.33.0, your recording")
     open_tab(page, "The answer", "lab-tabs")
-    page.locator("#answer-recordings input[type=file]").set_input_files([*paths.values()])
+    upload(page, "answer-recordings", *paths.values())
     expect(page.locator(".sl-answer-main")).to_contain_text("plain decoding")

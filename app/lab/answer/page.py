@@ -11,7 +11,7 @@ from app.lab.sweep.work import prompts
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, run_and_stop
+from app.ui.widgets import QUIET, download, open_files, run_and_stop
 from app.views.figures import encode_figures
 from engine.config import MAX_SHARERS
 
@@ -34,9 +34,7 @@ def answer(service: Service) -> None:
     )  # fmt: skip
     recipes = component("engine_recipes", elem_id="answer-production", title="Switch it on")
     with gr.Row(elem_classes="sl-files"):
-        recorded = gr.UploadButton(
-            "Answer from recordings of your server", file_count="multiple", elem_id="answer-recordings", min_width=140
-        )
+        recorded = open_files("Answer from recordings of your server", "answer-recordings")
         files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, recipes])
     wiring.on(run.click, handlers.run)

@@ -15,7 +15,7 @@ from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, control, download, run_and_stop
+from app.ui.widgets import QUIET, control, download, open_files, run_and_stop
 from engine.config import ACCEPTANCE
 
 LEAD = """<p class="sl-lab-lead">Compare the columns: every run answers the same prompt, one after the other on this
@@ -54,14 +54,12 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
             download("Save the traces (JSON, zipped)", "compare-traces"),
             download("Save the table (CSV)", "compare-csv"),
         )
-        files_in = gr.UploadButton(
-            "Add recordings of your server", file_count="multiple", elem_id="compare-recordings", min_width=140
-        )
+        recordings = open_files("Add recordings of your server", "compare-recordings")
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
     outputs = Outputs(words, runs, table, drawn)
     wiring = Wiring(handlers, inputs, outputs, state, ends)
-    added = files_in.upload(handlers.add_recordings, [state, files_in], list(outputs), **QUIET)
+    added = recordings.upload(handlers.add_recordings, [state, recordings], list(outputs), **QUIET)
     added.success(handlers.end, state, ends, **QUIET)
     wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
     wiring.on(again.click, handlers.run_again)

@@ -12,7 +12,7 @@ from app.playground.trace_files import read_each
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice as notice_area
-from app.ui.widgets import QUIET, SKIP
+from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.notice import notice
 from engine.bench.server_costs import split
 from engine.errors import EngineError
@@ -83,15 +83,15 @@ def server_form(session: gr.State, tabs: Sequence[gr.Tab]) -> None:
     """Lays out the form. ``tabs``: those around it; opening one may bring a recording from the playground."""
     gr.HTML(LEAD, apply_default_css=False)
     with gr.Row(equal_height=True):
-        points = gr.Textbox(label="Points of your server", info=POINTS, placeholder=EXAMPLE, lines=4, max_lines=12,
+        points = gr.Textbox("", label="Points of your server", info=POINTS, placeholder=EXAMPLE, lines=4, max_lines=12,
                             elem_id="server-points", scale=2, min_width=260)  # fmt: skip
-        lookup = gr.Textbox(label="Points of a lookup, if you have some", info=LOOKUP, lines=4, max_lines=12,
+        lookup = gr.Textbox("", label="Points of a lookup, if you have some", info=LOOKUP, lines=4, max_lines=12,
                             elem_id="server-lookup", scale=2, min_width=260)  # fmt: skip
-        log = gr.Textbox(label="Or paste a log", info="For the tokens of a round. Nothing of it is kept.", lines=4,
+        log = gr.Textbox("", label="Or paste a log", info="For the tokens of a round. Nothing of it is kept.", lines=4,
                          max_lines=12, elem_id="server-log", scale=2, min_width=260)  # fmt: skip
     with gr.Row(elem_classes="sl-actions"):
         run = gr.Button("Explain", variant="primary", elem_id="server-explain", scale=2, min_width=160)
-        files = gr.UploadButton("Fill in from recordings", file_count="multiple", elem_id="server-files", min_width=160)
+        files = open_files("Fill in from recordings", "server-files")
         from_log = gr.Button("Fill in from the log", elem_id="server-from-log", min_width=160)
     words = notice_area("server-notice")
     parts, speeds, blank = _blank()

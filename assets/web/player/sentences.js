@@ -101,7 +101,9 @@ function untestedSentence(token, greedy) {
 function servedSentence({ status, counted, round }) {
   switch (status) {
     case 'accepted':
-      return counted ? 'The server accepted this guess.' : 'It came together with the next token: an accepted guess.';
+      return counted
+        ? 'The server accepted this guess.'
+        : 'It came together with the next token, so it should be an accepted guess.';
     case 'resampled':
       return 'The target’s own token, in place of the rejected guess.';
     case 'bonus':
