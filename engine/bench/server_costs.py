@@ -144,9 +144,14 @@ def verdict(parts: Split) -> list[str]:
         words.append(f"The fixed cost of {fixed} would have to fall below {1000 * room:.1f} ms.")
     else:
         words.append("Without its fixed cost it would not pay either: a draft costs more than its acceptance brings.")
-    top = max(range(1, LONGEST + 1), key=parts.ceiling)
-    if parts.ceiling(top) < 1:
-        words.append("A better drafter cannot help: it would be slower even if every draft were accepted.")
-    else:
-        words.append(f"If every draft were accepted, γ = {top} would give {parts.ceiling(top):.2f}×.")
+    if (draft := parts.draft.seconds) > 0:
+        one, long = parts.ceiling(1), parts.plain.seconds / draft  # between the two the ceiling only rises or falls
+        if max(one, long) < 1:
+            words.append("A better drafter cannot help: it would be slower even if every draft were accepted.")
+        elif one > long:
+            words.append(f"If every draft were accepted, γ = 1 would give {one:.2f}×.")
+        else:
+            words.append(
+                f"If every draft were accepted, long ones would come near {long:.2f}×, a plain step ÷ a draft."
+            )
     return words

@@ -9,7 +9,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO, METHODS, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, METHODS, SamplingParams
 from engine.errors import BadInput
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
@@ -28,7 +28,7 @@ def answer(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON on stdout.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Kept and resumed here (default: the cache).")] = None,
-    pair: options.Pair = "smollm2-135m", device: options.Device = AUTO, precision: options.Precision = AUTO,
+    pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """Say which method and draft length to use for these prompts at each load, with intervals.
 

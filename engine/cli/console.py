@@ -176,10 +176,10 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "LOSSY", LOSSY
     if started.translated:
         yield "translation", started.translated.words
-    passes = (
-        "target passes" if not started.server else f"passes, {s.tokens - s.decoded} of them by the prompt’s own before"
-    )
-    yield "tokens", f"{s.tokens} in {s.passes} {passes}, ended by {reason}"
+    count = f"{s.tokens} in {s.passes} target passes"
+    if started.server:
+        count = f"{s.decoded} in {s.passes} passes, and {s.tokens - s.decoded} by the prompt’s own pass before"
+    yield "tokens", f"{count}, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
         yield "acceptance α", f"{_interval(s.alpha)}, {s.accepted} of {s.tested} tested drafts"

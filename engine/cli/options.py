@@ -17,9 +17,8 @@ from engine.errors import BadInput, EngineError
 INTERRUPTED = 130
 METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
-Prompts = Annotated[
-    Path, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `kind` or `category`.")
-]
+PROMPT_ROWS = "Rows with `prompt` or `turns`, and `kind` or `category`."
+Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help=PROMPT_ROWS)]
 Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
 Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]
 Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]

@@ -1,6 +1,7 @@
 """Runs the commands of `python -m engine server`: another engine's server as the subject."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,9 +31,7 @@ def record(
     model: Model,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The trace; of several prompts FILE-1, FILE-2 and so on.")],
     prompt: Annotated[str, typer.Option(help="One prompt.")] = "",
-    prompts: Annotated[
-        Path | None, typer.Option(metavar="FILE.jsonl", help="Rows with `prompt` or `turns`, and `category`.")
-    ] = None,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help=options.PROMPT_ROWS)] = None,
     limit: options.Limit = None,
     max_new_tokens: options.NewTokens = 128,
     temperature: options.Temperature = 0.0,
@@ -146,6 +145,38 @@ def explain(
     for sentence in server_costs.verdict(parts):
         out.print(sentence, soft_wrap=True)
     out.print("Times are derived from your points; speeds at other γ are predicted, for one user.", soft_wrap=True)
+
+
+@app.command()
+def read(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A log, /metrics or answers; - for standard input.")],
+):
+    """Say what an engine's log, /metrics or saved answers tell about acceptance."""
+    from engine.trace.log_reader import read as read_text
+
+    report, out = read_text(_text_of(file)), screen()
+    for reading in report.readings:
+        length = f"γ = {reading.gamma}" if reading.gamma else "γ is not told"
+        out.print(f"{reading.engine}, {visible(reading.form)}: {length}, {reading.rows} read", soft_wrap=True)
+        tau = "not told, without the rounds" if reading.tau is None else f"{reading.tau:.2f}"
+        share = "" if reading.per_drafted is None else f", {100 * reading.per_drafted:.0f} % of all drafts accepted"
+        places = ", ".join("–" if alpha is None else f"{alpha:.2f}" for alpha in reading.alphas)
+        out.print(f"    τ {tau}{share} (reported by the server)", soft_wrap=True)
+        out.print(f"    α by place: {f'{places} (derived)' if places else 'not told'}", soft_wrap=True)
+    for sentence in report.unused:
+        out.print(f"Not used: {sentence}", soft_wrap=True)
+    if not report.readings:
+        say(f"No acceptance figures of a known engine in {file}.")
+        raise typer.Exit(1)
+
+
+def _text_of(file: Path) -> str:
+    """The text, in which bytes that UTF-8 does not know become question marks. Raises BadInput."""
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror or error}.") from error
+    return data.decode("utf-8", "replace")
 
 
 @app.command()

@@ -3,10 +3,11 @@
 import json
 import random
 import re
+from dataclasses import asdict
 
 import pytest
 import torch
-from engine_logs import LOGS
+from engine_logs import CASES, text_of
 from page_actions import open_lesson
 from player_page import page_with
 from playwright.sync_api import Page, expect
@@ -20,14 +21,15 @@ from engine.drafters.ngram import NgramDrafter
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
 from engine.sampling.random_streams import Uniforms
+from engine.trace.log_reader import read
 from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
 from lessons import bpe_demo, check_server
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-TOOLS = """acceptance_log batching cost drafter_kinds drafters experts float_sums grow_tree guess_words lookup_rounds
-    merges overlap pass_picture pass_places reports ruler temperature tokenizer_mismatch"""
+TOOLS = """acceptance_log batching cost drafter_kinds drafters experts float_sums grow_tree guess_words log_reader
+    lookup_rounds merges overlap pass_picture pass_places reports ruler temperature tokenizer_mismatch"""
 MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
     "The target cuts anew\n    return tokens[0]  # done ✓",
@@ -259,94 +261,51 @@ def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
     assert at == len(text) and (score["alpha"], score["tau"]) == pytest.approx((numbers["alpha"], numbers["tau"]))
 
 
-# Lines as the engines print them: vLLM 0.19 and before positions were logged, SGLang 0.5 with the rate of either
-# version, llama.cpp before and after PR 24536, and the report of trtllm-bench.
-VLLM = (
-    "(APIServer pid=1) INFO 08-04 20:51:08 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 3.49,"
-    " Accepted throughput: 0.12 tokens/s, Drafted throughput: 0.34 tokens/s, Accepted: 92 tokens, Drafted: 259 tokens,"
-    " Per-position acceptance rate: 0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054, Avg Draft acceptance rate: 35.5%"
-)
-VLLM_OLD = "SpecDecoding metrics: Draft acceptance rate: 100.0%, Accepted: 66 tokens, Drafted: 66 tokens"
-SGLANG = "\n".join(
-    f"[2025-10-22 10:27:57 TP0] Decode batch. #running-req: 1, #token: 108, token usage: 0.00, accept len: {length},"
-    f" accept rate: {rate}, cuda graph: True, gen throughput (token/s): 178.86, #queue-req: 0, "
-    for length, rate in ((2.17, 0.54), (1.95, 0.49), (1.80, 0.45), (2.05, 0.51), (1.57, 0.39))
-)
-SGLANG_NEW = SGLANG.replace("0.54", "0.39").replace("0.49", "0.32").replace("0.45", "0.27").replace("0.51", "0.35")
-SGLANG_NEW = SGLANG_NEW.replace("accept len: 1.57, accept rate: 0.39", "accept len: 1.57, accept rate: 0.19")
-LLAMA = (
-    "0.06.896.015 I slot print_timing: id  1 | task 0 | draft acceptance = 0.64479 (  167 accepted /   259 generated),"
-    " mean acceptance length =  2.92, acceptance rate per position = (0.805, 0.632, 0.483)"
-)
-LLAMA_OLD = "draft acceptance rate = 0.57576 (  171 accepted /   297 generated)"
-LLAMA_TOTALS = (
-    "statistics draft-mtp: #calls(b,g,a) = 11 796 796, #gen drafts = 796, #acc drafts = 694, #gen tokens = 1585,"
-    " #acc tokens = 1252, dur(b,g,a) = 0.008, 33271.024, 1.264 ms"
-)
-TENSORRT = (
-    "= DECODING STATISTICS (Eagle3)\n[DT] MINIMUM: 90.00\n[DT] AVERAGE: 120.00\n[ADT] AVERAGE: 66.00\n"
-    "[DAR] AVERAGE: 0.55\n[AL] MINIMUM: 2.10\n[AL] AVERAGE: 2.65\n"
-)
+@pytest.mark.parametrize("name", CASES)
+def test_a_text_is_read_in_the_browser_as_in_python(bare, name):
+    report = read(text_of(name))
+    found = bare.evaluate("text => readLog(text)", text_of(name))
+    assert found["unused"] == report.unused
+    assert found["readings"] == [asdict(r) | {"reached": pytest.approx(list(r.reached))} for r in report.readings]
 
 
 @pytest.mark.parametrize(
-    ("log", "engine", "tau", "gamma", "per_drafted", "alphas"),
+    ("name", "tau", "gamma", "is_exact"),
     [
-        (VLLM, "vLLM", 3.49, 7, 92 / 259, [0.757, 0.622 / 0.757]),
-        (VLLM_OLD, "vLLM", 5, 4, 1, [1, 1]),
-        (SGLANG, "SGLang", 1.908, 3, 0.908 / 3, None),
-        (SGLANG_NEW, "SGLang", 1.908, 3, 0.908 / 3, None),
-        (LLAMA, "llama.cpp", 2.92, 3, 167 / 259, [0.805, 0.632 / 0.805, 0.483 / 0.632]),
-        (LLAMA_OLD, "llama.cpp", 1 + 171 / (297 / 4), 4, 171 / 297, None),
-        (LLAMA_TOTALS, "llama.cpp", 1 + 1252 / 796, 2, 1252 / 1585, None),
-        (TENSORRT, "TensorRT-LLM", 2.65, 3, 0.55, None),
+        ("vLLM 0.32", 1.28, 3, True), ("vLLM before positions", 5, 4, False), ("SGLang with zeros alone", 1, 4, False),
+        ("llama.cpp of 2025", 1 + 171 / (297 / 4), 4, False), ("llama.cpp mean len", 4.3, 5, False),
+        ("vLLM, two draft lengths", 1.28, 3, True), ("OpenAI predictions", 4, 4, False),
     ],
-    ids=["vllm", "old-vllm", "sglang", "new-sglang", "llama", "old-llama", "llama-totals", "tensorrt"],
-)
-def test_a_log_of_another_engine_gives_alpha_and_tau(bare, log, engine, tau, gamma, per_drafted, alphas):
-    found = bare.evaluate("log => readAcceptance(log, 4)", log)
-    assert (found["engine"], found["gamma"]) == (engine, gamma)
-    assert found["tau"] == pytest.approx(tau, rel=0.01) and found["perDrafted"] == pytest.approx(per_drafted, rel=0.01)
-    assert found["exact"] == ("per position" in log or "Per-position" in log)
-    for known, alpha in zip(found["alphas"], alphas or (), strict=False):
-        assert known == pytest.approx(alpha, rel=0.01)
-    if not found["exact"]:  # one α for all positions, which gives this τ
+)  # fmt: skip
+def test_the_tool_fills_in_what_a_text_does_not_tell(bare, name, tau, gamma, is_exact):
+    found = bare.evaluate("text => readAcceptance(text, 4)", text_of(name))
+    assert (found["gamma"], found["exact"]) == (gamma, is_exact) and found["tau"] == pytest.approx(tau, abs=0.01)
+    if not is_exact and tau > 1:  # one α for all positions, which gives this τ
         assert expected_tokens(found["alphas"][0], gamma) == pytest.approx(found["tau"], rel=0.001)
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_a_log_is_read_in_the_browser_as_in_python(bare, name):
-    log = LOGS[name]
-    found = bare.evaluate("log => readAcceptance(log, 4)", log.text)
-    assert (found["engine"], found["tau"]) == (log.engine, pytest.approx(log.tau, abs=0.006))
-    assert found["gamma"] == (log.gamma or 4)
-
-
-def test_lines_of_unlike_lengths_are_not_mixed_in_the_browser(bare):
-    one = VLLM.replace("Drafted: 259", "Drafted: 37").replace(", 0.622, 0.432, 0.324, 0.189, 0.108, 0.054", "")
-    found = bare.evaluate("log => readAcceptance(log, 4)", f"{one}\n{VLLM}")
-    assert (found["gamma"], found["drafted"]) == (7, 259)
 
 
 def test_best_length_follows_alpha_by_position_and_bad_logs_are_refused(bare):
     found, speedups = bare.evaluate(
-        "log => { const found = readAcceptance(log, 4); return [found, speedupsOf(found, 0.1, 0.02, 16)]; }", LLAMA
+        "log => { const found = readAcceptance(log, 4); return [found, speedupsOf(found, 0.1, 0.02, 16)]; }",
+        text_of("llama.cpp of spring 2026"),
     )
-    tokens = [1, 1 + 0.805, 1 + 0.805 + 0.632, 1 + 0.805 + 0.632 + 0.483]
+    tokens = [1, 1 + 0.804, 1 + 0.804 + 0.701, 1 + 0.804 + 0.701 + 0.629]
     assert speedups[:4] == pytest.approx([n / (1 + 0.12 * gamma) for gamma, n in enumerate(tokens)], rel=1e-3)
     advice = "([found, best]) => adviceFor(found, best, 16)"
     for given, best, said in (
-        (found, 2, "Draft 2 instead of 3"), (found, 0, "turn drafting off"), (found, 16, "Try 16 or more"),
+        (found, 2, "Draft 2 instead of 4"), (found, 0, "turn drafting off"), (found, 16, "Try 16 or more"),
         (found | {"alphas": [0.2]}, 3, "chat template"),
     ):  # fmt: skip
         assert said in bare.evaluate(advice, [given, best])
-    for log, said in (
-        ("   ", "Paste a line"), ("INFO: Uvicorn running", "No acceptance found"),
-        (VLLM[: VLLM.index("Accepted:")], "ends before its numbers"), ("[AL] AVERAGE: 2.65", "ends before its numbers"),
-        (LLAMA.replace("167 accepted", "999 accepted"), "cannot be"), (VLLM.replace("0.622", "0.922"), "cannot be"),
+    for text, said in (
+        ("   ", "Paste lines"), (text_of("nothing"), "No acceptance found"),
+        (text_of("trtllm-bench, cut"), "end before their numbers"),
+        (text_of("vLLM, numbers that cannot be"), "cannot be"),
+        (text_of("vLLM counters of a fresh server"), "drafted nothing"),
     ):  # fmt: skip
-        assert said in bare.evaluate("log => readAcceptance(log, 4).problem", log), log
-    assert bare.evaluate("log => readAcceptance('x '.repeat(5e6) + log, 4).engine", VLLM) == "vLLM", "in seconds"
+        assert said in bare.evaluate("text => readAcceptance(text, 4).problem", text), text
+    long = "text => readAcceptance('x '.repeat(5e6) + text, 4).engine"
+    assert bare.evaluate(long, text_of("vLLM 0.32")) == "vLLM", "in seconds"
 
 
 def test_round_costs_what_the_speedup_formula_says(bare):

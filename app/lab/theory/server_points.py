@@ -50,12 +50,14 @@ def of_trace(trace: Trace) -> str:
 def of_log(text: str) -> tuple[list[str], str]:
     """Returns a log's draft lengths as lines, and a sentence on what it was read as. A log has no tokens per second for
     one user, so they stay a question mark. Raises BadInput where nothing was recognised."""
-    readings = [reading for reading in read(text) if reading.tau]
+    report = read(text)
+    readings, left_out = [reading for reading in report.readings if reading.tau], " ".join(report.unused)
     if not readings:
-        raise BadInput("No acceptance length was found. Paste lines of vLLM, SGLang, llama.cpp or TensorRT-LLM.")
+        raise BadInput(f"No acceptance length was found. Paste a log, /metrics or an answer. {left_out}".rstrip())
     lines = [f"{reading.gamma or GAP} {GAP} {reading.tau:.3f}" for reading in readings]
     first = readings[0]
-    return lines, f"Read as {first.engine}: {first.form}. Add the tokens per second that one user got at each γ."
+    add = "Add the tokens per second that one user got at each γ."
+    return lines, f"Read as {first.engine}: {first.form}. {add} {left_out}".rstrip()
 
 
 def added(text: str, lines: Sequence[str]) -> str:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from engine_logs import LOGS
 from fake_worker import recorded
 from lab_pages import rows
 from server_recordings import file_of, uncounted_recording, vllm_recording
@@ -19,6 +18,12 @@ from engine.trace.metrics import compute_metrics
 PLAIN, ONE, THREE = (
     vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
 )  # fmt: skip
+
+LOG = (
+    "INFO 11-25 21:23:40 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 1.28, "
+    "Accepted throughput: 0.10 tokens/s, Drafted throughput: 1.05 tokens/s, Accepted: 5 tokens, "
+    "Drafted: 54 tokens, Per-position acceptance rate: 0.222, 0.056, 0.000, Avg Draft acceptance rate: 9.3%"
+)
 
 
 def said(value: str) -> tuple[str, str]:
@@ -98,9 +103,8 @@ def test_a_file_that_is_no_trace_is_refused_and_deleted(tmp_path):
 
 
 def test_a_log_fills_in_the_acceptance_lengths():
-    log = LOGS["vLLM 0.32"]
-    text, words = server_form.fill_from_log("0 26.5", log.text)
-    assert text == "0 26.5\n3 ? 1.278" and "Read as vLLM" in said(words)[1]
+    text, words = server_form.fill_from_log("0 26.5", LOG)
+    assert text == "0 26.5\n3 ? 1.280" and "Read as vLLM" in said(words)[1]
     assert said(server_form.fill_from_log("", "no log")[1])[0] == "error"
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from engine_logs import text_of
 from stand_in_server import DONE, event, serving, vllm
 from typer.testing import CliRunner
 
@@ -70,6 +71,26 @@ def test_explain_prints_the_parts_and_refuses_what_is_no_point():
     for wrong in ("x", "1.5:3:2", "1:2:3:4", "7:12:9"):
         refused = call("explain", "0:26.5", wrong)
         assert refused.exit_code == 1 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
+
+
+def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("\n".join([text_of("llama.cpp with several drafters"), text_of("SGLang with a zero")]))
+    result = call("read", file)
+    assert result.exit_code == 0 and "draft-simple: γ = 3, 1 read" in result.stdout
+    assert "τ 7.00, 75 % of all drafts accepted (reported by the server)" in result.stdout
+    assert "α by place: 0.75, 0.67, 0.50 (derived)" in result.stdout
+    assert "Not used: SGLang, accept len of its log (0.5): not added" in result.stdout
+    piped = CliRunner().invoke(app, ["server", "read", "-"], input=file.read_bytes() + b"\xff")
+    assert piped.stdout == result.stdout
+
+
+@pytest.mark.parametrize(("text", "said"), [("hello", "No acceptance figures"), (None, "cannot be read")])
+def test_read_refuses_a_file_without_figures(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "log").write_text(text)
+    result = call("read", tmp_path / "log")
+    assert result.exit_code == 1 and said in result.stderr and not result.stdout
 
 
 @pytest.mark.parametrize("given", [(), ("--prompt", "a", "--prompts", "b.jsonl")])

@@ -1,51 +1,59 @@
-"""Lines of a log, /metrics and saved answers are read in every form, and lines of unlike draft lengths apart."""
+"""Logs, /metrics and saved answers are read in every form, and rows of unlike draft lengths apart."""
 
+import re
 from pathlib import Path
 
 import pytest
-from engine_logs import LOGS
+from engine_logs import CASES, text_of
 
-from engine.trace.log_reader import read, read_metrics
+from engine.trace.log_forms import FORMS
+from engine.trace.log_reader import LONGEST, read, read_metrics
 
 RECORDED = Path(__file__).parents[1] / "servers" / "recorded"
 
 
-@pytest.mark.parametrize("name", LOGS)
-def test_a_log_is_read_as_it_is_meant(name):
-    log = LOGS[name]
-    (reading,) = read(f"some other line\n{log.text}\nand the next")
-    assert (reading.engine, reading.tau) == (log.engine, pytest.approx(log.tau, abs=0.006))
-    assert reading.per_drafted == (log.per_drafted and pytest.approx(log.per_drafted, abs=0.002))
-    assert reading.gamma == log.gamma or reading.drafted / reading.rounds == pytest.approx(log.gamma, rel=0.01)
+def near(value: float | None):
+    return value if value is None else pytest.approx(value, abs=0.006)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_text_is_read_as_it_is_meant(name):
+    wanted, report = CASES[name], read(text_of(name))
+    found = [(r.engine, r.form, r.rows, r.gamma) for r in report.readings]
+    assert found == [(w["engine"], w["form"], w["rows"], w["gamma"]) for w in wanted["readings"]]
+    for reading, want in zip(report.readings, wanted["readings"], strict=True):
+        assert (reading.tau, reading.per_drafted) == (near(want["tau"]), near(want["perDrafted"]))
+        assert reading.alphas == [near(alpha) for alpha in want["alphas"]]
+    assert len(report.unused) == len(wanted["unused"])
+    for sentence, words in zip(report.unused, wanted["unused"], strict=True):
+        assert words in sentence and re.fullmatch(r"[^\n]+\.", sentence)
+
+
+def test_every_form_has_a_case():
+    read_in = {r["form"].split(", draft-")[0].split(", ngram-")[0] for case in CASES.values() for r in case["readings"]}
+    assert {form.name for form in FORMS} == read_in
+
+
+def test_other_lines_around_a_text_change_nothing():
+    for name in CASES:
+        text = text_of(name)
+        assert read(f"some other line\n{text}\nand the next").readings == read(text).readings, name
 
 
 def test_metrics_and_answers_of_vllm_say_the_same():
-    (metrics,) = read((RECORDED / "vllm_0.32_metrics.txt").read_text())
-    assert metrics.form.startswith("counters") and metrics.gamma == 3 and len(metrics.reached) == 3
+    (metrics,) = read((RECORDED / "vllm_0.32_metrics.txt").read_text()).readings
+    assert metrics.form.startswith("counters") and metrics.gamma == 3
     assert sum(metrics.reached) == pytest.approx(metrics.accepted / metrics.rounds)
-    (answer,) = read((RECORDED / "vllm_0.32_eagle_chat.txt").read_text())
+    (answer,) = read((RECORDED / "vllm_0.32_eagle_chat.txt").read_text()).readings
     assert (answer.rounds, answer.drafted, answer.accepted, answer.gamma) == (17, 51, 22, 3)
+    assert sum(answer.reached) == pytest.approx(22 / 17)
 
 
-def test_lines_of_unlike_lengths_are_not_mixed():
-    three = LOGS["vLLM 0.32"].text
-    one = (
-        three.replace("Drafted: 54", "Drafted: 20")
-        .replace("0.222, 0.056, 0.000", "0.500")
-        .replace("Accepted: 5 ", "Accepted: 10 ")
-    )
-    readings = read("\n".join([three, one.replace("length: 1.28", "length: 1.50"), three]))
-    assert [(r.gamma, r.lines, r.accepted) for r in readings] == [(1, 1, 10), (3, 2, 10)]
-    assert readings[0].tau == 1.5 and readings[1].reached == pytest.approx((0.222, 0.056, 0))
+def test_only_the_end_of_a_long_text_is_read_and_soon():
+    report = read("x " * 5_000_000 + "\n" + text_of("vLLM 0.32"))
+    assert report.readings[0].gamma == 3 and f"{LONGEST:,}" in report.unused[0]
 
 
-def test_other_forms_and_no_form():
-    timings = '{"timings": {"draft_n": 604, "draft_n_accepted": 515}}'
-    assert [(r.engine, r.per_drafted, r.tau) for r in read(timings)] == [("llama.cpp", 515 / 604, None)]
-    totals = "statistics draft-mtp: #gen drafts = {}, #acc drafts = 109, #gen tokens = {}, #acc tokens = {},"
-    (reading,) = read(totals.format(10, 40, 20) + "\n" + totals.format(134, 536, 354))
-    assert reading.tau == pytest.approx(1 + 354 / 134), "its counts grow, so only the last line counts"
-    meta = '"spec_verify_ct": 125, "spec_num_proposed_drafts": 1000, "spec_num_correct_drafts": 600'
-    assert read(meta)[0].tau == 5.8
-    assert read("") == read("INFO: Uvicorn running") == [] and read_metrics("nothing") is None
-    assert read("SpecDecoding metrics: Mean acceptance length: 1.28, Acc") == [], "a line that was cut"
+def test_metrics_of_a_server_are_summed_and_absent_where_it_has_none():
+    assert read_metrics(text_of("vLLM counters of two models")) == {"rounds": 899, "drafted": 2497, "accepted": 609}
+    assert read_metrics("nothing") is None
