@@ -90,16 +90,18 @@ class Results:
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """Returns the current settings for other engines, as JSON for the engine recipes."""
-        sentence = _measured(session, method)
-        if method == AUTO and session.trace:
-            method = _most_used(session.trace)
+        sentence, run = _measured(session, method), session.trace
+        if run and run.started.server:
+            run = None  # its method and draft lengths are another engine's
+        if method == AUTO and run:
+            method = _most_used(run)
         try:
             values = {"pair": pair, "method": method, "auto": auto, "gamma": gamma, "temperature": temperature}
             config = settings(values)
             models = self.service.offer.models(pair, method)
         except EngineError:
             return SKIP  # pressing Run will show the reason
-        chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
+        chosen = _chosen(run, method) if config.gamma == AUTO else None
         choice = Choice.of(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
         return production(choice, measured=sentence)
 

@@ -3,9 +3,14 @@
 import json
 
 import pytest
+from fake_worker import FakeEngine
 from server_recordings import uncounted_recording, vllm_recording
 
+from app.jobs.service import Service
+from app.jobs.visitor import Session
 from app.playground import html_export
+from app.playground.result_handlers import Results
+from app.server.limits import Limits
 from app.views import charts, lanes, player_feed, servers, tiles
 from app.views.statuses import legend
 from engine.trace.events import Server
@@ -71,6 +76,12 @@ def test_no_chart_predicts_from_costs_that_a_server_does_not_tell():
 def test_a_samples_law_is_not_claimed_for_a_server():
     sampled = [vllm_recording(gamma, 0.03, temperature=0.8) for gamma in (3, 0)]
     assert "different samples, here" in lanes.note(*sampled)
+
+
+def test_the_recipes_are_those_of_the_form_beside_a_recording():
+    page = Results(Service(FakeEngine(), Limits()))
+    form = ("smollm2-135m", "auto", True, 4, 0.0)
+    assert page.configure(*form, Session(DRAFTING)) == page.configure(*form, Session())
 
 
 def test_the_legend_has_the_marks_of_recordings():
