@@ -16,7 +16,7 @@ from app.views.figures import encode_figures
 from engine.config import MAX_SHARERS
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
-PLACE = "Speedups are measured. Of another server only the tokens per pass can be counted here."
+PLACE = "Speedups are measured. Of another server only tokens per pass are counted, unless you open its recordings."
 MODEL = "Its name, for the commands below; empty takes this page's."
 
 
@@ -27,6 +27,7 @@ def answer(service: Service) -> None:
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "answer")
         over = gr.Button("Measure again", elem_id="answer-over", interactive=False, scale=1, min_width=110)
+        recorded = open_files("Answer from recordings of your server", "answer-recordings")
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
     outputs = Outputs(
         words, component("answer", elem_id="answer-words"),
@@ -34,7 +35,6 @@ def answer(service: Service) -> None:
     )  # fmt: skip
     recipes = component("engine_recipes", elem_id="answer-production", title="Switch it on")
     with gr.Row(elem_classes="sl-files"):
-        recorded = open_files("Answer from recordings of your server", "answer-recordings")
         files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, recipes])
     wiring.on(run.click, handlers.run)

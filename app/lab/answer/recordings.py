@@ -15,7 +15,7 @@ from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
 
 LOAD = (
-    "With more requests at once it falls; `python -m engine server compare ON_URL OFF_URL --users 1,4` measures that."
+    "With more requests at once it falls: measure that with python -m engine server compare ON_URL OFF_URL --users 1,4."
 )
 MORE = "For a prediction of other γ, record the same prompts without drafts, with γ = 1 and with another γ."
 

@@ -33,6 +33,7 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "compare")
         again = gr.Button("Run again", elem_id="compare-again", visible=False, scale=2, min_width=110)
+        recordings = open_files("Add recordings of your server", "compare-recordings")
     with fold("compare", "the prompt and the runs"):
         gr.HTML(LEAD, apply_default_css=False)
         shared = _shared(service)
@@ -54,7 +55,6 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
             download("Save the traces (JSON, zipped)", "compare-traces"),
             download("Save the table (CSV)", "compare-csv"),
         )
-        recordings = open_files("Add recordings of your server", "compare-recordings")
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
     outputs = Outputs(words, runs, table, drawn)

@@ -10,7 +10,7 @@ from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.events import RunStarted
 
-MOST = 2  # beside four runs, a screen has no room for more
+MOST = 2  # beside four runs, a screen has no room for more, and `view.LOOKS` no other look
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from engine.trace.verdicts import DASH, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"
-LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"))  # of the columns
+LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"),
+         ("@rejected", "longdash"), ("@bonus", "longdashdot"))  # fmt: skip
 WAITING = Figure(note="Drawn as the runs end.")
 
 
@@ -193,9 +194,7 @@ def chart(runs: Sequence[Column]) -> str:
     drawn = [(index, column) for index, column in enumerate(runs) if column.trace and column.trace.rounds]
     figure = WAITING
     if drawn:
-        data = [
-            timeline(column.trace, f"{index + 1}: {column.name}", *LOOKS[index % len(LOOKS)]) for index, column in drawn
-        ]
+        data = [timeline(column.trace, f"{index + 1}: {column.name}", *LOOKS[index]) for index, column in drawn]
         note = "Each curve begins with its run's first round; reading the prompt is the same for all and left out."
         figure = Figure(data, axes("seconds since the run's first round", "tokens"), note)
     return encode_figures({CHART: figure})
