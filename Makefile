@@ -78,11 +78,13 @@ $(REHEARSAL):
 rehearse-space: $(DEV)
 	PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/space/rehearse.py $(ARGS)
 
-# Recording and checking a real vLLM, which is installed elsewhere: make rehearse-servers VLLM=PATH/TO/vllm
+# Recording and checking real servers, which are installed elsewhere:
+# make rehearse-servers VLLM=PATH/TO/vllm LLAMA=PATH/TO/llama-server, or one of the two
 rehearse-servers: $(DEV)
-	@test -n "$(VLLM)" || { echo "Name the program of an installed vLLM: make rehearse-servers VLLM=PATH/TO/vllm"; exit 1; }
+	@test -n "$(VLLM)$(LLAMA)" || { echo "Name an installed server: make rehearse-servers VLLM=PATH/TO/vllm"; exit 1; }
 	$(PY) -m engine fetch $(PAIR)
-	PYTHONPATH=.:tests/helpers $(PY) tests/servers/rehearse.py --vllm "$(VLLM)" $(ARGS)
+	PYTHONPATH=.:tests/helpers $(PY) tests/servers/rehearse.py $(if $(VLLM),--vllm "$(VLLM)") \
+		$(if $(LLAMA),--llama-server "$(LLAMA)") $(ARGS)
 
 check: $(DEV)
 	$(PY) -m ruff check .

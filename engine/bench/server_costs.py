@@ -66,14 +66,19 @@ class Split:
         """Tokens a round at γ, from the acceptance at the measured ones."""
         return 1 + self.first * expected_tokens(self.later, gamma - 1) if gamma else 1.0
 
-    def speed(self, gamma: int) -> float:
-        """Tokens a second at γ for one user."""
+    def speed(self, gamma: int, users: int = 1) -> float:
+        """Tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass; drafting
+        for all of them is taken to cost what it costs for one."""
         drafting = self.fixed.seconds + gamma * self.draft.seconds if gamma else 0.0
-        return self.length(gamma) / (self.plain.seconds + drafting)
+        rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 else 0.0
+        return self.length(gamma) / (self.plain.seconds + drafting + rows)
 
     @property
     def best(self) -> int:
-        return max(range(LONGEST + 1), key=self.speed)
+        return self.best_at(1)
+
+    def best_at(self, users: int) -> int:
+        return max(range(LONGEST + 1), key=lambda gamma: self.speed(gamma, users))
 
     def ceiling(self, gamma: int) -> float:
         """The speedup at γ if every draft were accepted."""
@@ -127,10 +132,21 @@ def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
     return (low if first is None else first), low
 
 
-def verdict(parts: Split) -> list[str]:
-    """Sentences: which γ to take, and what cannot help."""
+def verdict(parts: Split, loads: Sequence[int] = ()) -> list[str]:
+    """Sentences: which γ to take, for one user and at other loads, and what cannot help."""
     if parts.fixed is None:
         return ["One draft length leaves the fixed cost and the cost of a draft together; measure a second one."]
+    return [*_alone(parts), *(_at_load(parts, users) for users in loads if users > 1 and parts.row)]
+
+
+def _at_load(parts: Split, users: int) -> str:
+    best, plain = parts.best_at(users), parts.speed(0, users)
+    if not best:
+        return f"For {users} users no draft length pays."
+    return f"For {users} users: γ = {best}, {parts.speed(best, users) / plain:.2f}× plain decoding."
+
+
+def _alone(parts: Split) -> list[str]:
     best, plain = parts.best, parts.speed(0)
     if best:
         more = " or more" if best == LONGEST else ""

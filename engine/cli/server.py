@@ -10,7 +10,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say, screen, visible
 from engine.cli.progress import progress
-from engine.errors import BadInput
+from engine.errors import BadInput, Unavailable
 
 KEY = "SPECLENS_SERVER_KEY"
 app = options.Commands("server", "Record and check the server that you run: vLLM, SGLang, llama-server, TensorRT-LLM.")
@@ -56,7 +56,12 @@ def record(
     traces, printer = [], console.RoundPrinter(screen_)
     for number, text in enumerate(texts, 1):
         request = Request(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
-        trace, fault = recorder.record(request)
+        try:
+            trace, fault = recorder.record(request)
+        except Unavailable as error:
+            if not traces:
+                raise
+            raise Unavailable(f"{error} {len(traces)} of {len(texts)} answers are recorded.") from error
         path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number}")
         save(trace, path)
         traces.append(trace)
@@ -125,6 +130,7 @@ def explain(
     lookup: Annotated[
         list[str] | None, typer.Option(metavar="POINT", help="The same with a lookup (n-gram) as drafter.")
     ] = None,
+    users: Annotated[str, typer.Option(help="Other loads to name the best γ for, as in 4,16; needs --lookup.")] = "",
 ):
     """Split a server's step into parts and name the best γ, from tokens/s and acceptance length at some γ.
 
@@ -132,6 +138,9 @@ def explain(
     """
     from engine.bench import server_costs
 
+    loads = options.parse_list(users, int, "users")
+    if not all(1 <= number <= 64 for number in loads) or (loads and not lookup):
+        raise BadInput("users must be numbers from 1 to 64 with commas between; other loads need --lookup.")
     parts, out = server_costs.split(_points(points), _points(lookup or [])), screen()
     names = ("a plain step", "fixed cost of drafting", "each draft, drafted and scored", "scoring its row alone")
     for name, part in zip(names, (parts.plain, parts.fixed, parts.draft, parts.row), strict=True):
@@ -142,9 +151,9 @@ def explain(
     if parts.fixed is not None:
         for gamma in range(9):
             out.print(f"γ = {gamma}: {parts.length(gamma):.2f} tokens a round, {parts.speed(gamma):.1f} tokens/s")
-    for sentence in server_costs.verdict(parts):
+    for sentence in server_costs.verdict(parts, loads):
         out.print(sentence, soft_wrap=True)
-    out.print("Times are derived from your points; speeds at other γ are predicted, for one user.", soft_wrap=True)
+    out.print("Times are derived from your points; speeds at other γ and loads are predicted.", soft_wrap=True)
 
 
 @app.command()
@@ -152,20 +161,22 @@ def read(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A log, /metrics or answers; - for standard input.")],
 ):
     """Say what an engine's log, /metrics or saved answers tell about acceptance."""
-    from engine.trace.log_reader import read as read_text
+    from engine.trace.log_reader import report
 
-    report, out = read_text(_text_of(file)), screen()
-    for reading in report.readings:
+    figures, out = report(_text_of(file)), screen()
+    for reading in figures.readings:
         length = f"γ = {reading.gamma}" if reading.gamma else "γ is not told"
         out.print(f"{reading.engine}, {visible(reading.form)}: {length}, {reading.rows} read", soft_wrap=True)
         tau = "not told, without the rounds" if reading.tau is None else f"{reading.tau:.2f}"
         share = "" if reading.per_drafted is None else f", {100 * reading.per_drafted:.0f} % of all drafts accepted"
         places = ", ".join("–" if alpha is None else f"{alpha:.2f}" for alpha in reading.alphas)
         out.print(f"    τ {tau}{share} (reported by the server)", soft_wrap=True)
-        out.print(f"    α by place: {f'{places} (derived)' if places else 'not told'}", soft_wrap=True)
-    for sentence in report.unused:
+        is_short = reading.rounds and reading.drafted and reading.drafted < 0.99 * reading.rounds * (reading.gamma or 0)
+        least = "; at least, because some drafts were shorter" if is_short else ""
+        out.print(f"    α by place: {f'{places} (derived{least})' if places else 'not told'}", soft_wrap=True)
+    for sentence in figures.unused:
         out.print(f"Not used: {sentence}", soft_wrap=True)
-    if not report.readings:
+    if not figures.readings:
         say(f"No acceptance figures of a known engine in {file}.")
         raise typer.Exit(1)
 
@@ -202,10 +213,15 @@ def compare(
         raise BadInput("users must be numbers from 1 to 64 with commas between.")
     request = Request(model, "", max_new_tokens)
     arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
-    out, loads = screen(), []
-    with progress() as show:
-        for load in loads_of(arms, read_prompts(prompts, limit), numbers, repeats, show):
-            loads.append(load)
+    out, loads, fault = screen(), [], ""
+    try:
+        with progress() as show:
+            for load in loads_of(arms, read_prompts(prompts, limit), numbers, repeats, show):
+                loads.append(load)
+    except Unavailable as error:
+        if not loads:
+            raise
+        fault = f"{error} What was measured before is above."
     for load in loads:
         speedup = load.speedup()
         words = speedup.words if speedup else "–"
@@ -229,3 +245,6 @@ def compare(
         points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{first.tau():.3f}"
         out.print(f"for `server explain`, with another γ measured: {points}", soft_wrap=True)
     out.print(verdict(loads), soft_wrap=True)
+    if fault:
+        say(fault)
+        raise typer.Exit(1)

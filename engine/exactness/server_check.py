@@ -43,10 +43,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Written:
-    """One answer by token: texts, log-probabilities, and gaps to the second choice. ``raw``: the choice itself."""
+    """One answer by token: texts, log-probabilities, and gaps to the second choice. ``raw``: the choice itself. A
+    log-probability of exactly 0 without the other choices that were requested is a blank that the server filled in:
+    None."""
 
     tokens: tuple[str, ...]
-    logprobs: tuple[float, ...]
+    logprobs: tuple[float | None, ...]
     gaps: tuple[float, ...]
     text: str
     raw: dict
@@ -57,7 +59,8 @@ class Written:
         raw = mapping(answer["choices"][0])
         rows = list(_rows(mapping(raw.get("logprobs"))))
         gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
-        texts, own = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+        texts = tuple(row[0] for row in rows)
+        own = tuple(None if p == 0 and math.isinf(gap) else p for (_, p, _), gap in zip(rows, gaps, strict=True))
         return cls(
             texts, own, gaps, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens")
         )
@@ -155,7 +158,8 @@ def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
         for a, b, p, q in zip(one.tokens, other.tokens, one.logprobs, other.logprobs, strict=False):
             if a != b:
                 break
-            moved.append(abs(p - q))
+            if p is not None and q is not None:
+                moved.append(abs(p - q))
     return max(moved)
 
 
@@ -232,12 +236,15 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
 
 
 def _logprobs(written: Sequence[Written]) -> Finding:
-    known = [p for one in written for p in one.logprobs]
-    if not known:
+    every = [p for one in written for p in one.logprobs]
+    known = [p for p in every if p is not None]
+    if not every:
         return Finding("log-probabilities", "unknown", "It gives no log-probabilities.")
-    if all(p == 0 for p in known):
-        words = "Every log-probability is 0, so they are not those of the model."
-        return Finding("log-probabilities", "wrong", words, "vllm-project/vllm#17876", "a newer version")
+    if len(known) < len(every) or all(p == 0 for p in known):
+        some = f"{len(every) - len(known)} of {len(every)} log-probabilities are"
+        words = f"{some if any(known) else 'Every log-probability is'} 0, so they are not those of the model."
+        issues = "ggml-org/llama.cpp#27972, vllm-project/vllm#17876"
+        return Finding("log-probabilities", "wrong", words, issues, "a newer version, or no drafts for such requests")
     return Finding(
         "log-probabilities", "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}."
     )

@@ -1,7 +1,8 @@
-"""Reads llama.cpp's llama-server, from its source of August 2026; not watched on a running one.
+"""Reads llama.cpp's llama-server. Watched on version 0.5.0 of October 2026.
 
-``timings_per_token`` gives each event ``timings`` with draft_n and draft_n_accepted, counted up to here. Both grow
-before the first token of a round is sent, and each event is one token, so that the events of a round are known.
+``timings_per_token`` gives each event ``timings`` with predicted_n, draft_n and draft_n_accepted, counted so far. The
+two latter grow before the first token of a round is sent, and each event is one token, or those of one character, so
+that the tokens of a round are known.
 """
 
 from engine.servers.answer import Adapter, Answer, as_count, mapping
@@ -21,6 +22,7 @@ class LlamaServer(Adapter):
     def read(self, answer: Answer, at: float, event: dict) -> None:
         timings = mapping(event.get("timings"))
         drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
-        answer.add(at, event, drafted=drafted or 0, accepted=accepted or 0)
+        usage = mapping(event.get("usage")) | ({"completion_tokens": timings.get("predicted_n")} if timings else {})
+        answer.add(at, event | {"usage": usage}, drafted=drafted or 0, accepted=accepted or 0)
         if timings:  # without drafts so far the two are left out
             answer.counters = {"drafted": drafted or 0, "accepted": accepted or 0}

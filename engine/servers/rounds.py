@@ -37,6 +37,10 @@ def rounds_of(answer: Answer) -> list[ServedRound]:
     """The rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
     pieces = answer.pieces
     if not pieces or any(piece.drafted for piece in pieces):
+        if several := sum(piece.size > 1 for piece in pieces):
+            answer.notes.append(
+                f"{several} pieces held several tokens; a round within one is shown as early as it can be."
+            )
         return list(_counted(pieces))
     steps = answer.steps if answer.steps is not None else _uniform(answer)
     shares = None if steps is None else _align(answer, steps)
@@ -90,20 +94,24 @@ def _tokens(piece: Piece) -> tuple[ServedToken, ...]:
 
 
 def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
-    """Rounds of a server that counts drafts up with each piece: a round begins where the count grows."""
-    drafted, accepted, at = 0, 0, 0
-    start = pieces[0].at if pieces else 0.0
-    while at < len(pieces):
-        piece, end = pieces[at], at + 1
-        step = None
-        if (piece.drafted or 0) > drafted:
-            step = (max(0, (piece.accepted or 0) - accepted), piece.drafted - drafted)
-            while end < len(pieces) and end - at <= step[0] and pieces[end].drafted == piece.drafted:
-                end += 1
-            drafted, accepted = piece.drafted, piece.accepted or 0
-        tokens = tuple(token for each in pieces[at:end] for token in _tokens(each))
-        yield from _rounds(tokens, start, pieces[end - 1].at, step, True)
-        start, at = pieces[end - 1].at, end
+    """Rounds of a server that counts drafts up with each piece: one begins where the count grows, after the first
+    token. A piece has several tokens where a character has several bytes; a round in it begins as early as it can."""
+    counts, steps, step, is_first = (0, 0), [], None, True
+    tokens, start = (), pieces[0].at if pieces else 0.0
+    for piece in pieces:
+        now = (piece.accepted or 0, piece.drafted or 0)
+        if now[1] > counts[1]:
+            steps.append((max(0, now[0] - counts[0]), now[1] - counts[1]))
+            counts = now
+        for token in _tokens(piece):
+            if not tokens:
+                step = steps.pop(0) if steps and not is_first else None
+            tokens, is_first = (*tokens, token), False
+            if len(tokens) > (step[0] if step else 0):
+                yield from _rounds(tokens, start, piece.at, step, True)
+                tokens, start = (), piece.at
+    if tokens:
+        yield from _rounds(tokens, start, pieces[-1].at, step, True)
 
 
 def _uniform(answer: Answer) -> list[Step] | None:

@@ -51,7 +51,11 @@ class Report:
     unused: list[str]
 
 
-def read(text: str) -> Report:
+def read(text: str) -> list[Reading]:
+    return report(text).readings
+
+
+def report(text: str) -> Report:
     """Returns the readings of the first form that tells something, the longest draft last."""
     unused = [f"Only the last {LONGEST:,} characters were read."] if len(text) > LONGEST else []
     tables = _tables(text[-LONGEST:])

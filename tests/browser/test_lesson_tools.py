@@ -21,7 +21,7 @@ from engine.drafters.ngram import NgramDrafter
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.runner import tree_shape
 from engine.sampling.random_streams import Uniforms
-from engine.trace.log_reader import read
+from engine.trace.log_reader import report as report_on
 from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.trace import load
 from lessons import bpe_demo, check_server
@@ -263,10 +263,9 @@ def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_text_is_read_in_the_browser_as_in_python(bare, name):
-    report = read(text_of(name))
-    found = bare.evaluate("text => readLog(text)", text_of(name))
-    assert found["unused"] == report.unused
-    assert found["readings"] == [asdict(r) | {"reached": pytest.approx(list(r.reached))} for r in report.readings]
+    wanted, found = report_on(text_of(name)), bare.evaluate("text => readLog(text)", text_of(name))
+    assert found["unused"] == wanted.unused
+    assert found["readings"] == [asdict(r) | {"reached": pytest.approx(list(r.reached))} for r in wanted.readings]
 
 
 @pytest.mark.parametrize(

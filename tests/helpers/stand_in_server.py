@@ -70,6 +70,17 @@ def vllm() -> dict:
     }
 
 
+def llama() -> dict:
+    """The answers of llama-server 0.5.0, shortened: a chat with a draft model, which ends by itself, and a text with
+    n-gram drafts."""
+    return {
+        "/props": (RECORDED / "llama_0.5.0_props.json").read_text(),
+        "/metrics": (RECORDED / "llama_0.5.0_metrics.txt").read_text(),
+        "/v1/chat/completions": (RECORDED / "llama_0.5.0_draft_chat.txt").read_bytes(),
+        "/v1/completions": (RECORDED / "llama_0.5.0_ngram.txt").read_bytes(),
+    }
+
+
 def recorded(answers: dict, chat: bool = True, seconds: float = 20.0, **more):
     """The trace of one answer, and why it broke off."""
     with serving(answers) as address:

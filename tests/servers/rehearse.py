@@ -1,6 +1,7 @@
-"""Rehearses `python -m engine server` with a real vLLM: plain, n-gram and the shipped EAGLE head, on a CPU if need be.
+"""Rehearses `python -m engine server` with a real vLLM (plain, n-gram, the shipped EAGLE head) and a real llama-server
+(plain, n-gram, a draft model), on a CPU if need be.
 
-    PYTHONPATH=.:tests/helpers python tests/servers/rehearse.py --vllm PATH [--work DIR]
+    PYTHONPATH=.:tests/helpers python tests/servers/rehearse.py [--vllm PATH] [--llama-server PATH] [--work DIR]
 
 Each recording must have the server's own counts to the token and add up to its stream. `check` must pass, and must find
 three faults that a proxy plants: two tokens swapped, a piece dropped, an answer cut short. Exits with 1 for a miss.
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -28,6 +30,7 @@ from engine.models.transformers_runner import load_transformers
 from engine.servers.answer import Request
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
+from engine.trace.log_reader import read
 from engine.trace.trace import Trace
 from engine.training.stored_bits import convert
 from engine.weights.catalogue import get_pair
@@ -35,15 +38,19 @@ from engine.weights.store import locate
 
 PAIR = get_pair("smollm2-135m")
 QUESTIONS = ("Count from 1 to 20.", "Write a haiku about snow.", "Repeat after me, three times: the sky is blue.")
-SETTINGS = {
+VLLM = {
     "plain": None,
     "n-gram": {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2},
     "EAGLE": {"method": "eagle3", "model": "eagle", "num_speculative_tokens": 3},
 }
+NGRAM = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4"]
+LLAMA = {"plain": [], "n-gram": NGRAM, "draft model": ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]}
 START = 300  # seconds
+PLANTED = {"swapped": "greedy text", "dropped": "stream", "cut": "stream"}  # fault of the proxy → who finds it
 # On a CPU vLLM 0.32.0 samples beside drafts at a temperature that it never sets: _expand_kernel_impl in its
 # cpu_triton_utils.py fills a copy. So above temperature 0 its text is not the model's, and `check` must say so.
-KNOWN = {("0.32.0", "EAGLE", "distribution")}
+# llama-server gives every token of a round with drafts the log-probability 0 (ggml-org/llama.cpp#27972).
+KNOWN = {("EAGLE", "distribution"), ("draft model", "log-probabilities")}
 
 
 def prepare(work: Path) -> None:
@@ -59,26 +66,41 @@ def prepare(work: Path) -> None:
         convert(ROOT / "assets" / "drafts" / "smollm2-135m-eagle", work / "eagle", 16)
 
 
-@contextmanager
-def vllm(program: str, work: Path, port: int, drafting: dict | None):
-    """A running server's address."""
-    command = [
-        program,
-        "serve",
-        str(work / "target"),
-        "--served-model-name",
-        "m",
-        "--dtype",
-        "bfloat16",
-        "--port",
-        str(port),
-    ]
-    command += ["--host", "127.0.0.1", "--max-model-len", "2048", "--max-num-seqs", "4", "--enforce-eager"]
-    if drafting:
+def vllm(program: str, work: Path, name: str) -> list[str]:
+    command = [program, "serve", str(work / "target"), "--served-model-name", "m", "--dtype", "bfloat16"]
+    command += ["--max-model-len", "2048", "--max-num-seqs", "4", "--enforce-eager"]
+    if drafting := VLLM[name]:
         own = drafting | ({"model": str(work / drafting["model"])} if "model" in drafting else {})
         command += ["--per-request-spec-decode-metrics", "detailed", "--speculative-config", json.dumps(own)]
+    return command
+
+
+def llama(program: str, work: Path, name: str) -> list[str]:
+    """The draft model is the target itself, for want of a smaller one."""
+    file = str(Path(locate(PAIR.target)) / "model.gguf")
+    more = ["--model-draft", file] if name == "draft model" else []
+    return [
+        program,
+        "--model",
+        file,
+        "--alias",
+        "m",
+        "--ctx-size",
+        "8192",
+        "--parallel",
+        "4",
+        "--metrics",
+        *LLAMA[name],
+        *more,
+    ]
+
+
+@contextmanager
+def running(command: list[str], work: Path, port: int):
+    """The address of a server that the command starts."""
     own = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     own |= {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # whose packages are not vLLM's
+    command = [*command, "--host", "127.0.0.1", "--port", str(port)]
     with open(work / f"{port}.log", "w") as log:
         process = subprocess.Popen(command, env=own, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -98,7 +120,7 @@ def _wait(process: subprocess.Popen, address: str, log: Path) -> None:
             return
         except OSError:
             time.sleep(1)
-    sys.exit(f"vLLM did not start: {log.read_text()[-2000:]}")
+    sys.exit(f"The server did not start: {log.read_text()[-2000:]}")
 
 
 def faults_of(trace: Trace, drafts: bool) -> list[str]:
@@ -108,7 +130,7 @@ def faults_of(trace: Trace, drafts: bool) -> list[str]:
     beyond = counts.get("accepted", 0) - accepted  # accepted in the last round, past the token limit
     end = trace.finished.ttft + trace.finished.decode_seconds
     wrong = {
-        f"{len(rounds)} rounds with drafts, counted {counts}": len(rounds) != counts.get("rounds"),
+        f"{len(rounds)} rounds with drafts, counted {counts}": len(rounds) != counts.get("rounds", len(rounds)),
         f"{accepted} accepted, counted {counts}": not 0 <= beyond <= (len(rounds[-1].parents) if rounds else 0),
         "drafts that were not drafted": sum(len(r.parents) for r in rounds) != counts.get("drafted"),
         "rounds that do not add up to the stream": abs(trace.rounds[-1].end - end) > 1e-6,
@@ -131,9 +153,11 @@ def passed_on(address: str, fault: str):
         if not asked.get("stream"):
             answer = json.loads(fetch("POST", "/v1/completions", asked).read())
             numbers = answer["choices"][0].get("logprobs")
-            if fault == "swapped" and numbers and len(numbers["tokens"]) > 5:
-                numbers["tokens"][3:5] = numbers["tokens"][4:2:-1]
-                answer["choices"][0]["text"] = "".join(numbers["tokens"])
+            tokens = (numbers or {}).get("content") or (numbers or {}).get("tokens") or []
+            if fault == "swapped" and len(tokens) > 5:
+                tokens[3:5] = tokens[4:2:-1]
+                texts = [each["token"] if isinstance(each, dict) else each for each in tokens]
+                answer["choices"][0]["text"] = "".join(texts)
             return json.dumps(answer)
         lines = fetch("POST", "/v1/completions", asked).read().split(b"\n\n")
         if fault == "dropped":
@@ -143,7 +167,7 @@ def passed_on(address: str, fault: str):
     def passing(path: str, method: str):
         return lambda asked: fetch(method, path, asked or None).read()
 
-    paths = {path: passing(path, "GET") for path in ("/v1/models", "/version", "/metrics")}
+    paths = {path: passing(path, "GET") for path in ("/v1/models", "/version", "/metrics", "/props")}
     posts = {path: passing(path, "POST") for path in ("/v1/chat/completions", "/detokenize")}
     return paths | posts | {"/v1/completions": completions}
 
@@ -153,53 +177,65 @@ def findings(address: str, plain: str) -> dict:
     return {finding.name: finding for finding in check(*subjects, lambda fraction, message: None)}
 
 
-def rehearse(program: str, work: Path) -> list[str]:
+def rehearse(program: str, work: Path, command: Callable, settings: dict) -> list[str]:
     """The misses, in words."""
-    misses = []
-    with vllm(program, work, 8031, SETTINGS["plain"]) as plain:
-        for name, drafting in SETTINGS.items():
-            with vllm(program, work, 8032, drafting) as address:
-                recorder = Recorder(Client(address))
-                for text in QUESTIONS:
-                    trace, fault = recorder.record(Request("m", text, 64))
-                    notes = trace.started.server.notes
-                    print(f"{name}: {text} {len(trace.emitted)} tokens, {trace.started.server.counters} {notes}")
-                    misses += [
-                        f"{name}, {text}: {each}" for each in (*faults_of(trace, name == "EAGLE"), fault) if each
-                    ]
-                if drafting is None:
-                    continue
-                found = findings(address, plain)
-                this = [recorder.settings["version"], name]
-                known = {check for *server, check in KNOWN if server == this}
-                for each in found.values():
-                    if (each.state == "wrong") != (each.name in known):
-                        misses.append(f"{name}, check, {each.state}: {each.sentence}")
-                for each in found.values():
-                    print(f"{name}: {each.state} {each.sentence}")
-                if name != "EAGLE":
-                    continue
-                for fault, check_name in {"swapped": "greedy text", "dropped": "stream", "cut": "stream"}.items():
-                    with serving(passed_on(address, fault)) as proxy:
-                        finding = findings(proxy, plain)[check_name]
-                    print(f"planted, {fault}: {finding.state} {finding.sentence}")
-                    misses += [f"planted, {fault}: not found"] if finding.state != "wrong" else []
+    misses, last = [], list(settings)[-1]
+    with running(command(program, work, "plain"), work, 8031) as plain:
+        for name in settings:
+            with running(command(program, work, name), work, 8032) as address:
+                misses += recording(address, name, drafts=name == last)
+                if name != "plain":
+                    misses += checking(address, plain, name, has_faults=name == last)
+    return misses
+
+
+def recording(address: str, name: str, drafts: bool) -> list[str]:
+    """The misses of recorded answers beside the server's own counts, of each and on /metrics."""
+    recorder, misses, traces = Recorder(Client(address)), [], []
+    for text in QUESTIONS:
+        trace, fault = recorder.record(Request("m", text, 64))
+        notes = trace.started.server.notes
+        print(f"{name}: {text} {len(trace.emitted)} tokens, {trace.started.server.counters} {notes}")
+        misses += [f"{name}, {text}: {each}" for each in (*faults_of(trace, drafts), fault) if each]
+        traces.append(trace)
+    rounds = sum(bool(r.parents) for trace in traces for r in trace.rounds)
+    counted = sum(reading.rounds or 0 for reading in read(Client(address).get("/metrics")))
+    return misses + ([f"{name}: {rounds} rounds, and {counted:g} on /metrics"] if rounds != counted else [])
+
+
+def checking(address: str, plain: str, name: str, has_faults: bool) -> list[str]:
+    """The misses of `check`: a fault that is none, a known one that it passes, a planted one that it passes."""
+    misses, found = [], findings(address, plain)
+    for each in found.values():
+        print(f"{name}: {each.state} {each.sentence}")
+        if (each.state == "wrong") != ((name, each.name) in KNOWN):
+            misses.append(f"{name}, check, {each.state}: {each.sentence}")
+    for fault, check_name in PLANTED.items() if has_faults else ():
+        with serving(passed_on(address, fault)) as proxy:
+            finding = findings(proxy, plain)[check_name]
+        print(f"planted, {fault}: {finding.state} {finding.sentence}")
+        misses += [f"planted, {fault}: not found"] if finding.state != "wrong" else []
     return misses
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--vllm", required=True, help="the program, of version 0.32 or newer")
+    parser.add_argument("--vllm", help="the program, of version 0.32 or newer")
+    parser.add_argument("--llama-server", help="the program, of August 2026 or newer")
     parser.add_argument("--work", type=Path, help="a folder for the models, kept for the next time")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        prepare(work)
+        misses = [] if options.vllm or options.llama_server else ["Name --vllm or --llama-server."]
         try:
-            misses = rehearse(options.vllm, work)
+            if options.vllm:
+                prepare(work)
+                misses += rehearse(options.vllm, work, vllm, VLLM)
+            if options.llama_server:
+                misses += rehearse(options.llama_server, work, llama, LLAMA)
         except EngineError as error:
-            misses = [str(error)]
+            misses.append(str(error))
     sys.exit("\n".join(["Missed:", *misses]) if misses else 0)
 
 

@@ -49,6 +49,16 @@ def test_repeats_give_intervals_that_hold_the_truth():
     assert 88 <= held <= 100
 
 
+def test_other_loads_have_their_own_best_length():
+    found = split([made(0), made(1), made(5)], [made(4, fixed=0, draft=0.003)])
+    steps = [0.040 + (0.010 + g * 0.004 if g else 0) + 15 * (g + 1) * 0.003 for g in range(LONGEST + 1)]
+    speeds = [(expected_tokens(0.8, g) if g else 1) / step for g, step in enumerate(steps)]
+    assert [found.speed(g, 16) for g in range(LONGEST + 1)] == pytest.approx(speeds)
+    best = speeds.index(max(speeds))
+    assert found.best_at(16) == best < found.best and f"For 16 users: γ = {best}, " in verdict(found, [1, 16])[-1]
+    assert verdict(split([made(0), made(1), made(5)]), [16]) == verdict(split([made(0), made(1), made(5)]))
+
+
 def test_a_drafter_that_cannot_pay_is_said():
     found = split([made(0), made(1, fixed=0.05, draft=0.06), made(4, fixed=0.05, draft=0.06)])
     assert "even if every draft were accepted" in verdict(found)[-1]

@@ -48,6 +48,36 @@ def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
     assert load(tmp_path / "run.json").text == "a"
 
 
+@pytest.mark.parametrize(("status", "said"), [(429, "too many requests"), (401, "SPECLENS_SERVER_KEY")])
+def test_record_keeps_the_prompts_before_a_refusal(tmp_path, status, said):
+    rows, asked = tmp_path / "prompts.jsonl", []
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+
+    def completions(_):
+        asked.append(1)
+        return event(choices=[{"text": "a"}]) + DONE if len(asked) == 1 else (status, "no")
+
+    with serving({"/v1/completions": completions}) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+    assert result.exit_code == 1 and said in result.stderr.split("\n")[-2] and "1 of 2" in result.stderr
+    assert load(tmp_path / "run-1.json").text == "a" and not (tmp_path / "run-2.json").exists()
+
+
+def test_compare_shows_what_it_measured_before_a_fault(tmp_path):
+    rows, asked = tmp_path / "prompts.jsonl", []
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd") + DONE
+
+    def chat(_):
+        asked.append(1)
+        return good if len(asked) < 8 else (503, "")
+
+    with serving({"/v1/chat/completions": chat}) as on, serving({"/v1/chat/completions": good}) as off:
+        result = call("compare", on, off, "--model", "m", "--prompts", rows, "--users", "1,2")
+    assert result.exit_code == 1 and result.stdout.startswith("1 at once: ") and "2 at once" not in result.stdout
+    assert "is not ready" in result.stderr and "measured before is above" in result.stderr
+
+
 def test_the_key_comes_from_the_environment_and_goes_into_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_SERVER_KEY", "sk-very-secret")
     body = event(choices=[{"text": "a"}]) + DONE

@@ -2,9 +2,11 @@
 
 import json
 import re
+import time
+from itertools import pairwise
 
 import pytest
-from stand_in_server import DONE, event, recorded, vllm
+from stand_in_server import DONE, RECORDED, event, llama, recorded, vllm
 
 from app.playground import html_export, trace_files
 from app.views import charts, player_feed, run_facts, tiles
@@ -19,7 +21,7 @@ from engine.trace.branch import branch_request
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load, save, to_json
 
-VLLM = vllm()
+VLLM, LLAMA = vllm(), llama()
 CHAT = VLLM["/v1/chat/completions"]
 
 
@@ -82,6 +84,41 @@ def test_vllm_counts_come_from_its_metrics_without_the_flag():
     assert trace.started.server.counters == {"rounds": 17, "drafted": 51, "accepted": 22}
     assert compute_metrics(trace).alpha.value == 22 / 35, "17 pieces and 17 rounds leave no choice"
     assert "all users" in trace.started.server.notes[0]
+
+
+# ── llama-server, from what 0.5.0 sent ──
+
+
+def told(body: bytes) -> list[tuple[int, int, int]]:
+    """(tokens, drafted, accepted) so far, of each event of a llama-server's stream."""
+    events = [json.loads(line.removeprefix(b"data: ")) for line in body.split(b"\n\n") if line.startswith(b"data: {")]
+    each = [e["timings"] for e in events if "timings" in e]
+    return [(t["predicted_n"], t.get("draft_n", 0), t.get("draft_n_accepted", 0)) for t in each]
+
+
+def test_llama_server_rounds_are_those_it_counts():
+    trace, fault = recorded(LLAMA, chat=False)
+    counts = told(LLAMA["/v1/completions"])
+    growing = [(b[1] - a[1], b[2] - a[2]) for a, b in pairwise(counts) if b[1] > a[1]]
+    drafted = [r for r in trace.rounds if r.parents]
+    assert [(len(r.parents), sum(t.status == "accepted" for t in r.tokens)) for r in drafted] == growing
+    assert not fault and len(trace.emitted) == 40 and compute_metrics(trace).accepted == 7
+    server = trace.started.server
+    assert (server.engine, server.version, server.notes) == ("llama-server", "b0-0c1e570", ())
+
+
+def test_llama_server_may_end_with_a_token_of_no_text():
+    trace, _ = recorded(LLAMA)
+    assert statuses(trace) == ["p", "aaaab", "rdddr"] and trace.text == "The café is not naive."
+    assert trace.finished.reason == "eos" and trace.rounds[-1].tokens[-1].text == ""
+
+
+def test_llama_server_sends_a_character_of_several_tokens_at_once():
+    body = (RECORDED / "llama_0.5.0_draft_emoji.txt").read_bytes()
+    trace, _ = recorded(LLAMA | {"/v1/completions": body}, chat=False)
+    assert told(body)[-1] == (32, 24, 24), "ten events for 32 tokens"
+    assert statuses(trace) == ["p", *["aaaab"] * 6, "p"] and trace.text == "🙃" * 10
+    assert "11 pieces held several tokens" in trace.started.server.notes[0]
 
 
 # ── the others, from their source or documentation ──
@@ -205,14 +242,15 @@ def test_absurd_numbers_still_give_a_trace_that_opens(name, props, tmp_path):
     assert load(tmp_path / "run.json") == trace and trace.text.startswith("ab")
 
 
-def endless():
+def endless(pause: float = 0.0):
     while True:
+        time.sleep(pause)
         yield event(choices=[{"text": "x" * 1000}])
 
 
 def test_an_endless_stream_ends_at_a_limit(monkeypatch):
-    trace, fault = recorded({"/v1/completions": lambda _: endless()}, chat=False, seconds=0.3)
-    assert "0.3 seconds" in fault and trace.rounds
+    trace, fault = recorded({"/v1/completions": lambda _: endless(0.01)}, chat=False, seconds=1.5)
+    assert "1.5 seconds" in fault and trace.rounds
     monkeypatch.setattr(http, "MAX_ANSWER", 50_000)
     trace, fault = recorded({"/v1/completions": lambda _: endless()}, chat=False)
     assert "so the answer was given up" in fault and len(trace.text) <= 50_000

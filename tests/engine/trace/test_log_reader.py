@@ -7,7 +7,7 @@ import pytest
 from engine_logs import CASES, text_of
 
 from engine.trace.log_forms import FORMS
-from engine.trace.log_reader import LONGEST, read, read_metrics
+from engine.trace.log_reader import LONGEST, read, read_metrics, report
 
 RECORDED = Path(__file__).parents[1] / "servers" / "recorded"
 
@@ -18,14 +18,14 @@ def near(value: float | None):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_text_is_read_as_it_is_meant(name):
-    wanted, report = CASES[name], read(text_of(name))
-    found = [(r.engine, r.form, r.rows, r.gamma) for r in report.readings]
+    wanted, made = CASES[name], report(text_of(name))
+    found = [(r.engine, r.form, r.rows, r.gamma) for r in made.readings]
     assert found == [(w["engine"], w["form"], w["rows"], w["gamma"]) for w in wanted["readings"]]
-    for reading, want in zip(report.readings, wanted["readings"], strict=True):
+    for reading, want in zip(made.readings, wanted["readings"], strict=True):
         assert (reading.tau, reading.per_drafted) == (near(want["tau"]), near(want["perDrafted"]))
         assert reading.alphas == [near(alpha) for alpha in want["alphas"]]
-    assert len(report.unused) == len(wanted["unused"])
-    for sentence, words in zip(report.unused, wanted["unused"], strict=True):
+    assert len(made.unused) == len(wanted["unused"])
+    for sentence, words in zip(made.unused, wanted["unused"], strict=True):
         assert words in sentence and re.fullmatch(r"[^\n]+\.", sentence)
 
 
@@ -37,21 +37,21 @@ def test_every_form_has_a_case():
 def test_other_lines_around_a_text_change_nothing():
     for name in CASES:
         text = text_of(name)
-        assert read(f"some other line\n{text}\nand the next").readings == read(text).readings, name
+        assert read(f"some other line\n{text}\nand the next") == read(text), name
 
 
 def test_metrics_and_answers_of_vllm_say_the_same():
-    (metrics,) = read((RECORDED / "vllm_0.32_metrics.txt").read_text()).readings
+    (metrics,) = read((RECORDED / "vllm_0.32_metrics.txt").read_text())
     assert metrics.form.startswith("counters") and metrics.gamma == 3
     assert sum(metrics.reached) == pytest.approx(metrics.accepted / metrics.rounds)
-    (answer,) = read((RECORDED / "vllm_0.32_eagle_chat.txt").read_text()).readings
+    (answer,) = read((RECORDED / "vllm_0.32_eagle_chat.txt").read_text())
     assert (answer.rounds, answer.drafted, answer.accepted, answer.gamma) == (17, 51, 22, 3)
     assert sum(answer.reached) == pytest.approx(22 / 17)
 
 
 def test_only_the_end_of_a_long_text_is_read_and_soon():
-    report = read("x " * 5_000_000 + "\n" + text_of("vLLM 0.32"))
-    assert report.readings[0].gamma == 3 and f"{LONGEST:,}" in report.unused[0]
+    made = report("x " * 5_000_000 + "\n" + text_of("vLLM 0.32"))
+    assert made.readings[0].gamma == 3 and f"{LONGEST:,}" in made.unused[0]
 
 
 def test_metrics_of_a_server_are_summed_and_absent_where_it_has_none():
