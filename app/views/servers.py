@@ -4,6 +4,7 @@ from engine.trace.events import Server
 from engine.trace.trace import Trace
 
 LONGEST = 60  # characters of a title
+MOST = 10  # notes of a recording that are shown
 COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round came."
 UNCOUNTED = "{} tells how many tokens came at once, and when. How many guesses it rejected is unknown."
 NEVER = "No server tells q, u or the residual."
@@ -34,9 +35,10 @@ def title(server: Server) -> str:
 
 def tells(server: Server) -> list[str]:
     """Returns sentences for the inspector: what this engine tells, how it would tell more, and the recording's own."""
+    words = f"{UNCOUNTED.format(name(server))} {MORE.get(server.adapter, OTHER)}"
     if server.has_counts:
-        return [f"{COUNTED.format(name(server))} {NEVER}", *server.notes]
-    return [f"{UNCOUNTED.format(name(server))} {MORE.get(server.adapter, OTHER)} {NEVER}", *server.notes]
+        words = COUNTED.format(name(server))
+    return [f"{words} {NEVER}", *server.notes[:MOST]]
 
 
 def opened(run: Trace, baseline: Trace | None) -> str:

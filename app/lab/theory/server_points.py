@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from engine.bench.server_costs import Point
 from engine.errors import BadInput
-from engine.trace.log_reader import read
+from engine.trace.log_reader import report
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
@@ -50,8 +50,8 @@ def of_trace(trace: Trace) -> str:
 def of_log(text: str) -> tuple[list[str], str]:
     """Returns a log's draft lengths as lines, and a sentence on what it was read as. A log has no tokens per second for
     one user, so they stay a question mark. Raises BadInput where nothing was recognised."""
-    report = read(text)
-    readings, left_out = [reading for reading in report.readings if reading.tau], " ".join(report.unused)
+    figures = report(text)
+    readings, left_out = [reading for reading in figures.readings if reading.tau], " ".join(figures.unused)
     if not readings:
         raise BadInput(f"No acceptance length was found. Paste a log, /metrics or an answer. {left_out}".rstrip())
     lines = [f"{reading.gamma or GAP} {GAP} {reading.tau:.3f}" for reading in readings]

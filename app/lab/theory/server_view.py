@@ -10,11 +10,12 @@ from engine.trace.verdicts import DASH
 CHARTS = {"server-speeds": "Tokens per second by draft length"}
 GAMMAS = range(9)
 WAITING = Figure(note="Drawn when a point without drafts and two with drafts are given.")
-SOURCE = "Times are derived from your points. Speeds at other γ are predicted, for one user."
+LOADS = (4, 16)  # users at once that the best γ is named for, where the cost of a row is known
+SOURCE = "Times are derived from your points; speeds at other γ and loads are predicted."
 
 
 def sentences(parts: Split) -> str:
-    return " ".join([*verdict(parts), SOURCE])
+    return " ".join([*verdict(parts, LOADS), SOURCE])
 
 
 def parts_table(parts: Split | None) -> str:

@@ -61,6 +61,7 @@ def test_the_page_says_what_the_command_line_says():
     drawn = json.loads(chart)["figures"]["server-speeds"]["data"]
     assert drawn[1]["x"] == [0, 1, 7] and drawn[0]["y"][0] == pytest.approx(26.5, rel=1e-4)
     twice = server_form.explain(f"{text}\n{text.replace('26.5', '27')}", "3 30 1.2")
+    assert "For 16 users" in said(twice[0])[1] and "For 16 users" not in said(words)[1]
     assert "±" in rows(twice[1])[0][2] and rows(twice[1])[3][0] == "scoring its row alone"
 
 
