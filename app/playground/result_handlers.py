@@ -13,7 +13,7 @@ from app.playground import html_export
 from app.playground.form_values import update, values_of
 from app.playground.trace_files import Exports, Written, read
 from app.ui.widgets import SKIP, outputs
-from app.views import charts, player_feed, tiles
+from app.views import charts, player_feed, servers, tiles
 from app.views.engine_recipes import Choice, measured, production
 from app.views.trees import has_trees
 from engine.config import AUTO
@@ -85,21 +85,23 @@ class Results:
             values = values_of(run, self.service)
             filled = {name: update(name, values, self.service) for name in NAMES}
         except BadInput as error:
-            words += f" The form keeps its own settings. {error}"
+            words += "" if run.started.server else f" The form keeps its own settings. {error}"
         return Opened(text + player_feed.status("quiet", words), session, **filled)
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """Returns the current settings for other engines, as JSON for the engine recipes."""
-        sentence = _measured(session, method)
-        if method == AUTO and session.trace:
-            method = _most_used(session.trace)
+        sentence, run = _measured(session, method), session.trace
+        if run and run.started.server:
+            run = None  # its method and draft lengths are another engine's
+        if method == AUTO and run:
+            method = _most_used(run)
         try:
             values = {"pair": pair, "method": method, "auto": auto, "gamma": gamma, "temperature": temperature}
             config = settings(values)
             models = self.service.offer.models(pair, method)
         except EngineError:
             return SKIP  # pressing Run will show the reason
-        chosen = _chosen(session.trace, method) if config.gamma == AUTO else None
+        chosen = _chosen(run, method) if config.gamma == AUTO else None
         choice = Choice.of(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
         return production(choice, measured=sentence)
 
@@ -126,6 +128,8 @@ def _measured(session: Session, method: str) -> str:
 
 def _about(session: Session) -> str:
     started = session.trace.started
+    if started.server:
+        return servers.opened(session.trace, session.baseline)
     alone = "without its baseline. Choose both files together to see the speedup"
     if not any(each.parents for each in session.trace.rounds):
         alone = "in which nothing was drafted. Choose it together with a run that drafted to see the speedup"

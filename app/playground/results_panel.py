@@ -11,11 +11,9 @@ from app.playground.repeat_handlers import AGAIN, COUNTS
 from app.playground.result_handlers import CHOICES, LABELS, Results, Shown
 from app.ui.charts import charts
 from app.ui.html_component import component
-from app.ui.widgets import QUIET, download
+from app.ui.widgets import QUIET, download, open_files
 from app.views.charts import TABS
 
-# Because a browser fires no event when the same file is chosen again, a refused file could not be retried.
-FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
 FILES = """<p class="sl-files-words">The trace holds every number of the run. Open it together with its baseline to see
 the speedup again. The table counts rounds and positions from 0. The replay is one page that needs no server.</p>"""
 
@@ -61,7 +59,7 @@ def results(service: Service, controls: Controls, drawn_first: list[str], sessio
             with gr.Row(elem_classes="sl-files"):
                 names = ("trace-file", "baseline-file", "table-file", "page-file")
                 trace, baseline, table, page = map(download, LABELS, names)
-                upload = gr.UploadButton("Open a trace", file_count="multiple", elem_id="open-trace", min_width=140)
+                upload = open_files("Open a trace", "open-trace")
             gr.HTML(FILES, apply_default_css=False)
         with tab("Use it elsewhere", "elsewhere"):
             recipe = handlers.configure(*(choice.value for choice in controls.some(*CHOICES)), Session())
@@ -71,5 +69,4 @@ def results(service: Service, controls: Controls, drawn_first: list[str], sessio
     choices = controls.some(*CHOICES)
     for choice in choices:
         choice.change(handlers.configure, [*choices, session], recipes, **QUIET)
-    upload.upload(None, js=FORGET, api_visibility="private")
     return tabs

@@ -110,7 +110,7 @@ def read(paths: Sequence[str]) -> Session:
     """Reads one trace, or a run and its baseline. Raises BadInput with a sentence for the visitor."""
     if not 1 <= len(paths) <= 2:
         raise BadInput(f"{len(paths)} files were given; open one trace, or a run and its baseline.")
-    traces = [_read(Path(path)) for path in paths]
+    traces = read_each(paths)
     if len(traces) == 1:
         return Session(traces[0])
     plain = [trace for trace in traces if not _drafted(trace)]
@@ -120,6 +120,11 @@ def read(paths: Sequence[str]) -> Session:
     if ours[0].started.prompt != plain[0].started.prompt or _setting(ours[0]) != _setting(plain[0]):
         raise BadInput("These two traces are not of the same request, so one is not the other's baseline.")
     return Session(ours[0], plain[0])
+
+
+def read_each(paths: Sequence[str]) -> list[Trace]:
+    """Reads every file by itself. Raises BadInput with a sentence for the visitor."""
+    return [_read(Path(path)) for path in paths]
 
 
 def _read(path: Path) -> Trace:

@@ -10,6 +10,8 @@ from app.form import Control, choices
 PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
 QUIET = {"queue": False, **PRIVATE}  # at once: Stop, for one, must not wait for the run it cancels
 SKIP = gr.skip()
+# Because a browser fires no event when the same file is chosen again, a refused file could not be retried.
+FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
 
 
 def streams(most: int) -> dict:
@@ -45,6 +47,13 @@ def control(described: Control, **layout) -> Component:
 def download(label: str, elem_id: str) -> gr.DownloadButton:
     """Makes a download button, which is disabled until it has a file."""
     return gr.DownloadButton(label, interactive=False, elem_id=elem_id, min_width=140)
+
+
+def open_files(label: str, elem_id: str) -> gr.UploadButton:
+    """Makes a button that opens one or several files."""
+    button = gr.UploadButton(label, file_count="multiple", elem_id=elem_id, min_width=140)
+    button.upload(None, js=FORGET, api_visibility="private")
+    return button
 
 
 def run_and_stop(run: str, name: str) -> tuple[gr.Button, gr.Button]:

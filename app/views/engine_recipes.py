@@ -90,12 +90,15 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Target:
     """Another engine: its name, the version followed, a recipe's fields for each method it supports, and the reason for
-    each that it does not. A recipe's ``translated`` are the fields that differ for a draft with another tokenizer."""
+    each that it does not. A recipe's ``translated`` are the fields that differ for a draft with another tokenizer.
+    ``port``: where its server listens by default; None for a library. ``record_note``: what its recording needs."""
 
     name: str
     version: str
     recipes: Mapping[str, Mapping[str, Any]]
     missing: Mapping[str, str] = field(default_factory=dict)
+    port: int | None = None
+    record_note: str = ""
 
 
 def _read() -> tuple[Target, ...]:
@@ -103,7 +106,8 @@ def _read() -> tuple[Target, ...]:
     for engine in tomllib.loads((ASSETS / "data" / "engine_recipes.toml").read_text(encoding="utf-8"))["engine"]:
         common = {name: value for name, value in engine.items() if isinstance(value, str)}
         recipes = {method: common | recipe for method, recipe in engine["recipes"].items()}
-        targets.append(Target(engine["name"], engine["version"], recipes, engine.get("missing", {})))
+        more = {name: engine[name] for name in ("missing", "port", "record_note") if name in engine}
+        targets.append(Target(engine["name"], engine["version"], recipes, **more))
     return tuple(targets)
 
 
@@ -180,7 +184,7 @@ def _plain(choice: Choice) -> bool:
 
 
 def _answer(target: Target, choice: Choice) -> dict:
-    line = {"name": target.name, "version": target.version}
+    line = {"name": target.name, "version": target.version} | _record(target, choice)
     if _plain(choice):
         return line | {"note": "Nothing to configure: plain decoding is what it does by itself."}
     method = choice.recipe
@@ -192,6 +196,18 @@ def _answer(target: Target, choice: Choice) -> dict:
     if choice.translated and "translated" not in recipe:
         return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
     return line | _filled(recipe | (recipe["translated"] if choice.translated else {}), choice)
+
+
+def _record(target: Target, choice: Choice) -> dict[str, str]:
+    """Returns the command that records this engine's server for Open file; empty for a library. The page never asks an
+    address by itself."""
+    if target.port is None:
+        return {}
+    code = (
+        f"python -m engine server record http://localhost:{target.port} \\\n"
+        f'  --model {choice.values["target"]} --prompt "Count from 1 to 12." --out run.json'
+    )
+    return {"record": code, "record_note": target.record_note}
 
 
 def _of_shipped(choice: Choice, code: str) -> list[str]:

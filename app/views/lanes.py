@@ -21,7 +21,8 @@ def lane(trace: Trace | None) -> dict | None:
         return known
     start = trace.rounds[0].start
     counts = list(accumulate(len(event.emitted) for event in trace.rounds))
-    return known | {"ends": [short(event.end - start) for event in trace.rounds], "counts": counts}
+    ends = [short(event.end - start) for event in trace.rounds]
+    return known | {"tokens": counts[-1], "ends": ends, "counts": counts}
 
 
 def so_far(baseline: Totals) -> dict | None:
@@ -33,7 +34,7 @@ def note(run: Trace, baseline: Trace) -> str:
     parted = first_divergence(run, baseline) if run.started.is_greedy else None
     lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
     if not run.started.is_greedy:
-        law = "" if run.started.is_lossy else " of the same distribution"
+        law = "" if run.started.is_lossy or run.started.server else " of the same distribution"
         return (
             f"Above temperature 0 the two texts are different samples{law}, here {lengths}. "
             "So speeds are compared per token."

@@ -7,7 +7,7 @@ passes over rounds that it has. Old rounds are cut off, because a long value cos
 import uuid
 from collections import deque
 
-from app.views import run_facts, tiles
+from app.views import run_facts, servers, tiles
 from app.views.figures import TITLES
 from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
@@ -23,7 +23,6 @@ OVERLAP = 8  # updates that a value repeats at least: more than a second's worth
 LONGEST = 120_000  # characters; a value that would be longer repeats fewer updates
 LEAN = 10_000  # a trace of more tokens is sent without its distributions, which make up nearly all of its size
 PROMPT = 300  # characters of it that are shown beside the output
-INSIDE = "{} tells the accepted guesses and when they came; q, u and the residual stay inside it."
 WHY = "In each round auto takes the drafter that promises the most tokens for its time, from what it got so far."
 
 
@@ -93,7 +92,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.server:
-        more["server"] = [INSIDE.format(started.server.title or "The server"), *started.server.notes]
+        more |= {"source": servers.title(started.server), "server": servers.tells(started.server)}
+        more["counted"] = started.server.has_counts
     if started.prefix:
         more["prefix"] = _prefix(started)
     return encode(line | {"prompt": prompt} | more) + "\n"
@@ -217,7 +217,7 @@ def _words(started: RunStarted, drafting: str = "") -> str:
     """Returns the line above the player: pair, drafting, temperature, device."""
     temperature, where = f"temperature {started.temperature:g}", f"on {started.device.split(' ')[0]}"
     if started.server:
-        return f"{started.pair} · {run_facts.server_title(started.server)} · {temperature}"
+        return f"{started.pair} · {temperature}"
     sizes = run_facts.lookahead_sizes(started)
     parts = [started.pair, drafting or _drafting(started), sizes, _rule(started), temperature, where]
     return " · ".join(part for part in parts if part)
@@ -254,6 +254,7 @@ def round_line(event: Round, lean: bool) -> dict:
         | ({"parents": event.parents} if branches(event) else {})
         | ({"row": short(event.row_cost)} if event.row_cost is not None else {})
         | ({"by": TITLES[event.drafter], "method": event.drafter} if event.drafter in TITLES else {})
+        | ({"counted": event.gamma is not None} if event.timings is None else {})  # a server's, with or without counts
     )
 
 

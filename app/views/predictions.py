@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from app.views import servers
 from app.views.figures import Figure, axes, filled, level, mean_round, points
 from app.views.safe_json import short
 from app.views.tiles import machine
@@ -23,6 +24,8 @@ SAME_PACE = 0.5  # how far the plain step may have moved since the costs were me
 def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
     """Charts measured and predicted speedup, with the formula filled in for this run."""
     costs = _costs(run)
+    if run.started.server:
+        return Figure(note=f"A server does not tell what a draft costs it. {servers.SPLIT}")
     if costs is None:
         return Figure(note="This run's costs c and v(W) were not measured, so nothing can be predicted.")
     if not any(event.parents for event in run.rounds):

@@ -65,15 +65,6 @@ def facts(run: Trace) -> list[list[str]]:
     return [[name, _short(value)] for name, value in lines if value]
 
 
-def server_title(server: Server) -> str:
-    """The heading of a recording that a visitor opened: whose engine it was, and that the recording is theirs.
-
-    >>> server_title(Server("vLLM", "0.33.0", "m", "vLLM"))
-    'vLLM 0.33.0, your recording'
-    """
-    return f"{_short(server.title, 60) or 'A server'}, your recording"
-
-
 def _server(server: Server) -> list[tuple[str, str]]:
     """What a server said about itself, and what it left open."""
     flags = ", ".join(f"{name} {value}" for name, value in server.flags.items())
@@ -112,8 +103,7 @@ def origin(run: Trace) -> str:
     started = run.started
     versions = ", ".join(f"{name} {version}" for name, version in list(started.versions.items())[:3])
     revision = f"revision {started.revision[:12]}" if started.revision else ""
-    server = server_title(started.server) if started.server else ""
-    parts = [server, when(started.at) or "date unknown", started.device, started.dtype, revision, versions]
+    parts = [when(started.at) or "date unknown", started.device, started.dtype, revision, versions]
     return " · ".join(_short(part, 80) for part in parts if part)
 
 

@@ -1,18 +1,25 @@
 """Renders the legend of the statuses as HTML. Their table for the browser is assets/web/lib/statuses.js."""
 
-from engine.trace.events import SERVER_ONLY, STATUSES
+from engine.trace.events import STATUSES
 
 # A draft passes through these on screen before its status is known.
 STAGES = {"waiting": ("?", "draft", "guessed, no verdict yet"), "scored": ("?", "draft, scored", "")}
+
+# In the recording of a server it takes the place of "rejected".
+UNKNOWN = (
+    '<li class="sl-means-unknown"><span class="sl-token sl-rejected" data-unknown>'
+    '<span class="sl-mark" aria-hidden="true">✗</span><span class="sl-piece">rejected</span></span> '
+    '<span class="sl-meaning">a guess that a server rejected; it does not say which word</span></li>'
+)
 
 
 def legend() -> str:
     """Items of an HTML list."""
     rows = {name: row for name, row in STAGES.items() if row[2]}
-    rows |= {name: (status.mark, name, status.meaning) for name, status in STATUSES.items() if name not in SERVER_ONLY}
+    rows |= {name: (status.mark, name, status.meaning) for name, status in STATUSES.items()}
     return "".join(
         f'<li class="sl-means-{name}"><span class="sl-token sl-{name}">'
         f'<span class="sl-mark" aria-hidden="true">{mark}</span><span class="sl-piece">{word}</span></span> '
-        f'<span class="sl-meaning">{meaning}</span></li>'
+        f'<span class="sl-meaning">{meaning}</span></li>{UNKNOWN if name == "rejected" else ""}'
         for name, (mark, word, meaning) in rows.items()
     )

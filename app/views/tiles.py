@@ -60,10 +60,13 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
     shared = f", shared with {_runs(run.others)}" if run.others else ""
+    counted = "reading the prompt not counted"
+    if run.started and run.started.server:
+        counted = "after the first, by the clock of the client"
     numbers = {
         "alpha": _alpha(run),
         "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
-        "speed": [number(run.tokens_per_second, 1), f"{run.tokens} tokens, reading the prompt not counted{shared}"],
+        "speed": [number(run.tokens_per_second, 1), f"{run.tokens} tokens, {counted}{shared}"],
     }
     if beside := run.others or others:
         numbers["speedup"] = ["No speedup", f"ran beside {_runs(beside)}"]
@@ -154,7 +157,9 @@ def _to_come(run: Totals | Trace) -> list[str]:
 
 def _alpha(run: Totals) -> list[str]:
     if run.alpha is None:
-        return [DASH, "the server does not count its drafts" if run.tested else "no draft was tested"]
+        server = run.started.server if run.started else None
+        is_uncounted = server is not None and not server.has_counts
+        return [DASH, "the server does not count its drafts" if is_uncounted else "no draft was tested"]
     words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
     if run.discarded:
         words += f"; {run.discarded} more came after a rejected one and were never tested"
@@ -171,6 +176,9 @@ def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool,
         return _to_come(run)
     if run.started.prefix:
         return [DASH, "a branch is not measured against plain decoding"]
-    if run.started.method == "none" or not any(event.gamma for event in run.rounds):
+    server, has_drafts = run.started.server, any(event.parents for event in run.rounds)
+    if server:
+        return [DASH, "open a recording without drafts, too" if has_drafts else "its stream shows no drafts"]
+    if run.started.method == "none" or not has_drafts:
         return list(_NOTHING_DRAFTED)
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]

@@ -16,6 +16,12 @@ from engine.trace.noise import T95
 from engine.trace.speedup_model import expected_tokens
 
 LONGEST = 16  # drafts that a prediction goes up to
+PARTS = {  # a part of `Split` → its words
+    "plain": "a plain step",
+    "fixed": "fixed cost of drafting",
+    "draft": "each draft, drafted and scored",
+    "row": "scoring its row alone",
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class Split:
 
 def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
     """Least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput without a plain and
-    a drafting one."""
+    a drafting one, and for points that no costs above 0 explain."""
     drafting = [point for point in points if point.gamma]
     if not drafting or len(drafting) == len(points):
         raise BadInput("Give a point without drafts, 0:TOKENS_PER_SECOND, and at least one with drafts.")
@@ -100,6 +106,8 @@ def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
         spread = np.sqrt(np.diag(np.linalg.inv(columns.T @ columns)) * noise)
         halves = [float(x) * (T95[min(freedom, len(T95)) - 1]) for x in spread]
     plain, fixed, draft = (Part(float(x), half) for x, half in zip(solved, halves, strict=True))
+    if min(plain.seconds + fixed.seconds + gamma * draft.seconds for gamma in (1, LONGEST)) <= 0:
+        raise BadInput("By these points a round would take no time at all. Measure them again, each several times.")
     return Split(plain, fixed, draft, row, first, later)
 
 

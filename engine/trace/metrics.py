@@ -253,8 +253,21 @@ def is_chain(round_: Round) -> bool:
 
 def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
     """Returns the first position at which the emitted tokens differ; None if the shorter output is a prefix of the
-    longer one."""
+    longer one. Where a server did not tell the tokens' ids, their texts are compared."""
+    if None in trace.output or None in baseline.output:
+        return _first_other_text(trace, baseline)
     for ours, plain in zip(trace.emitted, baseline.emitted, strict=False):
         if ours.id != plain.id:
             return Divergence(ours.position, ours.label or ours.text, plain.label or plain.text, plain.gap)
+    return None
+
+
+def _first_other_text(trace: Trace, baseline: Trace) -> Divergence | None:
+    """Returns the first token of the run whose text goes on in another way than the baseline's."""
+    pairs = enumerate(zip(trace.text, baseline.text, strict=False))
+    parted, end = next((i for i, (ours, plain) in pairs if ours != plain), None), 0
+    for token in trace.emitted if parted is not None else ():
+        end += len(token.text)
+        if end > parted:
+            return Divergence(token.position, token.label or token.text, baseline.text[parted : parted + 10], None)
     return None

@@ -185,6 +185,13 @@ def open_files(page: Page, *paths) -> None:
     page.locator("input[type=file]").first.set_input_files(paths)
 
 
+def upload(page: Page, button: str, *paths) -> None:
+    """Opens files with a button of the page."""
+    with page.expect_file_chooser() as chooser:
+        page.locator(f"#{button}").click()
+    chooser.value.set_files(paths)
+
+
 def violations(page: Page, within: str | None = None) -> list[str]:
     """What axe-core finds of serious or critical impact, a line for each element; of the page, or of ``within``."""
     page.mouse.move(1, 1)  # a hovered button has other colours

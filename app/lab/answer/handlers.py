@@ -7,17 +7,19 @@ from typing import Any
 
 import gradio as gr
 
-from app.lab.answer import view, work
+from app.lab.answer import recordings, view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
 from app.lab.sweep.work import OWN, prompts
 from app.ui.widgets import SKIP, outputs
+from app.views.figures import encode_figures
 from app.views.notice import notice
+from app.views.safe_json import encode
 from app.views.table import csv_text
 from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult
 from engine.bench.answer_words import COLUMNS
 from engine.bench.prompts import parse_prompts
 from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig, SamplingParams
-from engine.errors import BadInput
+from engine.errors import BadInput, EngineError
 
 MOST_TEXTS, EACH = 64, 2
 SEPARATOR = "\n---\n"  # between several texts of one's own
@@ -135,6 +137,22 @@ class AnswerHandlers(Measurement):
     def files(self, result: AnswerResult) -> Mapping[str, str]:
         rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]
         return {"speclens-answer.csv": csv_text(COLUMNS, rows), "speclens-answer.json": view.as_json(result)}
+
+    def open_recordings(self, paths: Sequence[str] | None) -> Outputs:
+        """Answers from recordings of the visitor's server, which are then deleted here."""
+        paths = paths or []
+        try:
+            own = recordings.read(paths)
+        except EngineError as error:
+            return Outputs(notice("error", str(error)))
+        finally:
+            for path in paths:
+                Path(path).unlink(missing_ok=True)
+        words = f"From your recordings of {own.title}. No model of this page was used."
+        return Outputs(
+            notice("quiet", words), encode(recordings.sentences(own)),
+            encode_figures({view.PICTURE: recordings.picture(own)}),
+        )  # fmt: skip
 
     def read_file(self, path: str | None) -> Any:
         """The whole text of an uploaded file; the upload is deleted. One that is too long is refused later, not cut."""

@@ -11,12 +11,12 @@ from app.lab.sweep.work import prompts
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, run_and_stop
+from app.ui.widgets import QUIET, download, open_files, run_and_stop
 from app.views.figures import encode_figures
 from engine.config import MAX_SHARERS
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
-PLACE = "Speedups are measured. Of another server only the tokens per pass can be counted here."
+PLACE = "Speedups are measured. Of another server only tokens per pass are counted, unless you open its recordings."
 MODEL = "Its name, for the commands below; empty takes this page's."
 
 
@@ -27,6 +27,7 @@ def answer(service: Service) -> None:
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "answer")
         over = gr.Button("Measure again", elem_id="answer-over", interactive=False, scale=1, min_width=110)
+        recorded = open_files("Answer from recordings of your server", "answer-recordings")
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
     outputs = Outputs(
         words, component("answer", elem_id="answer-words"),
@@ -38,6 +39,7 @@ def answer(service: Service) -> None:
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, recipes])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
+    recorded.upload(handlers.open_recordings, recorded, list(outputs), **QUIET)
     file.upload(handlers.read_file, file, inputs[0], **QUIET)
     model.change(handlers.name_model, [state, model], recipes, **QUIET)
     gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -15,7 +16,7 @@ from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import Request
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
-from app.lab.compare import view
+from app.lab.compare import recordings, view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.ui.method_choices import method_choices
@@ -24,7 +25,7 @@ from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
 from engine.config import AUTO
-from engine.errors import BadInput
+from engine.errors import BadInput, EngineError
 from engine.trace.events import Round, RunFinished
 
 FEWEST, MOST = 2, 4
@@ -117,15 +118,17 @@ class CompareHandlers(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
     def _run(self, request: Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
-        columns = parse_form(values)
+        own, beside = parse_form(values), recorded_columns(state.result)
+        columns = [*own, *beside]
         state.result = None  # from here on an error leaves nothing of the runs before
-        runs = tuple((f"run {number}", column.config) for number, column in enumerate(columns, 1))
+        runs = tuple((f"run {number}", column.config) for number, column in enumerate(own, 1))
         names, run = [name for name, _ in runs], uuid.uuid4().hex
         feed, timed_out = Feed(run), False
         with closing(self.service.runs.run(request, runs, again)) as updates:
             for update in updates:
                 if isinstance(update, RecordedRun):
-                    columns = [replace(c, trace=update.traces[name]) for c, name in zip(columns, names, strict=True)]
+                    own = [replace(c, trace=update.traces[name]) for c, name in zip(own, names, strict=True)]
+                    columns = [*own, *beside]
                     state.result = Comparison(run, tuple(columns), is_recorded=True)
                     words = view.conclusion(columns, ago(time.time() - update.at))
                     yield self.shown(state.result)._replace(notice=notice(*words))
@@ -138,6 +141,23 @@ class CompareHandlers(Experiment):
                 yield _following(feed, columns, at, update)
         words = notice(*view.conclusion(columns))
         yield self.shown(state.result)._replace(notice=self._out_of_time() if timed_out else words)
+
+    def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
+        """Shows recordings of servers beside the runs on the page, in place of those before. The uploads are
+        deleted."""
+        paths = paths or []
+        try:
+            if not state.is_over:
+                raise BadInput("Let the runs end first, then open the recordings again.")
+            beside = recordings.read(paths)
+        except EngineError as error:
+            return Outputs(notice("error", str(error)))
+        finally:
+            for path in paths:
+                Path(path).unlink(missing_ok=True)
+        own = [column for column in state.result.columns if not column.source] if state.result else []
+        state.result = Comparison(uuid.uuid4().hex, (*own, *beside))
+        return self.shown(state.result)._replace(notice=notice(*view.conclusion(state.result.columns)))
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds
@@ -161,6 +181,10 @@ class CompareHandlers(Experiment):
             "speclens-compare.zip": view.traces(result.columns),
             "speclens-compare.csv": view.to_csv(result.columns),
         }
+
+
+def recorded_columns(result: Comparison | None) -> list[Column]:
+    return [column for column in result.columns if column.source] if result else []
 
 
 def parse_form(values: Sequence) -> list[Column]:
@@ -189,7 +213,9 @@ def _shown(number: int) -> list:
 
 
 def _start(feed: Feed, columns: list[Column]) -> Outputs:
-    heads = "".join(view.head(columns, at, "waiting") for at in range(len(columns)))
+    states = ["recorded" if column.source else "waiting" for column in columns]
+    heads = "".join(view.head(columns, at, each) for at, each in enumerate(states))
+    heads += "".join(view.rounds(at, each.trace.rounds) for at, each in enumerate(columns) if each.source)
     return Outputs(
         notice("progress", "Starting"), feed.add(view.columns(columns) + heads), view.table([]), view.chart([])
     )
@@ -203,7 +229,8 @@ def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Ou
     # The columns are repeated, because the browser may see only the last of several values.
     text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
     tokens, most = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
-    words = f"Run {at + 1} of {len(columns)}, {columns[at].name}: {tokens} of up to {most} tokens"
-    progress = notice("progress", words, (at + min(1.0, tokens / most)) / len(columns))
+    count = sum(not column.source for column in columns)
+    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {most} tokens"
+    progress = notice("progress", words, (at + min(1.0, tokens / most)) / count)
     drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
     return Outputs(progress, text, **drawn)

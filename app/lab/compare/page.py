@@ -15,7 +15,7 @@ from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, control, download, run_and_stop
+from app.ui.widgets import QUIET, control, download, open_files, run_and_stop
 from engine.config import ACCEPTANCE
 
 LEAD = """<p class="sl-lab-lead">Compare the columns: every run answers the same prompt, one after the other on this
@@ -33,6 +33,7 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "compare")
         again = gr.Button("Run again", elem_id="compare-again", visible=False, scale=2, min_width=110)
+        recordings = open_files("Add recordings of your server", "compare-recordings")
     with fold("compare", "the prompt and the runs"):
         gr.HTML(LEAD, apply_default_css=False)
         shared = _shared(service)
@@ -56,7 +57,10 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
         )
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
-    wiring = Wiring(handlers, inputs, Outputs(words, runs, table, drawn), state, ends)
+    outputs = Outputs(words, runs, table, drawn)
+    wiring = Wiring(handlers, inputs, outputs, state, ends)
+    added = recordings.upload(handlers.add_recordings, [state, recordings], list(outputs), **QUIET)
+    added.success(handlers.end, state, ends, **QUIET)
     wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
     wiring.on(again.click, handlers.run_again)
     wiring.on(table.again, handlers.run_again)

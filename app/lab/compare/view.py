@@ -25,7 +25,8 @@ from engine.trace.verdicts import DASH, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"
-LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"))  # of the columns
+LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"),
+         ("@rejected", "longdash"), ("@bonus", "longdashdot"))  # fmt: skip
 WAITING = Figure(note="Drawn as the runs end.")
 
 
@@ -39,6 +40,25 @@ class Column:
     @property
     def plain(self) -> bool:
         return self.config.method == "none" or self.config.gamma == 0
+
+    @property
+    def source(self) -> str:
+        """Empty for a run of this page; else the server, model and prompt of a recording. Speeds and texts are compared
+        within one source."""
+        return ""
+
+    @property
+    def gamma(self) -> int | str | None:
+        return self.config.gamma
+
+    @property
+    def exactness(self) -> str:
+        return "lossy" if self.is_lossy else "exact"
+
+    @property
+    def setting(self) -> str:
+        temperature = self.config.sampling.temperature
+        return "temperature 0: the likeliest token" if temperature == 0 else f"temperature {temperature:g}"
 
     @property
     def is_lossy(self) -> bool:
@@ -79,9 +99,9 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
     """The head of a column. ``state``: "waiting", "running", "ended" or "stopped"."""
     column = runs[index]
     line = {
-        "type": "head", "column": index, "name": column.name, "state": state, "setting": _setting(column),
+        "type": "head", "column": index, "name": column.name, "state": state, "setting": column.setting,
         "facts": [list(fact) for fact in _facts(column)], "speedup": _words(ratio(runs, index)),
-        "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy,
+        "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy, "server": bool(column.source),
     }  # fmt: skip
     if column.is_lossy:
         line["lossy"] = LOSSY
@@ -94,14 +114,9 @@ def full_grid(run: str, runs: Sequence[Column], recorded: bool = False) -> str:
     text = player_feed.start(run, -1) + columns(runs)
     for index, column in enumerate(runs):
         text += rounds(index, column.trace.rounds if column.trace else ())
-        state = "recorded" if recorded else "ended" if column.is_complete else "stopped"
+        state = "recorded" if recorded or column.source else "ended" if column.is_complete else "stopped"
         text += head(runs, index, state)
     return text + encode({"type": "over"}) + "\n"
-
-
-def _setting(column: Column) -> str:
-    temperature = column.config.sampling.temperature
-    return "temperature 0: the likeliest token" if temperature == 0 else f"temperature {temperature:g}"
 
 
 def _facts(column: Column) -> list[tuple[str, str]]:
@@ -110,7 +125,7 @@ def _facts(column: Column) -> list[tuple[str, str]]:
     numbers = compute_metrics(column.trace)
     return [
         ("tokens per second", number(numbers.tokens_per_second, 1)),
-        ("target passes", f"{numbers.passes} for {numbers.tokens} tokens"),
+        ("target passes", f"{numbers.passes} for {numbers.decoded} tokens"),
         ("τ, tokens per pass", number(numbers.tau, 2)),
         ("α, drafts accepted", number(numbers.alpha, 2)),
     ]
@@ -121,14 +136,14 @@ def _words(ratio: Speedup | None) -> str:
     return "" if ratio is None else f"{ratio.value:.2f}×" if ratio.is_possible else f"{NOISE}: measure again"
 
 
-def baseline(runs: Sequence[Column]) -> int | None:
-    """The plain column that the others' speeds are compared with."""
-    return next((index for index, column in enumerate(runs) if column.plain), None)
+def baseline(runs: Sequence[Column], source: str = "") -> int | None:
+    """The plain column of a source, with which its other columns' speeds are compared."""
+    return next((index for index, column in enumerate(runs) if column.plain and column.source == source), None)
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
-    """The column's tokens per second ÷ those of the plain column, 1 of that itself; None until both have ended."""
-    plain = baseline(runs)
+    """The column's tokens per second ÷ those of its plain column, 1 of that itself; None until both have ended."""
+    plain = baseline(runs, runs[index].source)
     if plain is None:
         return None
     return PLAIN if index == plain else speedup(runs[index].trace, runs[plain].trace)
@@ -138,8 +153,8 @@ def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
 
 
 def _parted(runs: Sequence[Column], index: int) -> Divergence | None:
-    first, ours = runs[0].trace, runs[index].trace
-    return first_divergence(ours, first) if index and first and ours else None
+    first, ours, is_same = runs[0].trace, runs[index].trace, runs[0].source == runs[index].source
+    return first_divergence(ours, first) if index and first and ours and is_same else None
 
 
 def text_sentence(runs: Sequence[Column], index: int) -> str:
@@ -148,12 +163,16 @@ def text_sentence(runs: Sequence[Column], index: int) -> str:
         return ""
     if index == 0:
         return "The other texts are compared with this one."
+    if runs[index].source != runs[0].source:
+        return "Another model's text: it is not compared."
     parted = _parted(runs, index)
     greedy = runs[index].config.sampling.greedy and runs[0].config.sampling.greedy
     at = "" if parted is None else f" from token {parted.position + 1} on"
     if not greedy:
         if runs[index].config.sampling != runs[0].config.sampling:
             return f"Another temperature than run 1, so another text{at}."
+        if runs[0].source:
+            return f"A different sample than run 1{at}."
         if runs[index].is_lossy or runs[0].is_lossy:
             return f"A different sample than run 1{at}; one of the two does not follow the target's odds."
         other = f"A different sample than run 1{at}" if parted else "The same tokens as run 1, by chance"
@@ -198,13 +217,13 @@ def _leaders(runs: Sequence[Column]) -> list[int]:
     """The fastest run first, then those that may be as fast."""
     if baseline(runs) is None:
         return _quickest(runs)
-    measured = {index: ratio(runs, index) for index in range(len(runs))}
+    measured = {index: ratio(runs, index) for index, column in enumerate(runs) if not column.source}
     return fastest({index: speedup for index, speedup in measured.items() if speedup})
 
 
 def _quickest(runs: Sequence[Column]) -> list[int]:
     """`_leaders` by tokens per second, where no plain run bounds them."""
-    traces = {index: column.trace for index, column in enumerate(runs) if column.is_complete}
+    traces = {index: column.trace for index, column in enumerate(runs) if column.is_complete and not column.source}
     speeds = {index: compute_metrics(trace).tokens_per_second or 0.0 for index, trace in traces.items()}
     first = max(speeds, key=speeds.__getitem__, default=None)
     if first is None or not all(speeds.values()):
@@ -221,7 +240,14 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
 def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
     speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
-    text = DASH if index == 0 else f"differs from token {parted.position + 1}" if parted else "the same as run 1"
+    is_other = column.source != runs[0].source
+    text = (
+        DASH
+        if index == 0 or is_other
+        else f"differs from token {parted.position + 1}"
+        if parted
+        else "the same as run 1"
+    )
     return [
         f"{index + 1}: {column.name}{' (lossy)' * column.is_lossy}{'' if column.is_complete else ' (stopped)'}",
         f"{column.config.sampling.temperature:g}",
@@ -244,6 +270,10 @@ def _marked(ratio: Speedup | None) -> str | tuple[str, str]:
 
 def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     """The kind of notice, and a sentence: who was fastest. ``recorded``: when it was measured, if not now."""
+    ours = [column for column in runs if not column.source]
+    if len(ours) < len(runs):
+        kind, words = conclusion(ours, recorded) if ours else ("quiet", "")
+        return kind, f"{words} {_beside(runs)}".strip()
     before = f"Recorded {recorded}: exactly these runs have been made here before. " if recorded else ""
     if not all(column.is_complete for column in runs):
         return "quiet", "Stopped. The rounds so far stay on screen."
@@ -273,6 +303,13 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     return "good", f"{before}{name} was the fastest: {measured} plain decoding, {against}. {once}"
 
 
+def _beside(runs: Sequence[Column]) -> str:
+    """Says what the recordings of servers show. Their speed is never compared with that of this page's runs."""
+    ratios = {i: ratio(runs, i) for i, column in enumerate(runs) if column.source and not column.plain}
+    words = [f"Run {i + 1} is {_words(each)} its server's plain decoding." for i, each in ratios.items() if each]
+    return " ".join([*words, "A recording has its own server's speed, so it is compared with that server's alone."])
+
+
 # ── files ──
 
 
@@ -288,8 +325,8 @@ def to_csv(runs: Sequence[Column]) -> str:
         config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
         speedup_ = ratio(runs, index)
         rows.append((
-            index + 1, column.trace.started.method or config.method, config.gamma,
-            config.sampling.temperature, config.acceptance, "lossy" if column.is_lossy else "exact", config.seed,
+            index + 1, column.trace.started.method or config.method, column.gamma,
+            config.sampling.temperature, config.acceptance, column.exactness, config.seed,
             numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.known,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,

@@ -22,6 +22,7 @@ from app.lab.theory.handlers import (
     TheoryHandlers,
     curves,
 )
+from app.lab.theory.server_form import server_form
 from app.playground.pair_handlers import PairHandlers
 from app.ui.charts import charts
 from app.ui.html_component import component
@@ -57,6 +58,8 @@ def theory(service: Service, session: gr.State) -> None:
     )
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
+    tabs = _around()
+    server_form(session, tabs)
     charts(recorded(), "theory-exits", CHARTS)
     inputs = [session, pair, method, *rest]
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart])
@@ -64,7 +67,6 @@ def theory(service: Service, session: gr.State) -> None:
     wiring.on(outputs.points.again, handlers.replace_noise)
     restart.click(handlers.clear, [session, state], [*outputs, *files, restart], **QUIET)
     pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
-    tabs = _around()
     tabs[0].select(PairHandlers(service).list_pairs, None, pair, **QUIET)
     for tab in tabs:  # the visitor may have run something since this page was last open
         tab.select(curves, [session, state], drawn, **QUIET)

@@ -129,6 +129,8 @@ def _words(
     run: Trace, numbers: RunMetrics, point: dict, drafted: list[int], costs: CostModel | None, ratio: Speedup | None
 ) -> str:
     method = METHOD_LABELS.get(run.started.method, "").split(":")[0] or "unknown method"
+    if run.started.server:
+        return "Your last file is the recording of a server, so it has no costs: use the form below."
     lead = "Your last run" if point["own"] else "No run of yours yet; this is the recorded run that the page opens with"
     words = [f"{lead}: {method} on {run.started.device}."]
     if numbers.alpha is None:

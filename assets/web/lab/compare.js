@@ -57,6 +57,7 @@ export function mount(part) {
   }
 
   function drawHeads() {
+    root.dataset.server = columns.some(column => column.head.server) ? 'beside' : '';
     const corner = () => make('div', 'sl-compare-index', '', { role: 'cell' });
     names.replaceChildren(corner(), ...columns.map((column, i) => nameCell(column.head, i + 1)));
     facts.replaceChildren(corner(), ...columns.map(column => factsCell(column.head)));

@@ -121,15 +121,18 @@ export function makeInspector(box, ask, forkOf = () => null) {
 
   // A server tells less; what it leaves out is said.
   function told() {
-    const lost = isUnknown(token) && `Rejected: ${round.drafted - round.kept} of ${round.drafted} guesses.`;
-    return [lost, token.p !== undefined && `p = ${format(token.p)}, before temperature.`, ...about.server].filter(
-      Boolean,
-    );
+    const count = `${round.drafted - round.kept} of ${round.drafted} guesses`,
+      p =
+        token.p === undefined
+          ? 'p is unknown: server record --logprobs asks for it.'
+          : `p = ${format(token.p)}, before temperature.`;
+    const own = isUnknown(token) ? `${count} ${round.rejected ? 'were rejected' : 'came after the end'}.` : p;
+    return [own, ...about.server];
   }
 
   function sentence() {
     const words = make('p', 'sl-verdict', tokenSentence(token, stage, about?.greedy));
-    if (token.status === 'resampled' && stage === token.status) {
+    if (token.status === 'resampled' && stage === token.status && !about?.server) {
       const rejected = rejectedAt(token, round);
       if (rejected && (about?.greedy || token.threshold === undefined))
         words.textContent = about?.greedy

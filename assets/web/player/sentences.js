@@ -97,11 +97,28 @@ function untestedSentence(token, greedy) {
   return `${untested} It would have been accepted with a u below ${format(accept)}.`;
 }
 
+// Of a server only what it told, because how it chose a token is not known.
+function servedSentence({ status, counted, round }) {
+  switch (status) {
+    case 'accepted':
+      return counted
+        ? 'The server accepted this guess.'
+        : 'It came together with the next token, so it should be an accepted guess.';
+    case 'resampled':
+      return 'The target’s own token, in place of the rejected guess.';
+    case 'bonus':
+      return 'Every guess was accepted, so the same pass gave one more token.';
+    default:
+      return round ? 'No guess in this round: one pass, one token.' : 'The first token: the prompt’s own pass gave it.';
+  }
+}
+
 export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'closing') return 'Ends the round. The server does not say whether a draft was rejected before it.';
   if (isUnknown(token)) return 'The server says how many guesses it rejected, not which words they were.';
   if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
   if (stage === 'waiting') return 'Guessed by the drafter; the target has not looked at it yet.';
+  if (token.counted !== undefined && stage === token.status) return servedSentence(token);
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (token.threshold !== undefined && !greedy) return typicalSentence(token, stage);
   if (stage === 'scored')
@@ -155,7 +172,9 @@ export function roundSentence(round) {
   const rescued = round.tokens.filter(token => token.status === 'rescued');
   const why =
     (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') +
-    (rejected ? `, ${quote(rejected)} rejected` : '');
+    (rejected ? `, ${isUnknown(rejected) ? round.drafted - round.kept : quote(rejected)} rejected` : '');
+  if (round.counted === false)
+    return `Round ${round.index + 1}: ${round.kept} drafts accepted, rejected ones unknown, then ${end}.`;
   return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
 }
 

@@ -49,7 +49,8 @@ export function mount(part) {
   box.querySelector('.sl-strip').after(sentence);
   const whatIf = makeWhatIf(sentence, () => {
     const { rounds, about } = player.timeline;
-    return { rounds, temperature: about.temperature ?? 0, costs: about.costs };
+    const ours = about.server ? rounds.slice(1) : rounds; // a server's first token came out of the prompt's pass
+    return { rounds: ours, temperature: about.temperature ?? 0, costs: about.costs, isServed: Boolean(about.server) };
   });
   onValue(part, player.read);
   opened = true;

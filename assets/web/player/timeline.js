@@ -102,6 +102,7 @@ export function makeTimeline() {
     round.tokens.forEach((token, index) => {
       token.round = round.index;
       token.index = index;
+      token.counted = round.counted; // of a server: whether it counted its drafts
       if (isTested(token)) token.order = ++order; // when its verdict comes
       token.isPastEnd = token.status === 'discarded' && !rejected;
     });

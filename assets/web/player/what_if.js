@@ -34,12 +34,12 @@ export function heldAt(rounds, from, to) {
 
 // Tokens a pass and speed with ``gamma`` drafts a round, from how often a draft was accepted at each depth; the depths
 // beyond those tested take the last one's chance. As many passes as here have nothing to check and write one token.
-// null without a tested draft, or for a tree.
+// null without a tested draft, for a tree, or where a server did not count them.
 export function withLength(rounds, gamma, costs) {
   const accepted = [],
     tested = [];
   for (const round of rounds) {
-    if (round.parents) return null;
+    if (round.parents || round.counted === false) return null;
     round.tokens.filter(isDrafted).forEach((token, depth) => {
       if (!isTested(token)) return;
       tested[depth] = (tested[depth] || 0) + 1;
@@ -67,8 +67,8 @@ export function withLength(rounds, gamma, costs) {
 // are the page's own, beside the player.
 export function makeWhatIf(box, about) {
   function temperature(value) {
-    const { rounds, temperature: from } = about();
-    if (!rounds.length || value === from) return '';
+    const { rounds, temperature: from, isServed } = about();
+    if (!rounds.length || value === from || isServed) return ''; // a server tells no odds
     if (!from) return 'This run was greedy: its trace holds no odds for another temperature. Press Run to see one.';
     const now = heldAt(rounds, from, from),
       then = heldAt(rounds, from, value);
@@ -78,12 +78,12 @@ export function makeWhatIf(box, about) {
   }
 
   function gamma(value) {
-    const { rounds, costs } = about(),
+    const { rounds, costs, isServed } = about(),
       found = value > 0 ? withLength(rounds, value, costs) : null;
     if (value === 0) return 'γ = 0 is plain decoding: 1 token a pass, 1.00×.';
     if (!found) return '';
     const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
-    return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens a pass${speed} (predicted from this run's guesses). Press Run to measure it.`;
+    return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens a pass${speed} (predicted from this run's guesses).${isServed ? '' : ' Press Run to measure it.'}`;
   }
 
   const IN_USE = '#drawer.sl-open, :is(#gamma, #temperature):active';

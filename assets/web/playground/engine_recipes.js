@@ -12,7 +12,9 @@ export function mount(part) {
   const version = find('.sl-recipe-version'),
     code = find('.sl-recipe-code'),
     note = find('.sl-recipe-note');
-  const copy = find('.sl-recipe-copy');
+  const copy = find('.sl-recipe-copy'),
+    record = find('.sl-record-code'),
+    copyRecord = find('.sl-record-copy');
   let engines = [],
     current = 'vLLM';
 
@@ -32,7 +34,10 @@ export function mount(part) {
     code.textContent = engine.code || '';
     code.hidden = copy.hidden = !engine.code;
     note.textContent = engine.note || '';
-    copy.textContent = 'Copy';
+    record.textContent = engine.record || '';
+    find('.sl-record-note').textContent = engine.record_note || '';
+    find('.sl-recipe-recording').hidden = !engine.record;
+    copy.textContent = copyRecord.textContent = 'Copy';
   }
 
   function tab(engine, index) {
@@ -64,7 +69,10 @@ export function mount(part) {
     choose(engines[(next + count) % count].name, true);
   });
 
-  copy.addEventListener('click', async () => {
-    copy.textContent = await copyText(code.textContent, () => getSelection().selectAllChildren(code));
-  });
+  const copies = (button, text) =>
+    button.addEventListener('click', async () => {
+      button.textContent = await copyText(text.textContent, () => getSelection().selectAllChildren(text));
+    });
+  copies(copy, code);
+  copies(copyRecord, record);
 }

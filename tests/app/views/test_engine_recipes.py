@@ -181,3 +181,14 @@ def test_a_heads_version_reaches_the_recipe(tmp_path, version):
     assert Choice.of(names, "eagle", 4).recipe == ("eagle1" if version == 1 else "eagle")
     shipped = EngineFacade(get_worker()).models("smollm2-135m", "eagle")
     assert (shipped.eagle, EngineFacade(get_worker()).models("smollm2-135m", "lm").eagle) == (3, None)
+
+
+def test_each_engine_with_a_server_has_the_command_that_records_it():
+    found = recipes(Choice("ngram", 5, "owner/a model"))
+    assert {name for name, line in found.items() if "record" in line} == set(ENGINES) - {"transformers"}
+    for line in found.values():
+        if "record" in line:
+            words = shlex.split(line["record"])
+            assert words[:5] == ["python", "-m", "engine", "server", "record"] and "owner/a model" in words
+            assert words[5].startswith("http://localhost:") and options(line["record"])["--out"] == "run.json"
+    assert "--per-request-spec-decode-metrics detailed" in found["vLLM"]["record_note"]

@@ -1,0 +1,124 @@
+"""Answers from recordings of a visitor's own server, whose acceptance replaces that of this page's models."""
+
+from collections.abc import Sequence
+
+from app.lab.experiment import counted
+from app.lab.theory import server_view
+from app.playground.trace_files import read_each
+from app.views import servers
+from app.views.figures import Figure
+from app.views.tiles import speedup
+from engine.bench.server_costs import Point, Split, split, verdict
+from engine.errors import BadInput
+from engine.trace.metrics import RunMetrics, compute_metrics
+from engine.trace.noise import Speedup
+from engine.trace.trace import Trace
+
+LOAD = (
+    "With more requests at once it falls: measure that with python -m engine server compare ON_URL OFF_URL --users 1,4."
+)
+MORE = "For a prediction of other γ, record the same prompts without drafts, with γ = 1 and with another γ."
+
+
+class Recordings:
+    """Recordings of one model on one server, by the most tokens that each drafted in a round."""
+
+    def __init__(self, traces: Sequence[Trace]):
+        if not traces or not all(trace.started.server for trace in traces):
+            raise BadInput("These must be recordings of a server; python -m engine server record makes them.")
+        if len({(trace.started.server.engine, trace.started.pair) for trace in traces}) > 1:
+            raise BadInput("These recordings are of several models or engines; open those of one.")
+        self.traces, self.by_gamma = traces, {}
+        for trace in traces:
+            gamma = max(len(each.parents) for each in trace.rounds)
+            if gamma and not trace.started.server.has_counts:
+                raise BadInput(
+                    f"{servers.name(trace.started.server)} does not tell how many tokens it drafted, so its γ "
+                    "and acceptance are unknown. Lab → Theory takes its speed, with γ typed in."
+                )
+            self.by_gamma.setdefault(gamma, []).append(trace)
+
+    @property
+    def gammas(self) -> dict[int, list[RunMetrics]]:
+        return {gamma: [*map(compute_metrics, traces)] for gamma, traces in sorted(self.by_gamma.items())}
+
+    @property
+    def title(self) -> str:
+        return f"{self.traces[0].started.pair[: servers.LONGEST]} on {servers.name(self.traces[0].started.server)}"
+
+    def speed(self, gamma: int) -> float | None:
+        """Tokens a second of all recordings with γ; None without a time."""
+        seconds = _total(self.gammas[gamma], "decode_seconds")
+        return _total(self.gammas[gamma], "decoded") / seconds if seconds else None
+
+    @property
+    def points(self) -> list[Point]:
+        return [
+            Point(gamma, each.tokens_per_second, each.tau.value if gamma else 1.0)
+            for gamma, metrics in self.gammas.items()
+            for each in metrics
+            if each.tokens_per_second
+        ]
+
+    def split(self) -> Split | None:
+        """Returns the parts of a step; None for too few draft lengths, or where no costs explain them."""
+        try:
+            parts = split(self.points)
+        except BadInput:
+            return None
+        return parts if parts.fixed is not None else None
+
+
+def _total(metrics: Sequence[RunMetrics], name: str) -> float:
+    return sum(getattr(each, name) for each in metrics)
+
+
+def read(paths: Sequence[str]) -> Recordings:
+    """Raises BadInput with a sentence for the visitor."""
+    return Recordings(read_each(paths))
+
+
+def sentences(recordings: Recordings) -> dict[str, str]:
+    """Returns the answer, as `engine.bench.answer_words.sentences` words that of this page's models."""
+    parts, n = recordings.split(), len(recordings.traces)
+    one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
+    return {
+        "answer": verdict(parts)[0] if parts else _measured(recordings),
+        "alone": _tokens(recordings),
+        "kinds": "",
+        "change": f"{'' if parts else MORE} {LOAD}".strip(),
+        "sure": f"{one}: {counted(n, 'recording')} of {recordings.title}, for one user, by the client's clock. "
+        + ("Other γ are predicted from them." if parts else "Nothing is predicted."),
+    }
+
+
+def _measured(recordings: Recordings) -> str:
+    """The speedup at the draft length that was recorded, where plain decoding was recorded, too."""
+    speeds = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
+    if len(speeds) < 2 or 0 not in speeds or None in speeds.values():
+        return f"{recordings.title}: no speedup is known from these recordings."
+    best = max(filter(None, speeds), key=speeds.__getitem__)
+    pair = [recordings.by_gamma[gamma] for gamma in (best, 0)]
+    ratio = speedup(pair[0][0], pair[1][0]) if max(map(len, pair)) == 1 else Speedup(speeds[best] / speeds[0])
+    if ratio is None or not ratio.is_possible:
+        return "These recordings are noise: faster than their tokens per pass can be. Record them again."
+    against = f"{speeds[best]:.1f} against {speeds[0]:.1f} tokens/s"
+    return f"With γ = {best} it ran at {ratio.words} the speed without drafts: {against}."
+
+
+def _tokens(recordings: Recordings) -> str:
+    """Tokens a pass and acceptance of this very model, by draft length."""
+    words = []
+    for gamma, metrics in recordings.gammas.items():
+        if gamma:
+            tau = _total(metrics, "decoded") / max(1, _total(metrics, "passes"))
+            tested = sum(each.tested for each in metrics)
+            accepted = (
+                f", {sum(each.accepted for each in metrics) / tested:.0%} of the tested drafts held" if tested else ""
+            )
+            words.append(f"With γ = {gamma} a pass brings {tau:.2f} tokens{accepted}.")
+    return " ".join(words)
+
+
+def picture(recordings: Recordings) -> Figure:
+    return server_view.figure(recordings.split(), recordings.points)

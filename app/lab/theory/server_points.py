@@ -1,0 +1,66 @@
+"""Reads points of a server (γ, tokens a second, tokens a round) from lines, recordings and logs. Knows no gradio."""
+
+import re
+from collections.abc import Sequence
+
+from engine.bench.server_costs import Point
+from engine.errors import BadInput
+from engine.trace.log_reader import report
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import Trace
+
+GAP = "?"  # in a line, in place of a number that is not known yet
+FORM = "γ, tokens per second and tokens a round, as in 7 12.2 3.1, or 0 26.5 without drafts"
+MOST = 200  # lines
+
+
+def parse(text: str) -> list[Point]:
+    """Returns the points of a text, one a line. Raises BadInput that names the line."""
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if len(lines) > MOST:
+        raise BadInput(f"These are {len(lines)} points; up to {MOST} are taken.")
+    return [_point(number, re.split(r"[\s:;,]+", line)) for number, line in lines]
+
+
+def _point(number: int, parts: Sequence[str]) -> Point:
+    if GAP in parts:
+        raise BadInput(f"Line {number}: put a number in place of the question mark ({FORM}).")
+    try:
+        gamma, *others = map(float, parts)
+        if gamma != int(gamma) or len(others) not in (1, 2):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise BadInput(f"Line {number} must be {FORM}.") from None
+    try:
+        return Point(int(gamma), *others)
+    except BadInput as error:
+        raise BadInput(f"Line {number}: {error}") from error
+
+
+def of_trace(trace: Trace) -> str:
+    """Returns a recording as a line. Its γ is a question mark where the server does not count its drafts, and its speed
+    where the answer is too short to have one."""
+    numbers, server = compute_metrics(trace), trace.started.server
+    speed = f"{numbers.tokens_per_second:.4g}" if numbers.tokens_per_second else GAP
+    gammas = [len(each.parents) for each in trace.rounds]
+    gamma = GAP if server and not server.has_counts else max(gammas)
+    return f"{gamma} {speed}" + (f" {numbers.tau.value:.3f}" if gamma and numbers.tau else "")
+
+
+def of_log(text: str) -> tuple[list[str], str]:
+    """Returns a log's draft lengths as lines, and a sentence on what it was read as. A log has no tokens per second for
+    one user, so they stay a question mark. Raises BadInput where nothing was recognised."""
+    figures = report(text)
+    readings, left_out = [reading for reading in figures.readings if reading.tau], " ".join(figures.unused)
+    if not readings:
+        raise BadInput(f"No acceptance length was found. Paste a log, /metrics or an answer. {left_out}".rstrip())
+    lines = [f"{reading.gamma or GAP} {GAP} {reading.tau:.3f}" for reading in readings]
+    first = readings[0]
+    add = "Add the tokens per second that one user got at each γ."
+    return lines, f"Read as {first.engine}: {first.form}. {add} {left_out}".rstrip()
+
+
+def added(text: str, lines: Sequence[str]) -> str:
+    """Returns the text with lines that it does not have yet."""
+    known = [line.strip() for line in text.splitlines() if line.strip()]
+    return "\n".join([*known, *(line for line in lines if line not in known)])

@@ -1,0 +1,55 @@
+"""Words what the recording of another engine's server tells, and what it leaves open. Knows no gradio."""
+
+from engine.trace.events import Server
+from engine.trace.trace import Trace
+
+LONGEST = 60  # characters of a title
+MOST = 10  # notes of a recording that are shown
+COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round came."
+UNCOUNTED = "{} tells how many tokens came at once, and when. How many guesses it rejected is unknown."
+NEVER = "No server tells q, u or the residual."
+MORE = {  # adapter → how its engine tells how many guesses it rejected
+    "vLLM": "vLLM lists them for each round if it is started with --per-request-spec-decode-metrics detailed.",
+    "SGLang": "SGLang gives totals, which say it only where all rounds are alike.",
+    "llama-server": "llama-server counts them from its first round with drafts on.",
+    "TensorRT-LLM": "TensorRT-LLM gives totals with return_perf_metrics, which say it only where all rounds are alike.",
+}
+OTHER = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.md says how."
+SPLIT = "Lab → Theory splits its step into parts, from tokens/s and acceptance length at some γ."
+
+
+def name(server: Server) -> str:
+    """Returns the engine and its version; "A server" where neither is known."""
+    words = server.title if server.title not in ("", "server") else "A server"
+    return f"{words[:LONGEST]}{'…' * (len(words) > LONGEST)}"
+
+
+def title(server: Server) -> str:
+    """Returns the heading of a recording that a visitor opened: whose engine it was, and that the recording is theirs.
+
+    >>> title(Server("vLLM", "0.33.0", "m", "vLLM"))
+    'vLLM 0.33.0, your recording'
+    """
+    return f"{name(server)}, your recording"
+
+
+def tells(server: Server) -> list[str]:
+    """Returns sentences for the inspector: what this engine tells, how it would tell more, and the recording's own."""
+    words = f"{UNCOUNTED.format(name(server))} {MORE.get(server.adapter, OTHER)}"
+    if server.has_counts:
+        words = COUNTED.format(name(server))
+    return [f"{words} {NEVER}", *server.notes[:MOST]]
+
+
+def opened(run: Trace, baseline: Trace | None) -> str:
+    """Returns what the page says when a recording is opened."""
+    model, end = run.started.pair[:LONGEST], "Run uses the models of this page, not yours."
+    if not any(each.parents for each in run.rounds):
+        return f"{model} on your server. Its stream shows no drafts. Open one with drafts, too, to compare. {end}"
+    unknown = "Dashed boxes are guesses that it rejected: it tells how many, not which words."
+    if not run.started.server.has_counts:
+        unknown = "It does not tell how many guesses it rejected, so none are drawn."
+    beside = "Open a recording without drafts, too, to see the speedup."
+    if baseline:
+        beside = "Beside it is the recording without drafts."
+    return f"{model} on your server. {unknown} {beside} {end}"

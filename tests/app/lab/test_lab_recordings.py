@@ -1,0 +1,143 @@
+"""Recordings of servers in the Lab: columns beside this page's runs, and an answer from one's own acceptance."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_worker import FakeEngine, recorded
+from lab_pages import VISITOR, compare_form, rows, said
+from server_recordings import file_of, uncounted_recording, vllm_recording
+
+from app.jobs.service import Service
+from app.lab.answer import recordings as answers
+from app.lab.answer.handlers import AnswerHandlers
+from app.lab.compare import recordings as columns
+from app.lab.compare import view
+from app.lab.compare.handlers import CompareHandlers
+from app.lab.experiment import PageState
+from app.server.limits import Limits
+from app.ui.widgets import SKIP
+from engine.errors import BadInput
+
+PLAIN, ONE, THREE = (
+    vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
+)  # fmt: skip
+
+
+@pytest.fixture
+def compare() -> CompareHandlers:
+    return CompareHandlers(Service(FakeEngine(), Limits()))
+
+
+def files(folder: Path, *traces) -> list[str]:
+    return [file_of(trace, folder, f"{i}.json") for i, trace in enumerate(traces)]
+
+
+def heads(grid: str) -> list[dict]:
+    """The last head of each column."""
+    lines = [json.loads(line) for line in grid.splitlines()]
+    return [*{line["column"]: line for line in lines if line["type"] == "head"}.values()]
+
+
+# ── Compare ──
+
+
+def test_recordings_are_columns_that_are_compared_with_their_own_kind(compare, tmp_path):
+    state, paths = PageState(), files(tmp_path, PLAIN, THREE)
+    screen = compare.add_recordings(state, paths)
+    assert not any(Path(path).exists() for path in paths)
+    plain, drafting = heads(screen.grid)
+    assert plain["name"] == "vLLM 0.33.0, your recording, no drafts seen" and drafting["server"]
+    assert (plain["state"], drafting["setting"]) == ("recorded", "m, temperature 0")
+    assert "Run 2 is 1." in said(screen)["text"] and "its server's plain decoding" in said(screen)["text"]
+    found = list(csv.DictReader(io.StringIO(view.to_csv(state.result.columns))))
+    assert [(row["gamma"], row["exact"]) for row in found] == [("0", "unknown"), ("3", "unknown")]
+    assert len(view.traces(state.result.columns)) > 100 and compare.files(state.result)
+
+
+def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path):
+    state = PageState()
+    compare.add_recordings(state, files(tmp_path, THREE))
+    screens = list(compare.run(VISITOR, state, *compare_form(shown=2)))
+    assert [bool(column.source) for column in state.result.columns] == [False, False, True]
+    ours, _, theirs = heads(screens[-1].grid)
+    assert not ours["server"] and theirs["server"] and theirs["speedup"] == ""
+    assert theirs["said"] == "Another model's text: it is not compared."
+    table = rows(screens[-1].table)
+    assert table[2][4] == "–" and table[2][8] == "–", "neither a speedup over our machine nor a text of our model"
+    assert "compared with that server's alone" in said(screens[-1])["text"]
+    assert "★" not in table[2][3] and json.loads(screens[-1].table)["rows"][2][3][1] == ""
+    first = next(screen.grid for screen in screens if isinstance(screen.grid, str))
+    assert [head["state"] for head in heads(first)] == ["waiting", "waiting", "recorded"]
+    assert said(next(s for s in screens if "Run 1 of" in s.notice))["text"].startswith("Run 1 of 2")
+
+
+def test_what_a_server_does_not_tell_stays_open_in_its_column(tmp_path):
+    (column,) = columns.read(files(tmp_path, uncounted_recording()))
+    assert column.gamma is None and column.exactness == "unknown" and not column.plain
+    (head,) = heads(view.full_grid("r", [column]))
+    assert ["α, drafts accepted", "–"] in head["facts"]
+
+
+def test_texts_without_ids_are_compared_as_texts(tmp_path):
+    first, same = columns.read(files(tmp_path, uncounted_recording(), uncounted_recording()))
+    assert view.text_sentence([first, same], 1) == "The same text as run 1, token for token."
+    tokens = tuple(
+        replace(token, text="dog ") if token.text == "sat on " else token for token in same.trace.rounds[1].tokens
+    )
+    rounds = (same.trace.rounds[0], replace(same.trace.rounds[1], tokens=tokens), *same.trace.rounds[2:])
+    other = replace(same, trace=replace(same.trace, rounds=rounds))
+    assert view.text_sentence([first, other], 1).startswith("Differs from run 1 from token 3 on")
+
+
+def test_compare_refuses_other_files_and_too_many(compare, tmp_path):
+    for traces, words in (
+        ([recorded()], "the recording of a server"),
+        ([ONE] * 3, "up to 2 recordings"),
+        ([], "0 files"),
+    ):
+        screen = compare.add_recordings(PageState(), files(tmp_path, *traces))
+        assert said(screen)["kind"] == "error" and words in said(screen)["text"] and screen.grid == SKIP
+
+
+# ── The answer ──
+
+
+def test_three_draft_lengths_predict_for_the_readers_own_model(tmp_path):
+    page = AnswerHandlers(Service(FakeEngine(), Limits()))
+    screen = page.open_recordings(files(tmp_path, PLAIN, ONE, THREE))
+    words = json.loads(screen.answer)
+    assert "× plain decoding" in words["answer"] and "With γ = 3 a pass brings" in words["alone"]
+    assert "m on vLLM 0.33.0" in words["sure"] and "are predicted" in words["sure"] and "--users" in words["change"]
+    assert json.loads(screen.picture)["figures"]["answer-picture"]["data"]
+    assert "No model of this page was used." in said(screen)["text"]
+
+
+def test_fewer_recordings_give_a_measurement_or_nothing():
+    measured = answers.sentences(answers.Recordings([PLAIN, THREE]))
+    assert measured["answer"].startswith("With γ = 3 it ran at 1.") and "Nothing is predicted" in measured["sure"]
+    alone = answers.sentences(answers.Recordings([THREE]))
+    assert (
+        "no speedup is known" in alone["answer"]
+        and "a pass brings 2." in alone["alone"]
+        and "record" in alone["change"]
+    )
+    assert not answers.picture(answers.Recordings([THREE])).data
+    impossible = answers.sentences(answers.Recordings([PLAIN, vllm_recording(3, 0.001, (1,))]))
+    assert "noise" in impossible["answer"]
+
+
+@pytest.mark.parametrize(
+    ("traces", "words"),
+    [
+        ([recorded()], "recordings of a server"), ([], "recordings of a server"),
+        ([uncounted_recording()], "does not tell how many tokens it drafted"),
+        ([THREE, replace(PLAIN, started=replace(PLAIN.started, pair="other"))], "several models"),
+    ],
+)  # fmt: skip
+def test_the_answer_refuses_what_it_cannot_use(traces, words):
+    with pytest.raises(BadInput, match=words):
+        answers.Recordings(traces)
