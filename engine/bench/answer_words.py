@@ -1,11 +1,14 @@
 """Puts an answer into words: what to use at each load, by kind of text, what would change it, and how sure it is."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 
-from engine.bench.answer import ELSEWHERE, NONE, AnswerResult, Setting
+from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Setting
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
-from engine.trace.noise import Speedup, about_machine, fastest
+from engine.trace.events import CostModel
+from engine.trace.noise import Speedup, about_machine, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
 
 
@@ -177,14 +180,43 @@ def to_dict(result: AnswerResult) -> dict:
     return {
         "speclens": "answer", "pair": result.pair, **result.about,
         "question": {
-            "users": list(plan.users), "texts": len(plan.texts), "kinds": list(dict.fromkeys(k for k, _ in plan.texts)),
+            "users": list(plan.users), "texts": len(plan.texts), "kinds": Counter(kind for kind, _ in plan.texts),
+            "methods": list(plan.methods), "repeats": plan.repeats,
             "max_new_tokens": plan.tokens, "temperature": plan.temperature, "place": plan.place,
         },
         "is_complete": result.is_complete, "busy": result.busy, "sentences": sentences(result),
         "answers": [] if elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
         "rows": to_rows(result),
-        "costs": {method: {"c": each.c, "step": each.step, "v": dict(each.v)} for method, each in result.costs.items()},
+        "costs": {method: asdict(costs) for method, costs in result.costs.items()},
     }  # fmt: skip
+
+
+def from_dict(content: Mapping) -> AnswerResult:
+    """Makes an answer of what `to_dict` gave of one that is whole, without noise and of this machine; the texts
+    themselves are not in it."""
+    asked, rows = content["question"], content["rows"]
+    plan = AnswerPlan(
+        tuple((kind, "") for kind, count in asked["kinds"].items() for _ in range(count)), tuple(asked["methods"]),
+        tuple(asked["users"]), asked["max_new_tokens"], asked["temperature"], asked["repeats"], asked["place"],
+    )  # fmt: skip
+    names = [field.name for field in fields(Cell)]
+    about_all = {"temperature": plan.temperature}
+    cells = [
+        Cell(**{name: value for name, value in ({**row, "category": row["kind"]} | about_all).items() if name in names})
+        for row in rows
+        if row["users"] == 1
+    ]
+    loads = [
+        Load(row["users"], (row["method"], row["gamma"]),
+             Speedup(row["speedup"], row["low"], row["high"], ceiling(row["tau"]), row["busy"]))
+        for row in rows if row["users"] > 1
+    ]  # fmt: skip
+    costs = {
+        method: CostModel(**known | {"v": {int(width): cost for width, cost in known["v"].items()}})
+        for method, known in content["costs"].items()
+    }
+    about = {name: content[name] for name in ABOUT}
+    return AnswerResult(content["pair"], plan, tuple(cells), tuple(loads), costs, content["is_complete"], about)
 
 
 def _answer(result: AnswerResult, users: int) -> dict:
@@ -200,13 +232,15 @@ def _answer(result: AnswerResult, users: int) -> dict:
     }  # fmt: skip
 
 
+ABOUT = ("device", "precision", "weights", "measured", "speclens")  # where an answer comes from
 COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predicted", "alpha", "tau",
-           "tokens_per_second", "turns", "busy")  # fmt: skip
+           "tokens_per_second", "turns", "busy", "drafting")  # fmt: skip
 
 
 def to_rows(result: AnswerResult) -> list[dict]:
-    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be."""
-    rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells if cell.method != NONE[0]]
+    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain decoding
+    has rows for one user, with a speedup of 1."""
+    rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells]
     alone = result.alone
     rows += [
         _row(load.users, "all", alone[load.setting], load.speedup, result)
@@ -224,5 +258,5 @@ def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResu
     predicted = result.predicted(setting, users).value if is_all and cell.method in result.costs else None
     rate = cell.tokens_per_second if users == 1 and not result.is_elsewhere else None
     values = (users, kind, cell.method, cell.gamma, *known, predicted, cell.alpha, cell.tau, rate, cell.turns,
-              speedup.busy)  # fmt: skip
+              speedup.busy, cell.drafting)  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))

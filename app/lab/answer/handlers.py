@@ -1,7 +1,6 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,13 @@ import gradio as gr
 
 from app.lab.answer import view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
+from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from app.views.table import csv_text
 from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult
-from engine.bench.answer_words import COLUMNS
+from engine.bench.answer_words import COLUMNS, people
 from engine.bench.prompts import parse_prompts
 from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig, SamplingParams
 from engine.errors import BadInput
@@ -22,18 +22,11 @@ from engine.errors import BadInput
 MOST_TEXTS, EACH = 64, 2
 SEPARATOR = "\n---\n"  # between several texts of one's own
 OTHER_SERVER = "Another server (tokens per pass only)"
-Outputs = outputs("notice", "answer", "picture")
-
-
-@dataclass
-class AnswerState(PageState):
-    """``model``: the reader's own, for the commands; empty for that of the pair."""
-
-    model: str = ""
+Outputs = outputs("notice", "answer", "picture", "recipes", "mark")
 
 
 class AnswerHandlers(Measurement):
-    Outputs = Outputs
+    Outputs, RECORDED = Outputs, "answer.json"
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Run"
@@ -48,7 +41,7 @@ class AnswerHandlers(Measurement):
         return [*here, (OTHER_SERVER, ELSEWHERE)]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, AnswerPlan]:
-        own, kind, users, place, tokens, temperature = values
+        own, kind, users, place, tokens, temperature, _ = values
         is_elsewhere = place == ELSEWHERE
         pair = self.service.offer.pair if is_elsewhere else place
         texts = self._texts(own or "", kind)
@@ -91,7 +84,17 @@ class AnswerHandlers(Measurement):
         return texts
 
     def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
-        return Outputs(answer=view.value(result), picture=view.picture(result))
+        model = (values[-1] or "").strip() if values else ""
+        return Outputs(
+            answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
+        )  # fmt: skip
+
+    def opened(self, saved: bytes) -> Recorded:
+        return view.from_json(saved)
+
+    def verdict(self, result: AnswerResult) -> str:
+        kinds = f" of {counted(len(result.kinds), 'kind')}" if result.kinds else ""
+        return f"The question: {counted(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.most)}."
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Measures again: only the noise of an answer that has some, else everything."""
@@ -117,17 +120,9 @@ class AnswerHandlers(Measurement):
             f" That takes about {seconds / 60:.0f} minutes." if seconds >= 90 else f" That takes about {seconds:.0f} s."
         )
 
-    def end(self, state: "AnswerState") -> list:
-        """Returns what every measurement ends with, and the configuration."""
-        ends, result = super().end(state), state.result
-        if not result or ends[0] is SKIP:
-            return [*ends, SKIP]
-        return [*ends, self._recipes(result, state.model)]
-
-    def name_model(self, state: "AnswerState", model: str) -> Any:
+    def name_model(self, state: PageState, model: str) -> str:
         """The configurations again, with the name of the reader's model."""
-        state.model = (model or "").strip()
-        return self._recipes(state.result, state.model) if state.result else SKIP
+        return self._recipes(self.on_page(state), (model or "").strip())
 
     def _recipes(self, result: AnswerResult, model: str) -> str:
         return view.recipes(result, lambda method: self.service.offer.models(result.pair, method), model)

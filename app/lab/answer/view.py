@@ -2,11 +2,12 @@
 
 import json
 
+from app.lab.recorded import Recorded
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import Figure, axes, encode_figures, level, points, whiskers
 from app.views.safe_json import encode, short
 from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerResult, Setting, schedule
-from engine.bench.answer_words import name, people, sentences, to_dict, to_rows
+from engine.bench.answer_words import from_dict, name, people, sentences, to_dict, to_rows
 from engine.config import METHODS
 from engine.trace.noise import Speedup
 
@@ -25,6 +26,12 @@ def value(result: AnswerResult) -> str:
 
 def as_json(result: AnswerResult) -> str:
     return json.dumps(to_dict(result), ensure_ascii=False, indent=1)
+
+
+def from_json(saved: bytes) -> Recorded:
+    """Reads what `as_json` gave of a whole answer."""
+    content = json.loads(saved)
+    return Recorded.of(from_dict(content), content | {"saved": content["measured"]})
 
 
 # ── the picture ──
