@@ -22,9 +22,9 @@ from engine.exactness.results import RIGHT
 
 KINDS, EACH = ("chat", "code", "rewrite"), 2
 TEXTS = [{"prompt": text, "kind": kind} for kind in KINDS for text in prompts()[kind][:EACH]]
-# What is asked beside the form's own values, by the control's id: three kinds of text and a load in the answer, and in
-# the others what is measured in a few minutes.
-ASKED = {
+# Values of some controls, by their id, in place of the form's own: the answer is about three kinds of text and a load,
+# and the others take a few minutes.
+CHANGES = {
     "answer-own": "\n".join(map(json.dumps, TEXTS)), "answer-users": 8,
     "sweep-methods": ["ngram", "lm", "eagle"], "sweep-each": 2,
     "users-numbers": "1, 2, 4, 8", "users-methods": ["ngram", "eagle"],
@@ -55,7 +55,7 @@ def record(service: Service, name: str) -> None:
 
 
 def _values(wiring: Wiring) -> list:
-    return [ASKED.get(control.elem_id, control.value) for control in wiring.inputs]
+    return [CHANGES.get(control.elem_id, control.value) for control in wiring.inputs]
 
 
 def main(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Tabs; all by default.")] = None):

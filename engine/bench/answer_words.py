@@ -8,7 +8,7 @@ from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load,
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.trace.events import CostModel
-from engine.trace.noise import Speedup, about_machine, ceiling, fastest
+from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
 
 
@@ -20,6 +20,10 @@ def name(setting: Setting) -> str:
 
 def people(users: int) -> str:
     return "one user" if users == 1 else f"{users} users at once"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:
@@ -84,7 +88,7 @@ def _tokens(result: AnswerResult) -> str:
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
             best[method] = cell
     words = [f"{cell.tau:.2f} with {name((method, cell.gamma))}" for method, cell in best.items()]
-    return f"On your texts a pass brings {_listed(words)} tokens." if words else "Nothing is counted yet."
+    return f"On your texts a pass brings {and_list(words)} tokens." if words else "Nothing is counted yet."
 
 
 def _tokens_by_kind(result: AnswerResult) -> str:
@@ -145,8 +149,8 @@ def _sure(result: AnswerResult) -> str:
     speedups = [cell.measured for cell in result.alone.values()] + [load.speedup for load in result.loads]
     noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
     if noise:
-        came = "One setting came out" if noise == 1 else f"{noise} settings came out"
-        sure += f" {came} faster than the tokens a pass allow, which is noise: press Measure again{at_end}."
+        came = "One setting was faster than its" if noise == 1 else f"{noise} settings were faster than their"
+        sure += f" {came} tokens per pass can be, which is noise: press Measure again{at_end}."
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
         sure += " how many tokens a pass brings is counted on whole answers."
@@ -163,11 +167,6 @@ def _unfinished(result: AnswerResult) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _listed(words: list[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 # ── for programs ──
@@ -194,18 +193,14 @@ def to_dict(result: AnswerResult) -> dict:
 def from_dict(content: Mapping) -> AnswerResult:
     """Makes an answer of what `to_dict` gave of one that is whole, without noise and of this machine; the texts
     themselves are not in it."""
-    asked, rows = content["question"], content["rows"]
+    question, rows = content["question"], content["rows"]
+    texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
     plan = AnswerPlan(
-        tuple((kind, "") for kind, count in asked["kinds"].items() for _ in range(count)), tuple(asked["methods"]),
-        tuple(asked["users"]), asked["max_new_tokens"], asked["temperature"], asked["repeats"], asked["place"],
+        texts, tuple(question["methods"]), tuple(question["users"]), question["max_new_tokens"],
+        question["temperature"], question["repeats"], question["place"],
     )  # fmt: skip
-    names = [field.name for field in fields(Cell)]
-    about_all = {"temperature": plan.temperature}
-    cells = [
-        Cell(**{name: value for name, value in ({**row, "category": row["kind"]} | about_all).items() if name in names})
-        for row in rows
-        if row["users"] == 1
-    ]
+    alone = [row | {"category": row["kind"], "temperature": plan.temperature} for row in rows if row["users"] == 1]
+    cells = [Cell(**{field.name: row[field.name] for field in fields(Cell)}) for row in alone]
     loads = [
         Load(row["users"], (row["method"], row["gamma"]),
              Speedup(row["speedup"], row["low"], row["high"], ceiling(row["tau"]), row["busy"]))

@@ -13,7 +13,7 @@ from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.exactness.results import MISTAKES, TOY_METHODS
-from engine.trace.noise import about_machine
+from engine.trace.noise import about_machine, largest_share
 
 NOT_LOSSLESS = 3  # exit code of the distribution test
 
@@ -60,7 +60,7 @@ def sweep(
         names = [f"{cell.method}, γ = {cell.gamma}, {cell.measured.words}" for cell in first]
         lead = "Best" if len(first) == 1 else "No clear best"
         say(f"{lead} at temperature {temperature:g} on {category}: {'; '.join(names) or 'noise, measure again'}.")
-    if machine := about_machine(max((cell.busy for cell in cells if cell.busy is not None), default=None)):
+    if machine := about_machine(largest_share(cell.busy for cell in cells)):
         say(machine)
     if not finished:
         say("Stopped early." + (f" The same command goes on from {out}." if out else ""))

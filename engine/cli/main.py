@@ -279,6 +279,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
-    if hasattr(signal, "SIGPIPE"):
+    if sys.argv[1:2] == ["replay"] and hasattr(signal, "SIGPIPE"):  # not where sockets are written to
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `replay FILE | head` ends as any other program does
     app()

@@ -13,10 +13,10 @@ from app.lab.sweep.work import OWN, prompts
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from app.views.table import csv_text
-from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult
-from engine.bench.answer_words import COLUMNS, people
+from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
+from engine.bench.answer_words import COLUMNS, duration, people
 from engine.bench.prompts import parse_prompts
-from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig, SamplingParams
+from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput
 
 MOST_TEXTS, EACH = 64, 2
@@ -45,7 +45,7 @@ class AnswerHandlers(Measurement):
         is_elsewhere = place == ELSEWHERE
         pair = self.service.offer.pair if is_elsewhere else place
         texts = self._texts(own or "", kind)
-        methods = tuple(name for name in self.drafting_methods(pair) if _is_usual(name))
+        methods = usual(self.drafting_methods(pair))
         if not methods:
             raise BadInput("These models have nothing to draft with; choose others.")
         tokens = whole_number(tokens, "Tokens of an answer", 16, self.service.limits.new_tokens)
@@ -113,12 +113,7 @@ class AnswerHandlers(Measurement):
     def _time(self, pair: str, plan: AnswerPlan) -> str:
         """Says about how long it takes, once a pass of the pair has been timed here."""
         costs = self.service.offer.plain_costs(pair)
-        if costs is None:
-            return ""
-        seconds = plan.seconds(costs)
-        return (
-            f" That takes about {seconds / 60:.0f} minutes." if seconds >= 90 else f" That takes about {seconds:.0f} s."
-        )
+        return f" That takes about {duration(plan.seconds(costs))}." if costs else ""
 
     def name_model(self, state: PageState, model: str) -> str:
         """The configurations again, with the name of the reader's model."""
@@ -139,9 +134,3 @@ class AnswerHandlers(Measurement):
             return Path(path).read_text(encoding="utf-8-sig", errors="replace")
         finally:
             Path(path).unlink(missing_ok=True)
-
-
-def _is_usual(method: str) -> bool:
-    """The rest is seldom best, so it is left to the sweep."""
-    kind = METHODS[method]
-    return kind.competes and kind.reads in ("text", "draft model", "head") and not kind.shares and not kind.is_window

@@ -48,11 +48,11 @@ def from_json(saved: bytes) -> Recorded:
 
 
 def _report(test: Mapping) -> RuleReport:
-    asked = test["asked"]
-    sampling = SamplingParams(**asked["sampling"])
-    prompt = TOY_PROMPT if asked["pair"] == TOY else asked["prompt"]
+    form = test["asked"]
+    sampling = SamplingParams(**form["sampling"])
+    prompt = TOY_PROMPT if form["pair"] == TOY else form["prompt"]
     config = RunConfig(
-        prompt, asked["pair"], asked["method"], asked["gamma"], sampling, asked["length"], asked["first"], chat=False
+        prompt, form["pair"], form["method"], form["gamma"], sampling, form["length"], form["first"], chat=False
     )  # fmt: skip
     outcomes = {tuple(each["tokens"]): each for each in test["outcomes"]}
     counts = Counter({outcome: each["seen"] for outcome, each in outcomes.items() if each["seen"]})
@@ -63,14 +63,14 @@ def _report(test: Mapping) -> RuleReport:
         test["distance"], tuple(test["band"]), test["false_alarm"],
     )  # fmt: skip
     words = {outcome: tuple(each["text"]) for outcome, each in outcomes.items()}
-    return RuleReport(RuleTest(config, asked["rule"], asked["runs"]), result, words)
+    return RuleReport(RuleTest(config, form["rule"], form["runs"]), result, words)
 
 
 def _content(report: RuleReport) -> dict:
     result = report.result
     names = ("runs", "freedom", "p_value", "false_alarm", "distance", "band", "verdict")
     return {name: getattr(result, name) for name in names} | {
-        "asked": report.test.asked,
+        "asked": report.test.as_dict,
         "accepted": result.draws.accepted,
         "tested": result.draws.tested,
         "chi_squared": None if math.isinf(result.statistic) else result.statistic,

@@ -49,7 +49,7 @@ class RuleTest:
         return MISTAKES[self.rule].method if self.toy and self.rule != RIGHT else self.config.method
 
     @property
-    def asked(self) -> dict:
+    def as_dict(self) -> dict:
         """Every setting, as files have it."""
         return {
             "pair": self.config.pair, "rule": self.rule, "method": self.method, "gamma": self.config.gamma,

@@ -214,7 +214,7 @@ def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
 
 def _reveals(test: RuleTest, rule: str) -> bool:
     """Whether a test has the very settings that reveal a mistake."""
-    settings = test.asked | asdict(test.config.sampling)
+    settings = test.as_dict | asdict(test.config.sampling)
     return all(settings[name] == value for name, value in REVEALING[rule].items())
 
 

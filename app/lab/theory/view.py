@@ -23,6 +23,7 @@ from engine.trace.noise import (
     about_machine,
     break_even_bracket,
     fastest,
+    largest_share,
     monotone_costs,
     winner,
 )
@@ -261,8 +262,7 @@ def has_faster(measured: PointSet) -> bool:
 
 
 def _busiest(points: Sequence[Point]) -> float | None:
-    samples = [sample for point in points for turn in point.turns for sample in (turn.plain, turn.ours)]
-    return max((sample.busy for sample in samples if sample.busy is not None), default=None)
+    return largest_share(point.measured.busy for point in points)
 
 
 # ── files ──

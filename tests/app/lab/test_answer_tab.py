@@ -161,7 +161,7 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     assert "python -m engine answer" in json.loads(served.size(*values))["text"], "not only after a click"
 
 
-def test_a_question_is_stopped_gone_on_with_and_answered_with_files_and_a_configuration(served, monkeypatch):
+def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeypatch):
     for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
     handlers, state, updates = served, AnswerState(), []
