@@ -23,10 +23,9 @@ from engine.exactness.results import RIGHT
 KINDS, EACH = ("chat", "code", "rewrite"), 2
 TEXTS = [{"prompt": text, "kind": kind} for kind in KINDS for text in prompts()[kind][:EACH]]
 # Values of some controls, by their id, in place of the form's own: the answer is about three kinds of text and a load,
-# and the others take a few minutes.
+# and many users take a few minutes.
 CHANGES = {
     "answer-own": "\n".join(map(json.dumps, TEXTS)), "answer-users": 8,
-    "sweep-methods": ["ngram", "lm", "eagle"], "sweep-each": 2,
     "users-numbers": "1, 2, 4, 8", "users-methods": ["ngram", "eagle"],
 }  # fmt: skip
 

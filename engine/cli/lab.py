@@ -182,7 +182,7 @@ def synthetic(
         costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
         counted = (show(number, ".2f") for number in (p.seen, p.tau, expected))
-        numbers = [*counted, p.measured.words, show(predicted, ".2f")]
+        numbers = [*counted, p.measured.words, f"{predicted:.2f}×"]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
 
 

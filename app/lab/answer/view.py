@@ -118,9 +118,13 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        best = result.best(users)
-        sure = "no setting was as fast" if best == [NONE] else "nothing was certainly faster"
-        return nothing(f"Leave drafting off: {sure}, and plain decoding is what every engine does by itself.")
+        speedups = result.at(users)
+        nearest = [setting for setting in result.best(users) if setting != NONE and speedups[setting].is_possible]
+        if not nearest:
+            words = "no setting was as fast, and plain decoding is what every engine does by itself"
+            return nothing(f"Leave drafting off: {words}.")
+        whence = "to try, because it came nearest; no difference was certain here"
+        return production(_choice(result, models, model, *nearest[0]), whence)
     chosen = users if users in paying else max(paying)
     method, gamma = next(setting for setting in result.best(chosen) if setting != NONE)
     where = f"for {people(chosen)}"
