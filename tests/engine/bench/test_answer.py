@@ -144,7 +144,7 @@ def test_the_estimate_grows_with_all_that_is_measured():
 
 def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
     wide = result(cells=(cell("none", 0, 1.0), cell("eagle", 2, 1.43, 1.0)), plan=replace(PLAN, users=(1,)))
-    (row,) = to_rows(wide)
+    _, row = to_rows(wide)
     assert tuple(row) == COLUMNS and row["high"] == wide.alone["eagle", 2].measured.ends[1] < 2.43
     assert (row["kind"], row["alpha"], row["tau"], row["turns"]) == ("all", 0.5, 1.8, 3) and row["predicted"] > 0
 
