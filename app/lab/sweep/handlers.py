@@ -56,7 +56,7 @@ class SweepHandlers(InParts):
     def _recipes(self, result: SweepResult, temperature: float) -> str:
         """The fastest setting of a fixed length, because other engines have no γ = auto; none where plain decoding may
         be as fast."""
-        first = leaders(result.cells)[temperature, ALL]
+        first = leaders(result.cells).get((temperature, ALL))
         if not first or any(cell.method == BASELINE for cell in first):
             words = (
                 "No setting was certainly faster than plain decoding on these texts, so there is nothing to configure."
