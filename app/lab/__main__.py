@@ -26,7 +26,7 @@ TEXTS = [{"prompt": text, "kind": kind} for kind in KINDS for text in prompts()[
 # and many users take a few minutes.
 CHANGES = {
     "answer-own": "\n".join(map(json.dumps, TEXTS)), "answer-users": 8,
-    "users-numbers": "1, 2, 4, 8", "users-methods": ["ngram", "eagle"],
+    "users-numbers": "1, 4, 8", "users-methods": ["ngram", "eagle"], "users-tokens": 16,
 }  # fmt: skip
 
 
