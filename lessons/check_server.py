@@ -2,9 +2,10 @@
 
     python check_server.py http://localhost:8000/v1 http://localhost:8001/v1 --model NAME
 
-The first address has drafts on, the second has them off; both speak OpenAI's completions. First greedy texts: where
-they differ there should be a near tie. As a yardstick the same without drafts, one request at a time and all at once.
-Then a sampled token, counted on both sides. Exits with 1 if a gap or the counts say that it is not lossless.
+The first address has drafts on, the second has them off; both speak OpenAI's completions, or with --chat its chats.
+First greedy texts: where they differ there should be a near tie. As a yardstick the same without drafts, one request at
+a time and all at once. Then a sampled token, counted on both sides. Exits with 1 if a gap or the counts say that it is
+not lossless. `python -m engine server check` of SpecLens looks closer, and names the likely cause.
 """
 
 import argparse
@@ -15,54 +16,73 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from pathlib import Path
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
-NEAR_TIE = 0.3  # between the best two log-probabilities; in bf16 two logits near 20 are rounded to steps of 0.125
+NEAR_TIE = 0.3  # between two log-probabilities; in bf16 two logits near 20 are rounded to steps of 0.125
+# By both names that servers have for it: a server's own default may be another, and then greedy is not the likeliest.
+NO_PENALTY = {"repetition_penalty": 1.0, "repeat_penalty": 1.0}
+TOPS = 5  # candidates to a token, the most that every server gives
 
 
-def complete(url, model, prompt, tokens, temperature, seed=0):
-    """[token, log-probability, gap to the second choice] of each token."""
-    body = {
-        "model": model,
-        "prompt": prompt,
-        "max_tokens": tokens,
-        "temperature": temperature,
-        "seed": seed,
-        "logprobs": 2,
-    }
-    request = urllib.request.Request(
-        f"{url}/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=300) as answer:
-        numbers = json.load(answer)["choices"][0]["logprobs"]
-    rows = []
-    for token, own, tops in by_token(numbers):
-        best = sorted(tops, reverse=True)
-        rows.append((token, own, best[0] - best[1] if len(best) > 1 else math.inf))
-    return rows
+class Failed(Exception):
+    """A sentence on what a server answered."""
+
+
+def complete(options, address, prompt, tokens, temperature, seed=0):
+    """(token, log-probability, log-probabilities by candidate) of each token."""
+    body = {"model": options.model, "max_tokens": tokens, "temperature": temperature, "seed": seed} | NO_PENALTY
+    if options.chat:
+        body |= {"messages": [{"role": "user", "content": prompt}], "logprobs": True, "top_logprobs": TOPS}
+    else:
+        body |= {"prompt": prompt, "logprobs": TOPS}
+    body = {name: value for name, value in (body | options.extra).items() if value is not None}
+    url = f"{base(address)}/{'chat/' if options.chat else ''}completions"
+    headers = {"Content-Type": "application/json"}
+    headers |= {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=300
+        ) as got:
+            return list(by_token(json.load(got)["choices"][0]["logprobs"]))
+    except urllib.error.HTTPError as error:
+        raise Failed(f"{url} answered {error.code}: {error.read(300).decode(errors='replace')}") from error
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise Failed(f"{url} did not answer as expected, with log-probabilities: {error!r}") from error
+
+
+def base(address):
+    """The address up to /v1, however it was written."""
+    address = address.rstrip("/")
+    return address if address.endswith("/v1") else f"{address}/v1"
 
 
 def by_token(numbers):
-    """(token, log-probability, the highest log-probabilities) of each token, in either form that servers answer in."""
-    if "content" in numbers:  # llama.cpp, as chats have it
+    """The tokens of an answer, in either form that servers answer in."""
+    if "content" in numbers:  # chats, and all of llama.cpp
         for each in numbers["content"]:
-            yield each["token"], each["logprob"], [top["logprob"] for top in each["top_logprobs"]]
+            yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
         return
-    for token, own, top in zip(numbers["tokens"], numbers["token_logprobs"], numbers["top_logprobs"], strict=True):
-        yield token, own, (top or {}).values()
+    for token, own, tops in zip(numbers["tokens"], numbers["token_logprobs"], numbers["top_logprobs"], strict=True):
+        yield token, own, tops or {}
 
 
-def many(url, model, jobs, at_once):
+def many(ask, jobs, at_once):
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda job: complete(url, model, *job), jobs))
+        return list(pool.map(lambda job: ask(*job), jobs))
 
 
-def differences(ones, others):
-    """(place, gap) of the first difference of each pair of texts that differ."""
-    for one, other in zip(ones, others, strict=True):
-        for place, (a, b) in enumerate(zip(one, other, strict=False)):
-            if a[0] != b[0]:
-                yield place, min(a[2], b[2])
+def differences(plain, others):
+    """(place, gap) of the first difference of each pair of texts that differ. The gap is that of the two tokens which
+    were written there, by the server without drafts: with drafts some servers give other numbers."""
+    for one, other in zip(plain, others, strict=True):
+        for place, (ours, theirs) in enumerate(zip(one, other, strict=False)):
+            if ours[0] != theirs[0]:
+                _, own, tops = ours
+                # A token that is not even among the candidates is at least as far off as the last of them.
+                yield place, abs(own - tops.get(theirs[0], min(tops.values(), default=-math.inf)))
                 break
 
 
@@ -93,24 +113,50 @@ def p_value(statistic, freedom):
     return math.erfc(normal / math.sqrt(2)) / 2
 
 
-def main():
+def prompts_of(path):
+    """The prompts of a file: of JSON lines with `prompt`, else its lines."""
+    lines = [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    return [json.loads(line)["prompt"] if line.lstrip().startswith("{") else line for line in lines]
+
+
+def read_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("drafts", help="address with drafts on, up to /v1")
     parser.add_argument("plain", help="address with drafts off")
     parser.add_argument("--model", required=True)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--draws", type=int, default=400, help="sampled requests on each side")
-    options = parser.parse_args()
-    greedy = [(prompt, options.tokens, 0) for prompt in PROMPTS]
+    parser.add_argument(
+        "--prompts", type=prompts_of, default=PROMPTS, metavar="FILE", help="a line each, or JSON lines"
+    )
+    parser.add_argument("--chat", action="store_true", help="chats instead of completions")
+    parser.add_argument("--api-key", default="")
+    parser.add_argument("--extra", type=json.loads, default={}, metavar="JSON",
+                        help="more fields of each request; null takes one away")  # fmt: skip
+    return parser.parse_args()
+
+
+def main():
+    options, done = read_options(), count(1)
+    greedy = [(prompt, options.tokens, 0) for prompt in options.prompts]
     # The second token: a round's first comes from the prompt's own pass. Other seeds on the other side.
-    sampled = [[(PROMPTS[2], 2, 1, first + i) for i in range(options.draws)] for first in (0, options.draws)]
-    sides = zip((options.drafts, options.plain), sampled, strict=True)
+    sampled = options.prompts[min(2, len(options.prompts) - 1)]
+    draws = [[(sampled, 2, 1, first + i) for i in range(options.draws)] for first in (0, options.draws)]
+    total = 3 * len(greedy) + 2 * options.draws
+
+    def ask(address, *job):
+        rows = complete(options, address, *job)
+        print(f"\r{next(done)} of {total} requests", end="", file=sys.stderr, flush=True)
+        return rows
+
+    drafts, plain = partial(ask, options.drafts), partial(ask, options.plain)
     try:
-        alone, together = (many(options.plain, options.model, greedy, n) for n in (1, len(greedy)))
-        drafted = many(options.drafts, options.model, greedy, 1)
-        words = [[row[-1][0] for row in many(url, options.model, jobs, 8)] for url, jobs in sides]
-    except (urllib.error.URLError, OSError, KeyError, TypeError, ValueError) as error:
-        sys.exit(f"A server did not answer as expected: {error!r}. Both must offer /completions with logprobs.")
+        alone, together = many(plain, greedy, 1), many(plain, greedy, len(greedy))
+        drafted = many(drafts, greedy, 1)
+        words = [[row[-1][0] for row in many(side, jobs, 8)] for side, jobs in zip((drafts, plain), draws, strict=True)]
+    except Failed as problem:
+        sys.exit(f"A server did not answer as expected: {problem}")
+    print(file=sys.stderr)
     wide = 0
     for name, parting in (
         ("yardstick, no drafts", differences(alone, together)),

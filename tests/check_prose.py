@@ -74,6 +74,9 @@ def main() -> None:
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", *paths], cwd=ROOT, text=True)
     files = [ROOT / name for name in sorted(set(listed.splitlines())) if name.endswith((".py", ".js", ".css"))]
     found = [f"{path.relative_to(ROOT)}:{problem}" for path in files if path.exists() for problem in problems(path)]
+    if not sys.argv[1:]:
+        known = {name for path in (ROOT / "tests").rglob("test_*.py") for _, name in names(path)}
+        found += [f"tests/prose.toml: no file defines {name}" for name in RULES["tests"]["longer"] if name not in known]
     print(*found, sep="\n")
     sys.exit(f"{len(found)} places to write in plain English (CONTRIBUTING.md)" if found else 0)
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent / "browser"))
 import chromium
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ.pop("HF_HUB_OFFLINE", None)  # the hub that tests ask is their own
 # Before torch is imported. Otherwise the threads of two workers, and of the servers they start, wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"

@@ -2,12 +2,14 @@
 
 Three events follow a press: the buttons change, a generator streams notices and pictures, and files appear. A result is
 kept in a PageState, which is only ever an input. Otherwise each update would cost time on the machine being measured.
+Until then a page shows a recorded result, with a mark that says so.
 """
 
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import gradio as gr
@@ -18,7 +20,9 @@ from app.jobs.press import Press
 from app.jobs.runs import NO_EXPERIMENTS, Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
-from app.lab.work_units import WARMING_UP, Again, Points, Step, work_units
+from app.lab.eta import Eta
+from app.lab.recorded import FOLDER, Recorded
+from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP, streams
 from app.views.figures import TITLES
@@ -40,9 +44,11 @@ class PageState(Press):
 
 
 class Experiment:
-    """Handlers that all experiments share. ``Outputs``: a named tuple of the streamed outputs, ``notice`` first."""
+    """Handlers that all experiments share. ``Outputs``: a named tuple of the streamed outputs, ``notice`` first, and
+    last the ``mark`` of a recorded result. ``RECORDED``: the file of that result, as the page saves it."""
 
     Outputs: type
+    RECORDED: str
     RUN = "Run"  # the button's label
     FILES = 2
     REMAINS = "The points so far stay."  # said after an error
@@ -64,6 +70,48 @@ class Experiment:
     def shown(self, result):
         """Outputs that show a result once nothing is under way, for the end after an error."""
         return self.Outputs()
+
+    # ── the result that the page opens with ──
+
+    def opened(self, saved: bytes) -> Recorded:
+        """Reads the file RECORDED, one of those that ``files`` gives."""
+        raise NotImplementedError
+
+    def verdict(self, result) -> str:
+        """A sentence on what a result has shown."""
+        raise NotImplementedError
+
+    @cached_property
+    def recorded(self) -> Recorded | None:
+        """None before one is recorded."""
+        file = FOLDER / self.RECORDED
+        return self.opened(file.read_bytes()) if file.exists() else None
+
+    def opening(self) -> Any:
+        """Outputs that show the recorded result, with its mark."""
+        if self.recorded is None:
+            return self.Outputs(*[""] * len(self.Outputs()))
+        return self.drawn_once(self.recorded.result)._replace(mark=self.mark(self.recorded))
+
+    def drawn_once(self, result) -> Any:
+        """Outputs that show a result on a page without another."""
+        return self.shown(result)
+
+    def mark(self, recorded: Recorded) -> str:
+        """Says that the result is recorded, when and where, and its verdict."""
+        models = f" with {self.service.offer.titles.get(recorded.pair, recorded.pair)}" if recorded.pair else ""
+        where = ", ".join(filter(None, (recorded.device, recorded.precision)))
+        words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}."
+        return notice("recorded", f"{words} {self.verdict(recorded.result)}".rstrip())
+
+    def on_page(self, state: PageState) -> Any:
+        """The result that the page shows: the visitor's own, or else the recorded one."""
+        return self.recorded.result if state.result is None and self.recorded else state.result
+
+    def _unmarked(self, update) -> Any:
+        """Takes the mark away as soon as anything else is drawn than the recorded result."""
+        is_drawn = any(value is not SKIP for value in update[1:])
+        return update._replace(mark=notice("quiet")) if is_drawn else update
 
     # ── the pair ──
 
@@ -90,7 +138,7 @@ class Experiment:
         """What ``updates`` yields for a request. Errors become the last notice, and so does that another experiment of
         the visitor has taken its place."""
         try:
-            yield from state.stream(self.service.runs, lab_visitor_id(request), updates)
+            yield from map(self._unmarked, state.stream(self.service.runs, lab_visitor_id(request), updates))
         except EngineError as error:
             words = f"{error} {self.REMAINS}" if state.result else str(error)
             yield self.shown(state.result)._replace(notice=notice("error", words))
@@ -158,8 +206,11 @@ class Measurement(Experiment):
         return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
 
     def drawn(self, result, values: Sequence) -> Any:
-        """Outputs that show a result."""
+        """Outputs that show a result. ``values``: of the controls, none for the recorded one."""
         raise NotImplementedError
+
+    def drawn_once(self, result) -> Any:
+        return self.drawn(result, ())
 
     def finding(self, result, is_new: bool) -> str:
         """The notice for a complete result; ``is_new``: some of it was measured now."""
@@ -204,7 +255,7 @@ class Measurement(Experiment):
             words = notice("quiet", self._stopped(latest, parts) if state.result else "Stopped.")
         yield self.drawn(state.result, values)._replace(notice=words)
 
-    def _progress(self, step: Step, eta: "Eta") -> str:
+    def _progress(self, step: Step, eta: Eta) -> str:
         doing = f": {step.doing}" if step.doing else ""
         return notice("progress", f"{self._place(step)}{doing}{eta.words(step)}", step.done / step.of)
 
@@ -246,27 +297,6 @@ class Measurement(Experiment):
         for method in methods:
             if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))
-
-
-class Eta:
-    """Estimates the time left from the parts so far, without warm-up."""
-
-    def __init__(self):
-        self._first: tuple[float, float] | None = None
-        self._last = 0.0, 0.0
-
-    def add(self, step: Step) -> None:
-        if step.result is None and step.doing != WARMING_UP:
-            self._last = step.done, time.monotonic()
-            self._first = self._first or self._last
-
-    def words(self, step: Step) -> str:
-        """Empty until two parts have been seen."""
-        if self._first is None or self._last[0] <= self._first[0]:
-            return ""
-        each = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
-        seconds = each * (step.of - step.done)
-        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {max(1, seconds):.0f} s left"
 
 
 def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:

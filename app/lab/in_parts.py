@@ -17,8 +17,6 @@ from app.views.notice import notice
 class InParts(Measurement):
     """A measurement of which one part is shown at a time: a temperature, or prompts of one length."""
 
-    BESIDE = 0  # how many outputs ``beside`` has
-
     def parts(self, result) -> list[tuple[str, Any]]:
         """(words, part) of those with points."""
         raise NotImplementedError
@@ -34,36 +32,33 @@ class InParts(Measurement):
     def advice(self, result, part) -> str:
         raise NotImplementedError
 
-    def beside(self, result, part) -> list:
-        """What else the page shows of one part, once the measurement has ended."""
-        return []
+    def verdict(self, result) -> str:
+        return self.advice(result, self.part_shown(result))
 
     def drawn(self, result, values: Sequence) -> Any:
-        return self.drawn_part(result, self.part_shown(result)) if result else self.Outputs(*self.blank())
+        return self.drawn_part(result, self.part_shown(result)) if result else self.blank()
 
-    def blank(self) -> list[str]:
-        """Values of the outputs, the notice left as it is, while nothing is measured."""
+    def blank(self) -> Any:
+        """Outputs while nothing is measured, the notice left as it is."""
         raise NotImplementedError
 
     def finding(self, result, is_new: bool) -> str:
         return notice("quiet", self.advice(result, self.parts(result)[0][1]))
 
     def end(self, state: PageState) -> list:
-        """Returns the end of every measurement, the parts to choose from, and `beside` the one shown."""
+        """Returns the end of every measurement, and the parts to choose from."""
         ends, result = super().end(state), state.result
         if not result or ends[0] is SKIP:
-            return [*ends, SKIP, *[SKIP] * self.BESIDE]
+            return [*ends, SKIP]
         parts, part = self.parts(result), self.part_shown(result)
-        shown = gr.update(choices=parts, value=part, visible=len(parts) > 1)
-        return [*ends, shown, *self.beside(result, part)]
+        return [*ends, gr.update(choices=parts, value=part, visible=len(parts) > 1)]
 
-    def select_part(self, state: PageState, part: Any) -> list:
-        """The outputs of another part, with those `beside` it."""
-        result = state.result
+    def select_part(self, state: PageState, part: Any) -> Any:
+        """The outputs of another part."""
+        result = self.on_page(state)
         if not result or part not in (value for _, value in self.parts(result)):
-            return [*self.Outputs(), *[SKIP] * self.BESIDE]
-        words = notice("quiet", self.advice(result, part))
-        return [*self.drawn_part(result, part)._replace(notice=words), *self.beside(result, part)]
+            return self.Outputs()
+        return self.drawn_part(result, part)._replace(notice=notice("quiet", self.advice(result, part)))
 
 
 def lay_out(
@@ -73,14 +68,15 @@ def lay_out(
     form: tuple[str, Callable[[], list[Component]]],
     titles: Mapping[str, str],
     parts: str,
-    beside: Callable[[], list[Component]] = list,
-) -> None:
+    more: Callable[[Any], list[Component]] = lambda opening: [],
+) -> Wiring:
     """The button first, then the form, folded, and the results.
 
     ``name``: begins each element's id; ``form``: what can be chosen, and a function that lays it out; ``titles``: of
-    the charts; ``parts``: the label of the list of parts; ``beside``: lays out what `InParts.beside` fills.
+    the charts; ``parts``: the label of the list of parts; ``more``: lays out the outputs between the table and the
+    mark, with the values that the page opens with.
     """
-    state = gr.State(PageState())
+    state, opening = gr.State(PageState()), handlers.opening()
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, name)
         over = gr.Button("Start over", elem_id=f"{name}-over", interactive=False, scale=1, min_width=110)
@@ -88,16 +84,19 @@ def lay_out(
         gr.HTML(lead, apply_default_css=False)
         inputs = form[1]()
     words = notice_area(f"{name}-notice", handlers.size(*(each.value for each in inputs)))
-    shown = gr.Radio([], label=parts, visible=False, elem_id=f"{name}-shown")
-    _, blank, _ = handlers.blank()
-    table = component("table", elem_id=f"{name}-table")
-    outputs = handlers.Outputs(words, charts(blank, f"{name}-charts", titles), table)
+    mark = notice_area(f"{name}-recorded", opening.mark)
+    known = handlers.parts(handlers.recorded.result) if handlers.recorded else []
+    first = handlers.part_shown(handlers.recorded.result) if known else None
+    shown = gr.Radio(known, value=first, label=parts, visible=len(known) > 1, elem_id=f"{name}-shown")
+    drawn = charts(opening.charts, f"{name}-charts", titles)
+    table = component("table", opening.table, f"{name}-table")
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the table (CSV)", f"{name}-csv"), download("Save all numbers (JSON)", f"{name}-json")
-    others = beside()
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, shown, *others])
+    outputs = handlers.Outputs(words, drawn, table, *more(opening), mark)
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, shown])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
     wiring.on(table.again, handlers.replace_noise)
-    shown.input(handlers.select_part, [state, shown], [*outputs, *others], **QUIET)
+    shown.input(handlers.select_part, [state, shown], list(outputs), **QUIET)
     gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
+    return wiring

@@ -1,11 +1,14 @@
 """Lays out the Lab tab: the answer first, then the experiments to look closer, each in a tab of its own."""
 
+from collections.abc import Callable
+
 import gradio as gr
 
 from app.jobs.service import Service
 from app.lab.answer.page import answer
 from app.lab.compare.page import compare
 from app.lab.distribution.page import distribution
+from app.lab.experiment import Wiring
 from app.lab.sweep.page import sweep
 from app.lab.theory.page import theory
 from app.lab.users.page import users
@@ -21,16 +24,22 @@ QUESTIONS = {
 }
 
 
-def lab(service: Service, session: gr.State) -> None:
-    """``session``: what the visitor last ran in the playground."""
-    pages = {
+def pages(service: Service, session: gr.State, tab: Callable[[], gr.Tab]) -> dict[str, Callable[[], Wiring]]:
+    """Functions that lay out each experiment, by name. ``session``: what the visitor last ran in the playground;
+    ``tab``: gives the one that is being laid out."""
+    return {
         "answer": lambda: answer(service),
         "theory": lambda: theory(service, session), "sweep": lambda: sweep(service),
-        "compare": lambda: compare(service, session, tab), "distribution": lambda: distribution(service),
+        "compare": lambda: compare(service, session, tab()), "distribution": lambda: distribution(service),
         "users": lambda: users(service),
     }  # fmt: skip
+
+
+def lab(service: Service, session: gr.State) -> None:
+    """``session``: as of `pages`."""
+    laid_out = pages(service, session, lambda: tab)
     with gr.Tabs(elem_id="lab-tabs"):
         for name, title in LABS.items():
             with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}") as tab:
                 gr.HTML(f'<h2 class="sl-lab-question">{QUESTIONS[name]}</h2>', apply_default_css=False)
-                pages[name]()
+                laid_out[name]()

@@ -172,8 +172,8 @@ def sentence(run: Trace, branch: Trace) -> str:
     ended = next(r for r in run.rounds if r.emitted and r.emitted[-1].position >= place)
     word = forced.text.strip() or forced.label or "a token without text"
     return (
-        f"“{word[:40]}” was forced in round {ended.index + 1}. Both lanes have the same draws at the same places. "
-        "The numbers are of this run."
+        f"“{word[:40]}” was forced in round {ended.index + 1}. Both lanes draw the same random numbers at the "
+        "same places. The figures above belong to the run, not to the branch."
     )
 
 

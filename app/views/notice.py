@@ -4,7 +4,7 @@ from typing import Literal
 
 from app.views.safe_json import encode
 
-Kind = Literal["quiet", "progress", "good", "slow", "error"]
+Kind = Literal["quiet", "progress", "good", "slow", "error", "recorded"]
 
 
 def about_pair(title: str, kind: Kind = "quiet", text: str = "") -> str:

@@ -5,16 +5,16 @@ machine or a model that was not: there, tokens a pass on these texts are the res
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
-from engine.config import MAX_SHARERS
+from engine.config import METHODS
 from engine.trace.events import CostModel
-from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest
+from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest, largest_share
 from engine.trace.speedup_model import costs_for_all, interpolate
 
 GAMMAS = (1, 2, 4)
@@ -22,7 +22,8 @@ HERE, ELSEWHERE = "here", "elsewhere"
 CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int]  # method, γ
 NONE: Setting = (BASELINE, 0)
-_PASSES_OF_A_LOAD = 14  # about as many are timed until the first answer ends; for the estimate alone
+SETTINGS_OF_A_LOAD = 4  # at most; how many are worth it, the sweep says
+_QUICKEST = 3.5  # tokens a pass of the answer that ends first, up to which a load is timed; for the estimate alone
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class AnswerPlan:
     def loads(self) -> tuple[int, ...]:
         """The numbers of users that are measured beside one: those asked for, and one between if that is a single
         one."""
-        several = {min(users, MAX_SHARERS) for users in self.users if users > 1}
+        several = {users for users in self.users if users > 1}
         if self.place != HERE or not several:
             return ()
         if len(self.users) == 1 and self.most >= 4:
@@ -54,8 +55,13 @@ class AnswerPlan:
         return tuple(sorted(several))
 
     @property
+    def turns_of_a_text(self) -> int:
+        """Elsewhere one, because only the tokens count."""
+        return self.repeats if self.place == HERE else 1
+
+    @property
     def turns(self) -> int:
-        return len(self.texts) * (self.repeats if self.place == HERE else 1)
+        return len(self.texts) * self.turns_of_a_text
 
     @property
     def runs(self) -> int:
@@ -66,7 +72,7 @@ class AnswerPlan:
         """About how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them longer."""
         alone = self.runs * self.tokens * costs.step
         passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
-        return alone + 4 * self.repeats * _PASSES_OF_A_LOAD * passes * costs.step
+        return alone + SETTINGS_OF_A_LOAD * self.repeats * self.tokens / _QUICKEST * passes * costs.step
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class AnswerResult:
 
     def of_kind(self, kind: str) -> dict[Setting, Cell]:
         """On the texts of a kind, for one user."""
-        return {(cell.method, cell.gamma): cell for cell in self.cells if cell.category == kind}
+        return by_setting(self.cells, kind)
 
     @property
     def kinds(self) -> list[str]:
@@ -177,7 +183,21 @@ class AnswerResult:
     def busy(self) -> float | None:
         """The largest share of the cores that other programs took; None for counts, which no program changes."""
         shares = [cell.busy for cell in self.cells] + [load.speedup.busy for load in self.loads]
-        return None if self.is_elsewhere else max((share for share in shares if share is not None), default=None)
+        return None if self.is_elsewhere else largest_share(shares)
+
+
+def usual(methods: Iterable[str]) -> tuple[str, ...]:
+    """Returns the methods that most engines have. The rest is seldom best, so it is left to the sweep."""
+    kinds = {name: METHODS[name] for name in methods}
+    return tuple(
+        name for name, kind in kinds.items()
+        if kind.competes and kind.reads in ("text", "draft model", "head") and not (kind.shares or kind.is_window)
+    )  # fmt: skip
+
+
+def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
+    """Returns those of one kind of text."""
+    return {(cell.method, cell.gamma): cell for cell in cells if cell.category == kind}
 
 
 def shortlist(cells: tuple[Cell, ...]) -> list[Setting]:

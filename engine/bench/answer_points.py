@@ -9,9 +9,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine import __version__
-from engine.bench.answer import GAMMAS, HERE, AnswerPlan, AnswerResult, Load, Setting, shortlist
+from engine.bench.answer import (
+    GAMMAS,
+    HERE,
+    SETTINGS_OF_A_LOAD,
+    AnswerPlan,
+    AnswerResult,
+    Load,
+    Setting,
+    by_setting,
+    shortlist,
+)
+from engine.bench.answer_words import name
 from engine.bench.benchmark import Cancelled, describe, never
-from engine.bench.metrics import ALL
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
@@ -19,13 +29,13 @@ from engine.bench.sweep import Grid, Sweep
 from engine.bench.sweep_results import Cell
 from engine.bench.users import Cell as UsersCell
 from engine.bench.users import ManyUsers, Settings
-from engine.bench.users_results import Served, largest_busy_share, pass_time
+from engine.bench.users_results import Served, pass_time
 from engine.config import MAX_SHARERS, METHODS
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
+from engine.trace.noise import largest_share
 
 SECONDS_BETWEEN_REPORTS = 0.5
-_SETTINGS_OF_A_LOAD = 4  # until the sweep says which are worth it
 _VERSION = 1  # of the files of loads
 _LOAD = "load"  # begins the names of their files
 
@@ -48,8 +58,7 @@ class AnswerPoints:
     ):  # fmt: skip
         self.engine, self.plan, self.folder, self.keep = engine, plan, folder, keep
         self.prompts = [Prompt(text, kind) for kind, text in plan.texts]
-        repeats = plan.repeats if plan.place == HERE else 1  # elsewhere only the tokens count
-        grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, repeats)
+        grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, plan.turns_of_a_text)
         self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
         self._files: list[_LoadFile] | None = None
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
@@ -109,7 +118,7 @@ class AnswerPoints:
         return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
 
     def forget_noise(self) -> None:
-        alone = self._alone()
+        alone = by_setting(self.sweep.cells())
         for file in self.loads:
             load = _load(file, alone)
             if load and not load.speedup.is_possible:
@@ -125,7 +134,7 @@ class AnswerPoints:
             yield from _measure_load(*point, cancelled)
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
-            yield f"one user, {setting_words(system.name, system.setting)}", number
+            yield f"one user, {name((system.name, system.setting))}", number
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None) -> AnswerResult:
         """Measures all that is missing."""
@@ -144,19 +153,16 @@ class AnswerPoints:
         cells = sum(len(file.many.cells) for file in self.loads)
         missing = sum(len(file.many.missing()) for file in self.loads)
         is_sweeping = bool(self.sweep.benchmark.missing())
-        expected = 2 * _SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.repeats if is_sweeping else 0
+        expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.repeats if is_sweeping else 0
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
 
-    def _alone(self) -> dict[Setting, Cell]:
-        """For one user, on all texts."""
-        return {(cell.method, cell.gamma): cell for cell in self.sweep.cells() if cell.category == ALL}
-
     def result(self) -> AnswerResult:
-        cells, alone = tuple(self.sweep.cells()), self._alone()
+        cells = tuple(self.sweep.cells())
+        alone = by_setting(cells)
         loads = [load for file in self._known_loads() if (load := _load(file, alone))] if alone else []
         costs = {method: self.engine.costs(method) for method, _ in alone}
-        about = {name: self._about[name] for name in ("device", "precision", "weights")}
+        about = {key: self._about[key] for key in ("device", "precision", "weights")}
         about |= {"measured": self.sweep.benchmark.file.header["time"], "speclens": __version__}
         return AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
@@ -166,12 +172,13 @@ class AnswerPoints:
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
     """The speedup at a load: of its passes, and of the tokens a pass that the same texts bring as a whole."""
     cell, results = alone.get(file.setting), file.many.file.results
-    ours, plain = ([results[key] for key in sorted(results) if key[1] == name] for name in (file.setting[0], BASELINE))
+    ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)
     if cell is None or passes is None:
         return None
     share = cell.drafting / passes.drafting if passes.drafting else 1.0
-    return Load(file.users, file.setting, passes.speedup(cell.tau, share, largest_busy_share(ours, plain)))
+    busy = largest_share(each.busy for each in (*ours, *plain))
+    return Load(file.users, file.setting, passes.speedup(cell.tau, share, busy))
 
 
 def _measure_load(many: ManyUsers, cell: UsersCell, cancelled: Cancelled) -> Iterator[tuple[str, float]]:
@@ -180,9 +187,3 @@ def _measure_load(many: ManyUsers, cell: UsersCell, cancelled: Cancelled) -> Ite
         if time.monotonic() >= due:
             due = time.monotonic() + SECONDS_BETWEEN_REPORTS
             yield f"{cell.users} users at once, {METHODS[cell.method].title}", share
-
-
-def setting_words(method: str, gamma: object) -> str:
-    """A setting in words, such as "n-gram lookup with γ 2"."""
-    title = METHODS[method].title
-    return title if method == BASELINE else f"{title} with γ {gamma}"

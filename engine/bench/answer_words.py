@@ -1,11 +1,14 @@
 """Puts an answer into words: what to use at each load, by kind of text, what would change it, and how sure it is."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 
-from engine.bench.answer import ELSEWHERE, NONE, AnswerResult, Setting
+from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Setting
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
-from engine.trace.noise import Speedup, about_machine, fastest
+from engine.trace.events import CostModel
+from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
 
 
@@ -17,6 +20,10 @@ def name(setting: Setting) -> str:
 
 def people(users: int) -> str:
     return "one user" if users == 1 else f"{users} users at once"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:
@@ -81,7 +88,7 @@ def _tokens(result: AnswerResult) -> str:
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
             best[method] = cell
     words = [f"{cell.tau:.2f} with {name((method, cell.gamma))}" for method, cell in best.items()]
-    return f"On your texts a pass brings {_listed(words)} tokens." if words else "Nothing is counted yet."
+    return f"On your texts a pass brings {and_list(words)} tokens." if words else "Nothing is counted yet."
 
 
 def _tokens_by_kind(result: AnswerResult) -> str:
@@ -142,8 +149,8 @@ def _sure(result: AnswerResult) -> str:
     speedups = [cell.measured for cell in result.alone.values()] + [load.speedup for load in result.loads]
     noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
     if noise:
-        came = "One setting came out" if noise == 1 else f"{noise} settings came out"
-        sure += f" {came} faster than the tokens a pass allow, which is noise: press Measure again{at_end}."
+        came = "One setting was faster than its" if noise == 1 else f"{noise} settings were faster than their"
+        sure += f" {came} tokens per pass can be, which is noise: press Measure again{at_end}."
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
         sure += " how many tokens a pass brings is counted on whole answers."
@@ -162,11 +169,6 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _listed(words: list[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 # ── for programs ──
 
 
@@ -177,14 +179,39 @@ def to_dict(result: AnswerResult) -> dict:
     return {
         "speclens": "answer", "pair": result.pair, **result.about,
         "question": {
-            "users": list(plan.users), "texts": len(plan.texts), "kinds": list(dict.fromkeys(k for k, _ in plan.texts)),
+            "users": list(plan.users), "texts": len(plan.texts), "kinds": Counter(kind for kind, _ in plan.texts),
+            "methods": list(plan.methods), "repeats": plan.repeats,
             "max_new_tokens": plan.tokens, "temperature": plan.temperature, "place": plan.place,
         },
         "is_complete": result.is_complete, "busy": result.busy, "sentences": sentences(result),
         "answers": [] if elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
         "rows": to_rows(result),
-        "costs": {method: {"c": each.c, "step": each.step, "v": dict(each.v)} for method, each in result.costs.items()},
+        "costs": {method: asdict(costs) for method, costs in result.costs.items()},
     }  # fmt: skip
+
+
+def from_dict(content: Mapping) -> AnswerResult:
+    """Makes an answer of what `to_dict` gave of one that is whole, without noise and of this machine; the texts
+    themselves are not in it."""
+    question, rows = content["question"], content["rows"]
+    texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
+    plan = AnswerPlan(
+        texts, tuple(question["methods"]), tuple(question["users"]), question["max_new_tokens"],
+        question["temperature"], question["repeats"], question["place"],
+    )  # fmt: skip
+    alone = [row | {"category": row["kind"], "temperature": plan.temperature} for row in rows if row["users"] == 1]
+    cells = [Cell(**{field.name: row[field.name] for field in fields(Cell)}) for row in alone]
+    loads = [
+        Load(row["users"], (row["method"], row["gamma"]),
+             Speedup(row["speedup"], row["low"], row["high"], ceiling(row["tau"]), row["busy"]))
+        for row in rows if row["users"] > 1
+    ]  # fmt: skip
+    costs = {
+        method: CostModel(**known | {"v": {int(width): cost for width, cost in known["v"].items()}})
+        for method, known in content["costs"].items()
+    }
+    about = {name: content[name] for name in ABOUT}
+    return AnswerResult(content["pair"], plan, tuple(cells), tuple(loads), costs, content["is_complete"], about)
 
 
 def _answer(result: AnswerResult, users: int) -> dict:
@@ -200,13 +227,15 @@ def _answer(result: AnswerResult, users: int) -> dict:
     }  # fmt: skip
 
 
+ABOUT = ("device", "precision", "weights", "measured", "speclens")  # where an answer comes from
 COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predicted", "alpha", "tau",
-           "tokens_per_second", "turns", "busy")  # fmt: skip
+           "tokens_per_second", "turns", "busy", "drafting")  # fmt: skip
 
 
 def to_rows(result: AnswerResult) -> list[dict]:
-    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be."""
-    rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells if cell.method != NONE[0]]
+    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain decoding
+    has rows for one user, with a speedup of 1."""
+    rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells]
     alone = result.alone
     rows += [
         _row(load.users, "all", alone[load.setting], load.speedup, result)
@@ -224,5 +253,5 @@ def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResu
     predicted = result.predicted(setting, users).value if is_all and cell.method in result.costs else None
     rate = cell.tokens_per_second if users == 1 and not result.is_elsewhere else None
     values = (users, kind, cell.method, cell.gamma, *known, predicted, cell.alpha, cell.tau, rate, cell.turns,
-              speedup.busy)  # fmt: skip
+              speedup.busy, cell.drafting)  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))

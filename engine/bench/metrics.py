@@ -19,7 +19,6 @@ from engine.trace.noise import Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup
 
 ALL = "all"
-NEAR_TIE = 1e-3  # top-2 logit gap under which fp32 rounding may decide
 _RESAMPLES = 2000
 _FEW = 12  # prompts
 

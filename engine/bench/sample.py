@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.trace.events import Round
 from engine.trace.metrics import depths, expected_lengths, ranks
-from engine.trace.noise import Speedup, ceiling
+from engine.trace.noise import Speedup, ceiling, largest_share
 
 BASELINE, UNTRACED, BLOCK, TYPICAL = "none", "-untraced", "-block", "-typical"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
@@ -127,8 +127,8 @@ class Point:
 
     @property
     def measured(self) -> Speedup:
-        shares = [run.busy for turn in self.turns for run in (turn.plain, turn.ours) if run.busy is not None]
-        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau), max(shares, default=None))
+        busy = largest_share(run.busy for turn in self.turns for run in (turn.plain, turn.ours))
+        return Speedup(self.speedup, self.low, self.high, ceiling(self.tau), busy)
 
     @property
     def place(self) -> tuple[float, int]:

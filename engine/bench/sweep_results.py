@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from engine.bench.metrics import ALL, summary, table
 from engine.bench.sample import BASELINE, Sample
 from engine.files import escape_formula
-from engine.trace.noise import PLAIN, Speedup, ceiling, fastest
+from engine.trace.noise import PLAIN, Speedup, ceiling, fastest, largest_share
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _cell(setting: tuple[str, int | str], temperature: float, category: str, tur
     return Cell(
         *setting, temperature, category, len(turns), numbers["speedup"] or 0.0, *(numbers["ci95"] or (None, None)),
         numbers["tokens_per_second"] or 0.0, numbers["acceptance"], numbers["tau"] or 0.0,
-        max((sample.busy for sample in (*ours, *plain) if sample.busy is not None), default=None),
+        largest_share(sample.busy for sample in (*ours, *plain)),
         min(1.0, sum(s.by_depth[0][1] for s in ours if s.by_depth) / (sum(s.passes for s in ours) or 1)),
     )  # fmt: skip
 

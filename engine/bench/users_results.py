@@ -11,7 +11,7 @@ import numpy as np
 from engine.bench.metrics import interval, ratio, show, table
 from engine.bench.sample import BASELINE
 from engine.trace.events import CostModel
-from engine.trace.noise import PLAIN, Speedup, ceiling
+from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 from engine.trace.speedup_model import break_even, shared_costs
 
 _LISTS = ("writing", "full", "ttft", "ids")
@@ -162,13 +162,8 @@ def _row(
         tau=tau,
         low=gain.low if passes else None,
         high=gain.high if passes else None,
-        busy=largest_busy_share(repeats, plain),
+        busy=largest_share(each.busy for each in (*repeats, *plain)),
     )
-
-
-def largest_busy_share(*runs: Sequence[Served]) -> float | None:
-    """The largest share of the cores that other programs took; None where it is not known."""
-    return max((each.busy for served in runs for each in served if each.busy is not None), default=None)
 
 
 def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> PassTime | None:

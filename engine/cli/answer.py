@@ -9,7 +9,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO, DEFAULT_PAIR, METHODS, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, SamplingParams
 from engine.errors import BadInput
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
@@ -34,17 +34,18 @@ def answer(
 
     Exits with 0 if drafting certainly pays at every load asked for, 3 if not, and 130 after Ctrl-C, with what there is.
     """
-    from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan
+    from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
     from engine.bench.answer_points import AnswerPoints
+    from engine.bench.answer_words import duration
     from engine.bench.prompts import read_prompts
     from engine.files import cache_root
 
     loads = options.parse_list(users, int, "users")
-    if not loads or min(loads) < 1:
-        raise BadInput(f"--users is {users[:40]!r}, but must be numbers from 1, with commas between.")
+    if not loads or not 1 <= min(loads) <= max(loads) <= MAX_SHARERS:
+        raise BadInput(f"--users is {users[:40]!r}, but must be numbers from 1 to {MAX_SHARERS}, with commas between.")
     chosen, sampling = read_prompts(file, limit), SamplingParams(temperature)
     engine = options.load(pair, device, precision)
-    names = options.parse_list(methods, str) or tuple(name for name in engine.drafts.usable() if _is_usual(name))
+    names = options.parse_list(methods, str) or usual(engine.drafts.usable())
     plan = AnswerPlan(
         tuple((prompt.category, prompt.text) for prompt in chosen), names, loads, max_new_tokens, sampling.temperature,
         repeats, ELSEWHERE if elsewhere else HERE,
@@ -53,7 +54,7 @@ def answer(
     with progress() as show:
         engine.on_progress(show)
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
-        say(f"{len(chosen)} prompts, {plan.runs} runs: about {_minutes(plan.seconds(engine.costs('none')))}.")
+        say(f"{len(chosen)} prompts, {plan.runs} runs: about {duration(plan.seconds(engine.costs('none')))}.")
         try:
             points.run(show)
         except KeyboardInterrupt:
@@ -90,12 +91,3 @@ def _print(result, as_json: bool) -> None:
     print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
     for method in dict.fromkeys(method for method, _ in result.settings):
         print(f"\n{METHODS[method].title}: {schedule(result, method).words}")
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
-
-
-def _is_usual(method: str) -> bool:
-    kind = METHODS[method]
-    return kind.competes and kind.reads in ("text", "draft model", "head") and not (kind.shares or kind.is_window)

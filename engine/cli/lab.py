@@ -13,7 +13,7 @@ from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.exactness.results import MISTAKES, TOY_METHODS
-from engine.trace.noise import about_machine
+from engine.trace.noise import about_machine, largest_share
 
 NOT_LOSSLESS = 3  # exit code of the distribution test
 
@@ -60,7 +60,7 @@ def sweep(
         names = [f"{cell.method}, γ = {cell.gamma}, {cell.measured.words}" for cell in first]
         lead = "Best" if len(first) == 1 else "No clear best"
         say(f"{lead} at temperature {temperature:g} on {category}: {'; '.join(names) or 'noise, measure again'}.")
-    if machine := about_machine(max((cell.busy for cell in cells if cell.busy is not None), default=None)):
+    if machine := about_machine(largest_share(cell.busy for cell in cells)):
         say(machine)
     if not finished:
         say("Stopped early." + (f" The same command goes on from {out}." if out else ""))
@@ -182,7 +182,7 @@ def synthetic(
         costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
         counted = (show(number, ".2f") for number in (p.seen, p.tau, expected))
-        numbers = [*counted, p.measured.words, show(predicted, ".2f")]
+        numbers = [*counted, p.measured.words, f"{predicted:.2f}×"]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
 
 

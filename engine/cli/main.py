@@ -165,10 +165,15 @@ def run(
             raise KeyboardInterrupt
         console.comparison(out, result, baseline)
         if trace is not None:
-            beside = trace.with_stem(f"{trace.stem}-baseline")
+            beside = _baseline_of(trace)
             save(baseline, beside)
             say(f"Its baseline's trace is in {beside}.")
     worker.close()
+
+
+def _baseline_of(trace: Path) -> Path:
+    """Names the file that `run --compare` saves beside a trace."""
+    return trace.with_stem(f"{trace.stem}-baseline")
 
 
 @app.command()
@@ -186,6 +191,9 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
         console.forced_token(out, each)
         console.answer(out, each)
         console.summary(out, each)
+    beside = _baseline_of(file)
+    if beside.exists():
+        console.comparison(out, result, load(beside))
 
 
 @app.command()
@@ -249,11 +257,13 @@ def check(
 def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
     """Download a pair's weights."""
     from engine.weights.catalogue import get_pair
+    from engine.weights.checkpoint_dir import weights_hash
     from engine.weights.store import fetch_pair
 
     spec = get_pair(pair)
     with progress() as show:
-        fetch_pair(spec, show)
+        for folder in dict.fromkeys(fetch_pair(spec, show).values()):
+            weights_hash(folder)  # raises where a bit is not as it was written
     say(f"{spec.name} is ready.")
 
 
@@ -279,6 +289,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
-    if hasattr(signal, "SIGPIPE"):
+    if sys.argv[1:2] == ["replay"] and hasattr(signal, "SIGPIPE"):  # not where sockets are written to
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `replay FILE | head` ends as any other program does
     app()

@@ -17,13 +17,13 @@ from engine.exactness.distribution_test import Runs, count_outcomes, judge
 from engine.exactness.results import TOY_METHODS, Law
 from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.trace.events import Round
+from engine.trace.metrics import NEAR_TIE
 
 State = Literal["passed", "failed", "open", "not offered"]
 Ids = tuple[int, ...]
 LENGTH = 3  # tokens whose law is tested; the first is never a draft
 TOGETHER = 3  # requests that share passes
 _TOKENS = 24  # of a text that is compared with another
-_NEAR_TIE = 1e-3  # between the two best logits, under which rounding may decide
 _GREEDY, _DRAWN, _FEW_OUTCOMES = SamplingParams(0.0), SamplingParams(1.0), SamplingParams(1.0, top_k=3)
 _PENALTY = 1.3
 
@@ -221,7 +221,7 @@ def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: s
             differs += 1
             gaps.append(_gap(b, at))
     numbers = {"texts": len(ours), "differ": differs, "drafted": drafted, "largest_gap": _largest(gaps)}
-    if differs and not all(gap is not None and gap < _NEAR_TIE for gap in gaps):
+    if differs and not all(gap is not None and gap < NEAR_TIE for gap in gaps):
         return Check(name, "failed", f"{mine}: {differs} of {len(ours)} texts differ from those {other}.", numbers)
     if not drafted:
         return Check(name, "open", "Nothing was drafted, so nothing was tested.", numbers)

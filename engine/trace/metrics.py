@@ -10,6 +10,7 @@ from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs,
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
 
+NEAR_TIE = 1e-3  # between the two best logits, under which rounding in fp32 may decide
 PARTS = {"draft": "drafting", "verify": "verifying", "accept": "accepting", "host": "bookkeeping"}  # phase → its word
 
 

@@ -219,14 +219,19 @@ def about_costs(costs: CostModel) -> str:
     widths = sorted(costs.v)
     pairs = list(pairwise(widths))
     level = sorted({width for a, b in pairs if costs.v[a] == costs.v[b] for width in (a, b)})
-    words = f"Passes of {_listed(level)} tokens cannot be told apart here." if level else ""
+    words = f"Passes of {and_list(level)} tokens cannot be told apart here." if level else ""
     if cheaper := [b for a, b in pairs if costs.v[b] < costs.v[a]]:
-        words += f" Measured again, {_listed(cheaper)} tokens at once really are quicker than fewer."
+        words += f" Measured again, {and_list(cheaper)} tokens at once really are quicker than fewer."
     return words.strip()
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    *most, last = map(str, numbers)
+def and_list(items: Iterable[object]) -> str:
+    """Words a list that is not empty.
+
+    >>> and_list([2, 4, 8])
+    '2, 4 and 8'
+    """
+    *most, last = map(str, items)
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -237,11 +242,16 @@ def is_crowded(share: float | None) -> bool:
     return share is not None and share >= CROWDED
 
 
+def largest_share(shares: Iterable[float | None]) -> float | None:
+    """Returns the largest share of the cores that other programs took; None of an unknown one, and for none known."""
+    return max((share for share in shares if share is not None), default=None)
+
+
 def largest_busy_share(extras: Iterable[Mapping]) -> float | None:
-    """Returns the largest share of the cores that other programs took during some runs. ``extras``: of each run's end,
-    which a file may fill with anything."""
-    shares = [share for share in (extra.get("busy") for extra in extras) if isinstance(share, int | float)]
-    return max(shares, default=None)
+    """Returns the largest share during some runs. ``extras``: of each run's end, which a file may fill with
+    anything."""
+    shares = (extra.get("busy") for extra in extras)
+    return largest_share(share for share in shares if isinstance(share, int | float))
 
 
 def about_machine(share: float | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from engine.trace.metrics import Interval
-from engine.trace.noise import Speedup, about_machine
+from engine.trace.noise import Speedup, about_machine, largest_share
 
 DASH = "–"  # in place of a number that is not known
 NEAR = 1.12  # a speedup that is certainly below it, and above its inverse, makes no difference
@@ -41,5 +41,5 @@ def doubts(has_noise: bool, busy: Iterable[float | None]) -> str:
     ``busy``: shares of the cores that other programs took, None where they were not read.
     """
     noise = " Results marked as noise are faster than their tokens per pass can be. Press Measure again."
-    machine = about_machine(max((share for share in busy if share is not None), default=None))
+    machine = about_machine(largest_share(busy))
     return f"{noise if has_noise else ''} {machine}".rstrip()

@@ -21,7 +21,7 @@ from engine.weights.head_kinds import HEAD_KINDS, other_drafter, own_name
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "tokenizer.model", "vocab.json")
 MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and the hash of the weights
-AGAIN = "Run `python -m engine fetch PAIR` to download it again."
+AGAIN = "`python -m engine fetch`, with the name of the pair, downloads it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # of headers and indexes

@@ -18,17 +18,19 @@ LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
 
 def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False):
-    """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of the next.
-    ``as_content``: it answers in llama.cpp's form."""
+    """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of " a" and " upon".
+    ``as_content``: it answers in llama.cpp's form. Its ``requests``: path, headers and body of each."""
+    requests = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            requests.append((self.path, dict(self.headers), asked))
             draw, count = random.Random(asked["seed"]), asked["max_tokens"]
             words = [favourite] * count
             if asked["temperature"]:
                 words = draw.choices(list(law), list(law.values()), k=count)
-            tops = [{word: -0.1, "other": -0.1 - gap} for word in words]
+            tops = [{" a": -0.1 - gap, " upon": -0.1 - gap, " far": -9.0} | {word: -0.1} for word in words]
             numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
             if as_content:
                 several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
@@ -44,6 +46,7 @@ def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, a
 
     # The script sends many at once; five may wait otherwise, and the next tries again after a second.
     server = type("Server", (ThreadingHTTPServer,), {"request_queue_size": 64})(("127.0.0.1", 0), Handler)
+    server.requests = requests
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     return server
 
@@ -52,13 +55,14 @@ def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, a
 def check():
     servers = []
 
-    def run(*sides, draws: int = 10) -> subprocess.CompletedProcess:
+    def run(*sides, draws: int = 10, more: tuple[str, ...] = (), end: str = "/v1") -> subprocess.CompletedProcess:
         servers.extend(serving(*side) for side in sides)
-        urls = [f"http://127.0.0.1:{server.server_port}/v1" for server in servers]
+        urls = [f"http://127.0.0.1:{server.server_port}{end}" for server in servers]
         command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
-        command += ["--tokens", "5", "--draws", str(draws)]
+        command += ["--tokens", "5", "--draws", str(draws), *more]
         return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
+    run.servers = servers
     yield run
     for server in servers:
         server.shutdown()
@@ -80,6 +84,28 @@ def test_counts_that_are_off_are_found(check):
 def test_check_server_needs_a_near_tie_and_reads_llama_cpps_form(check, gap, as_content, code):
     done = check((LAW, " a", gap, as_content), (LAW, " upon", gap))
     assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
+
+
+def test_gap_is_that_of_the_two_tokens_which_were_written(check):
+    done = check((LAW, " a", 1.5), (LAW, " upon", 0.02))
+    assert "token 0: gap 0.020" in done.stdout and done.returncode == 0, "by the server without drafts"
+
+
+def test_token_that_is_not_among_the_candidates_is_no_tie(check):
+    assert check((LAW, " never"), (LAW, " upon", 0.02)).returncode == 1
+
+
+def test_every_request_has_the_options_and_no_penalty(check, tmp_path):
+    (tmp_path / "mine.jsonl").write_text('{"prompt": "One."}\n{"prompt": "Two."}\n')
+    more = ("--chat", "--api-key", "secret", "--extra", '{"top_k": 0, "repetition_penalty": null}',
+            "--prompts", str(tmp_path / "mine.jsonl"))  # fmt: skip
+    done = check((LAW, " upon", 2.0, True), (LAW, " upon", 2.0, True), more=more, end="/v1/")
+    assert done.returncode == 0 and "0 of 2 texts differ" in done.stdout, done.stderr
+    assert "26 of 26 requests" in done.stderr
+    for path, headers, body in (request for server in check.servers for request in server.requests):
+        assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
+        assert body["messages"][0]["content"] in ("One.", "Two.") and body["top_k"] == 0
+        assert body["repeat_penalty"] == 1 and "repetition_penalty" not in body
 
 
 def test_no_server_is_a_sentence():

@@ -1,7 +1,6 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +8,27 @@ import gradio as gr
 
 from app.lab.answer import recordings, view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
+from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
 from app.ui.widgets import SKIP, outputs
 from app.views.figures import encode_figures
 from app.views.notice import notice
 from app.views.safe_json import encode
 from app.views.table import csv_text
-from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult
-from engine.bench.answer_words import COLUMNS
+from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
+from engine.bench.answer_words import COLUMNS, duration, people
 from engine.bench.prompts import parse_prompts
-from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig, SamplingParams
+from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 
 MOST_TEXTS, EACH = 64, 2
 SEPARATOR = "\n---\n"  # between several texts of one's own
 OTHER_SERVER = "Another server (tokens per pass only)"
-Outputs = outputs("notice", "answer", "picture")
-
-
-@dataclass
-class AnswerState(PageState):
-    """``model``: the reader's own, for the commands; empty for that of the pair."""
-
-    model: str = ""
+Outputs = outputs("notice", "answer", "picture", "recipes", "mark")
 
 
 class AnswerHandlers(Measurement):
-    Outputs = Outputs
+    Outputs, RECORDED = Outputs, "answer.json"
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Run"
@@ -50,11 +43,11 @@ class AnswerHandlers(Measurement):
         return [*here, (OTHER_SERVER, ELSEWHERE)]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, AnswerPlan]:
-        own, kind, users, place, tokens, temperature = values
+        own, kind, users, place, tokens, temperature, _ = values
         is_elsewhere = place == ELSEWHERE
         pair = self.service.offer.pair if is_elsewhere else place
         texts = self._texts(own or "", kind)
-        methods = tuple(name for name in self.drafting_methods(pair) if _is_usual(name))
+        methods = usual(self.drafting_methods(pair))
         if not methods:
             raise BadInput("These models have nothing to draft with; choose others.")
         tokens = whole_number(tokens, "Tokens of an answer", 16, self.service.limits.new_tokens)
@@ -93,7 +86,17 @@ class AnswerHandlers(Measurement):
         return texts
 
     def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
-        return Outputs(answer=view.value(result), picture=view.picture(result))
+        model = (values[-1] or "").strip() if values else ""
+        return Outputs(
+            answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
+        )  # fmt: skip
+
+    def opened(self, saved: bytes) -> Recorded:
+        return view.from_json(saved)
+
+    def verdict(self, result: AnswerResult) -> str:
+        kinds = f" of {counted(len(result.kinds), 'kind')}" if result.kinds else ""
+        return f"The question: {counted(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.most)}."
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Measures again: only the noise of an answer that has some, else everything."""
@@ -112,24 +115,11 @@ class AnswerHandlers(Measurement):
     def _time(self, pair: str, plan: AnswerPlan) -> str:
         """Says about how long it takes, once a pass of the pair has been timed here."""
         costs = self.service.offer.plain_costs(pair)
-        if costs is None:
-            return ""
-        seconds = plan.seconds(costs)
-        return (
-            f" That takes about {seconds / 60:.0f} minutes." if seconds >= 90 else f" That takes about {seconds:.0f} s."
-        )
+        return f" That takes about {duration(plan.seconds(costs))}." if costs else ""
 
-    def end(self, state: "AnswerState") -> list:
-        """Returns what every measurement ends with, and the configuration."""
-        ends, result = super().end(state), state.result
-        if not result or ends[0] is SKIP:
-            return [*ends, SKIP]
-        return [*ends, self._recipes(result, state.model)]
-
-    def name_model(self, state: "AnswerState", model: str) -> Any:
+    def name_model(self, state: PageState, model: str) -> str:
         """The configurations again, with the name of the reader's model."""
-        state.model = (model or "").strip()
-        return self._recipes(state.result, state.model) if state.result else SKIP
+        return self._recipes(self.on_page(state), (model or "").strip())
 
     def _recipes(self, result: AnswerResult, model: str) -> str:
         return view.recipes(result, lambda method: self.service.offer.models(result.pair, method), model)
@@ -162,9 +152,3 @@ class AnswerHandlers(Measurement):
             return Path(path).read_text(encoding="utf-8-sig", errors="replace")
         finally:
             Path(path).unlink(missing_ok=True)
-
-
-def _is_usual(method: str) -> bool:
-    """The rest is seldom best, so it is left to the sweep."""
-    kind = METHODS[method]
-    return kind.competes and kind.reads in ("text", "draft model", "head") and not kind.shares and not kind.is_window

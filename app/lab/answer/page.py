@@ -4,15 +4,14 @@ import gradio as gr
 from gradio.components import Component
 
 from app.jobs.service import Service
-from app.lab.answer.handlers import AnswerHandlers, AnswerState, Outputs
-from app.lab.answer.view import PICTURE, WAITING
-from app.lab.experiment import Wiring
+from app.lab.answer.handlers import AnswerHandlers, Outputs
+from app.lab.answer.view import PICTURE
+from app.lab.experiment import PageState, Wiring
 from app.lab.sweep.work import prompts
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
 from app.ui.widgets import QUIET, download, open_files, run_and_stop
-from app.views.figures import encode_figures
 from engine.config import MAX_SHARERS
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
@@ -20,33 +19,36 @@ PLACE = "Speedups are measured. Of another server only tokens per pass are count
 MODEL = "Its name, for the commands below; empty takes this page's."
 
 
-def answer(service: Service) -> None:
-    handlers, state = AnswerHandlers(service), gr.State(AnswerState())
+def answer(service: Service) -> Wiring:
+    handlers, state = AnswerHandlers(service), gr.State(PageState())
+    opening = handlers.opening()
     with gr.Row(elem_classes="sl-answer-form"):
-        inputs, file, model = _form(handlers, service)
+        inputs, file = _form(handlers, service)
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "answer")
         over = gr.Button("Measure again", elem_id="answer-over", interactive=False, scale=1, min_width=110)
         recorded = open_files("Answer from recordings of your server", "answer-recordings")
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
+    mark = notice("answer-recorded", opening.mark)
     outputs = Outputs(
-        words, component("answer", elem_id="answer-words"),
-        charts(encode_figures({PICTURE: WAITING}), "answer-charts", {PICTURE: "What was measured"}),
+        words, component("answer", opening.answer, "answer-words"),
+        charts(opening.picture, "answer-charts", {PICTURE: "What was measured"}),
+        component("engine_recipes", opening.recipes, "answer-production", title="Switch it on"), mark,
     )  # fmt: skip
-    recipes = component("engine_recipes", elem_id="answer-production", title="Switch it on")
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, recipes])
+    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over])
     wiring.on(run.click, handlers.run)
     wiring.on(over.click, handlers.start_over)
     recorded.upload(handlers.open_recordings, recorded, list(outputs), **QUIET)
     file.upload(handlers.read_file, file, inputs[0], **QUIET)
-    model.change(handlers.name_model, [state, model], recipes, **QUIET)
-    gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
+    inputs[-1].change(handlers.name_model, [state, inputs[-1]], outputs.recipes, **QUIET)
+    gr.on([each.change for each in inputs[:-1]], handlers.size, inputs, words, **QUIET)
+    return wiring
 
 
-def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Component], gr.UploadButton, gr.Textbox]:
-    """The controls of the question, the upload, and the name of the reader's own model."""
+def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Component], gr.UploadButton]:
+    """The controls of the question, the last of them the name of the reader's own model, and the upload."""
     with gr.Column(scale=3, min_width=260):
         own = gr.Textbox(label="Your texts", lines=3, max_lines=6, elem_id="answer-own", info=HINT,
                          placeholder="Paste what your users ask.")  # fmt: skip
@@ -63,4 +65,4 @@ def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Component], 
         place = gr.Dropdown(handlers.places(), value=service.offer.pair, label="Where it will run",
                             info=PLACE, elem_id="answer-place")  # fmt: skip
         model = gr.Textbox(label="Your model", elem_id="answer-model", info=MODEL, placeholder="OWNER/NAME")
-    return [own, kind, users, place, tokens, temperature], file, model
+    return [own, kind, users, place, tokens, temperature, model], file

@@ -2,11 +2,12 @@
 
 import json
 
+from app.lab.recorded import Recorded
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import Figure, axes, encode_figures, level, points, whiskers
 from app.views.safe_json import encode, short
 from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerResult, Setting, schedule
-from engine.bench.answer_words import name, people, sentences, to_dict, to_rows
+from engine.bench.answer_words import from_dict, name, people, sentences, to_dict, to_rows
 from engine.config import METHODS
 from engine.trace.noise import Speedup
 
@@ -25,6 +26,12 @@ def value(result: AnswerResult) -> str:
 
 def as_json(result: AnswerResult) -> str:
     return json.dumps(to_dict(result), ensure_ascii=False, indent=1)
+
+
+def from_json(saved: bytes) -> Recorded:
+    """Reads what `as_json` gave of a whole answer."""
+    content = json.loads(saved)
+    return Recorded.of(from_dict(content), content | {"saved": content["measured"]})
 
 
 # ── the picture ──
@@ -111,9 +118,13 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        best = result.best(users)
-        sure = "no setting was as fast" if best == [NONE] else "nothing was certainly faster"
-        return nothing(f"Leave drafting off: {sure}, and plain decoding is what every engine does by itself.")
+        speedups = result.at(users)
+        nearest = [setting for setting in result.best(users) if setting != NONE and speedups[setting].is_possible]
+        if not nearest:
+            words = "no setting was as fast, and plain decoding is what every engine does by itself"
+            return nothing(f"Leave drafting off: {words}.")
+        whence = "to try, because it came nearest; no difference was certain here"
+        return production(_choice(result, models, model, *nearest[0]), whence)
     chosen = users if users in paying else max(paying)
     method, gamma = next(setting for setting in result.best(chosen) if setting != NONE)
     where = f"for {people(chosen)}"

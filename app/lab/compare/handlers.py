@@ -19,6 +19,7 @@ from app.jobs.visitor import Session
 from app.lab.compare import recordings, view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
+from app.lab.recorded import Recorded
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP, outputs
 from app.views.engine_status import ago
@@ -36,7 +37,7 @@ START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "accept
          {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
          {"method": "lm", "auto": False, "gamma": 2, "temperature": 0, "acceptance": "token"},
          {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0, "acceptance": "token"})  # fmt: skip
-Outputs = outputs("notice", "grid", "table", "charts")
+Outputs = outputs("notice", "grid", "table", "charts", "mark")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def count(methods: Sequence[str]) -> int:
 class CompareHandlers(Experiment):
     """A state's result: a Comparison."""
 
-    Outputs = Outputs
+    Outputs, RECORDED = Outputs, "compare.zip"
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
 
@@ -106,6 +107,17 @@ class CompareHandlers(Experiment):
             return [*_shown(shown - 1), *rest, *values[column * size : (column + 1) * size]]
 
         return handler
+
+    # ── the result that the page opens with ──
+
+    def opened(self, saved: bytes) -> Recorded:
+        columns = view.from_zip(saved)
+        started = columns[0].trace.started
+        comparison = Comparison("recorded", columns, is_recorded=True)
+        return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
+
+    def verdict(self, result: Comparison) -> str:
+        return view.conclusion(result.columns)[1]
 
     # ── runs ──
 

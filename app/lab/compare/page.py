@@ -25,9 +25,10 @@ best tokens are as good as tied may rounding decide differently. The text is mar
 TOKENS = 96  # of each run at the start: four of them are done in a quarter of a minute
 
 
-def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
+def compare(service: Service, session: gr.State, tab: gr.Tab) -> Wiring:
     """``session``: what the visitor last ran in the playground, whose prompt is offered when ``tab`` is opened."""
     handlers, state = CompareHandlers(service), gr.State(PageState())
+    opening = handlers.opening()
     methods = service.offer.methods(service.offer.pair)
     shown = gr.State(count(methods))
     with gr.Row(elem_classes="sl-actions"):
@@ -47,9 +48,10 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
                 "Add a run", size="sm", elem_id="compare-add", interactive=count(methods) < MOST, min_width=120
             )
     words = notice("compare-notice")
-    table = component("table", view.table([]), "compare-table")
-    runs = component("compare", elem_id="compare-grid")
-    drawn = charts(view.chart([]), "compare-charts", {view.CHART: "Tokens against time"})
+    mark = notice("compare-recorded", opening.mark)
+    table = component("table", opening.table, "compare-table")
+    runs = component("compare", opening.grid, "compare-grid")
+    drawn = charts(opening.charts, "compare-charts", {view.CHART: "Tokens against time"})
     with gr.Row(elem_classes="sl-files"):
         files = (
             download("Save the traces (JSON, zipped)", "compare-traces"),
@@ -57,7 +59,7 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
         )
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
-    outputs = Outputs(words, runs, table, drawn)
+    outputs = Outputs(words, runs, table, drawn, mark)
     wiring = Wiring(handlers, inputs, outputs, state, ends)
     added = recordings.upload(handlers.add_recordings, [state, recordings], list(outputs), **QUIET)
     added.success(handlers.end, state, ends, **QUIET)
@@ -73,6 +75,7 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> None:
     tab.select(handlers.own_prompt, [session, shared["prompt"]], shared["prompt"], **QUIET)
     tab.select(handlers.list_methods, shared["pair"], method_lists, **QUIET)
     shared["pair"].input(handlers.select_pair, [shared["pair"], *method_lists], [words, *method_lists], **QUIET)
+    return wiring
 
 
 def _follow(widgets: dict[str, Component]) -> None:

@@ -17,10 +17,11 @@ from app.views.safe_json import encode
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
+from engine.trace.branch import request_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
-from engine.trace.trace import Trace, to_json
+from engine.trace.trace import Trace, from_json, to_json
 from engine.trace.verdicts import DASH, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
@@ -342,3 +343,10 @@ def traces(runs: Sequence[Column]) -> bytes:
             if column.trace and column.trace.rounds:
                 archive.writestr(f"run-{index + 1}-{safe_letters(column.config.method)}.json", to_json(column.trace))
     return out.getvalue()
+
+
+def from_zip(saved: bytes) -> tuple[Column, ...]:
+    """Reads what `traces` gave: the columns that have rounds."""
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        runs = [from_json(archive.read(name)) for name in archive.namelist()]
+    return tuple(Column(request_of(run), run) for run in runs)

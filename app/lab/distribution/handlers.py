@@ -7,10 +7,11 @@ import gradio as gr
 
 from app.form import METHOD_LABELS, Control, choices, plausible
 from app.jobs.runs import Request
-from app.lab.distribution import view
-from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
+from app.lab.distribution import files, view
+from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested
 from app.lab.distribution.work import work_units
 from app.lab.experiment import Experiment, PageState, whole_number
+from app.lab.recorded import Recorded
 from app.ui.widgets import SKIP, outputs
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
@@ -47,7 +48,7 @@ CONTROLS = (
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
-Outputs = outputs("notice", "charts", "rules", "outcomes")
+Outputs = outputs("notice", "charts", "rules", "outcomes", "mark")
 # What the controls offer for a model.
 PairOptions = outputs("rule", "method", "temperature", "top_k", "top_p", "runs", "length", "prompt", "notice")
 
@@ -55,7 +56,7 @@ PairOptions = outputs("rule", "method", "temperature", "top_k", "top_p", "runs",
 class RuleTestHandlers(Experiment):
     """A state's result: each RuleReport by its rule, all with the same settings."""
 
-    Outputs = Outputs
+    Outputs, RECORDED = Outputs, "distribution.json"
     FILES = 3
     REMAINS = "The results so far stay."
     PREFERRED = ("lm", "eagle", "ngram")  # a draft model's q is spread out, which is where a wrong rule shows
@@ -126,7 +127,7 @@ class RuleTestHandlers(Experiment):
             yield self.shown(state.result, at_work)._replace(notice=_progress(tests, report))
         yield self.shown(state.result)._replace(notice=_conclusion(tests))
 
-    def shown(self, result: Mapping[str, RuleReport] | None, at_work: str = "") -> Outputs:
+    def shown(self, result: Tested | None, at_work: str = "") -> Outputs:
         """``at_work``: the rule whose runs are still coming in."""
         if not result:
             return Outputs()
@@ -135,12 +136,18 @@ class RuleTestHandlers(Experiment):
             charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
         )
 
-    def files(self, result: Mapping[str, RuleReport]) -> Mapping[str, str]:
+    def opened(self, saved: bytes) -> Recorded:
+        return files.from_json(saved)
+
+    def verdict(self, result: Tested) -> str:
+        return view.tally([*result.values()], len(result))[1]
+
+    def files(self, result: Tested) -> Mapping[str, str]:
         newest, name = list(result.values())[-1], "speclens-lossless"
         return {
-            f"{name}.json": view.to_json(result),
-            f"{name}-rules.csv": view.rules_csv(result),
-            f"{name}-outcomes-{newest.rule}.csv": view.outcomes_csv(newest),
+            f"{name}.json": files.to_json(result, self.where()),
+            f"{name}-rules.csv": files.rules_csv(result),
+            f"{name}-outcomes-{newest.rule}.csv": files.outcomes_csv(newest),
         }
 
 

@@ -36,8 +36,9 @@ reveal them, and test the correct rule first.</p>"""
 NO_MODELS = "This page is shared and tests no real pair; the toy below needs no model."
 
 
-def distribution(service: Service) -> None:
+def distribution(service: Service) -> Wiring:
     handlers, state = RuleTestHandlers(service), gr.State(PageState())
+    opening = handlers.opening()
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "lossless")
     gr.HTML(BREAK, apply_default_css=False)
@@ -51,9 +52,10 @@ def distribution(service: Service) -> None:
         with gr.Row(elem_classes="sl-lossless-quick"):
             revealing = {rule: _small(view.BUTTONS[rule], rule) for rule in REVEALING}
     words = notice("lossless-notice", "" if service.runs.offers_experiments else notice_value("quiet", NO_MODELS))
-    rules = component("table", view.rules({}), "lossless-rules")
-    drawn = charts(view.blank(), "lossless-charts", view.TITLES)
-    outputs = Outputs(words, drawn, rules, component("table", view.outcomes(None), "lossless-outcomes"))
+    mark = notice("lossless-recorded", opening.mark)
+    rules = component("table", opening.rules, "lossless-rules")
+    drawn = charts(opening.charts, "lossless-charts", view.TITLES)
+    outputs = Outputs(words, drawn, rules, component("table", opening.outcomes, "lossless-outcomes"), mark)
     with gr.Row(elem_classes="sl-files"):
         files = (
             download("Save everything (JSON)", "lossless-json"),
@@ -73,6 +75,7 @@ def distribution(service: Service) -> None:
         wiring.on(filled.success, handlers.only(RIGHT, rule))
     options = PairOptions(**{name: controls[name] for name in PairOptions._fields if name != "notice"}, notice=words)
     controls["pair"].input(handlers.select_pair, [controls["pair"], controls["rule"]], list(options), **QUIET)
+    return wiring
 
 
 def _small(label: str, name: str) -> gr.Button:

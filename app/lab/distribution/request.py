@@ -1,7 +1,7 @@
 """Describes tests of rules, and collects their results. No engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from engine.config import RunConfig
 from engine.errors import BadInput
@@ -49,6 +49,15 @@ class RuleTest:
         return MISTAKES[self.rule].method if self.toy and self.rule != RIGHT else self.config.method
 
     @property
+    def as_dict(self) -> dict:
+        """Every setting, as files have it."""
+        return {
+            "pair": self.config.pair, "rule": self.rule, "method": self.method, "gamma": self.config.gamma,
+            "sampling": asdict(self.config.sampling), "runs": self.runs, "length": self.length,
+            "first": self.config.seed, "prompt": "" if self.toy else self.config.prompt,
+        }  # fmt: skip
+
+    @property
     def settings(self) -> "RuleTest":
         """Equal for two rules that may be compared."""
         return replace(self, rule=RIGHT)
@@ -80,6 +89,9 @@ class RuleReport:
     @property
     def complete(self) -> bool:
         return self.result.runs >= self.test.runs
+
+
+Tested = Mapping[str, RuleReport]  # by rule, all with the same settings
 
 
 class RuleTests:

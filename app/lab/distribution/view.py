@@ -3,15 +3,14 @@
 A real model's text goes into tables only. The charts number the outcomes, because Plotly reads some HTML in its texts.
 """
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.lab.distribution.request import REVEALING, RuleReport, RuleTest
+from app.lab.distribution.request import REVEALING, RuleReport, RuleTest, Tested
 from app.views.figures import Figure, axes, encode_figures, filled, points, whiskers
 from app.views.safe_json import short
-from app.views.table import csv_text, empty, sheet
+from app.views.table import empty, sheet
 from engine.exactness.results import MISTAKES, RIGHT, TOY_WORDS, Outcome, RuleTestResult
 from engine.trace.noise import Z95
 from engine.trace.verdicts import DASH, number
@@ -38,7 +37,6 @@ VERDICTS = {
 }
 LARGER = 0.01  # how much α must rise to be called higher; less is luck
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-Tested = Mapping[str, RuleReport]  # by rule, all with the same settings
 
 
 # ── charts ──
@@ -216,7 +214,7 @@ def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
 
 def _reveals(test: RuleTest, rule: str) -> bool:
     """Whether a test has the very settings that reveal a mistake."""
-    settings = _settings(test) | asdict(test.config.sampling)
+    settings = test.as_dict | asdict(test.config.sampling)
     return all(settings[name] == value for name, value in REVEALING[rule].items())
 
 
@@ -305,57 +303,3 @@ def _row(report: RuleReport, at_work: bool) -> list[str | tuple[str, str]]:
         "being counted" if at_work else (VERDICTS[result.verdict] + early, result.verdict),
         DASH if report.rule == RIGHT else MISTAKES[report.rule].words,
     ]
-
-
-# ── files ──
-
-
-def outcomes_csv(report: RuleReport) -> str:
-    """Every outcome of the law, and any other that was seen."""
-    rows, between = [], " " if report.test.toy else ""
-    for outcome in report.outcomes:
-        mass, ids = report.mass(outcome), " ".join(map(str, outcome))
-        text = between.join(report.words.get(outcome, ()))
-        rows.append((report.rule, ids, text, mass, mass * report.result.runs, report.count(outcome)))
-    return csv_text(("rule", "tokens", "text", "probability", "expected", "seen"), rows)
-
-
-def rules_csv(results: Tested) -> str:
-    heads = ("rule", "mistake", "method", "alpha", "distance", "band_low", "band_high", "chi_squared", "freedom",
-             "p_value", "runs", "verdict")  # fmt: skip
-    rows = []
-    for rule, report in results.items():
-        result, mistake = report.result, "" if rule == RIGHT else MISTAKES[rule].words
-        numbers = (result.alpha, result.distance, *result.band, result.statistic, result.freedom, result.p_value)
-        rows.append((rule, mistake, report.test.method, *numbers, result.runs, result.verdict))
-    return csv_text(heads, rows)
-
-
-def to_json(results: Tested) -> str:
-    """Everything: settings, numbers, and every outcome. An infinite χ² is null, which JSON has."""
-    return json.dumps({"tests": [_content(report) for report in results.values()]}, allow_nan=False, indent=1)
-
-
-def _content(report: RuleReport) -> dict:
-    result = report.result
-    names = ("runs", "freedom", "p_value", "false_alarm", "distance", "band", "verdict")
-    return {name: getattr(result, name) for name in names} | {
-        "asked": _settings(report.test),
-        "accepted": result.draws.accepted,
-        "tested": result.draws.tested,
-        "chi_squared": None if math.isinf(result.statistic) else result.statistic,
-        "outcomes": [
-            {"tokens": list(outcome), "text": list(report.words.get(outcome, ())),
-             "probability": report.mass(outcome), "seen": report.count(outcome)}
-            for outcome in report.outcomes
-        ],
-    }  # fmt: skip
-
-
-def _settings(test: RuleTest) -> dict:
-    config = test.config
-    return {
-        "pair": config.pair, "rule": test.rule, "method": test.method, "gamma": config.gamma,
-        "sampling": asdict(config.sampling), "runs": test.runs, "length": test.length, "first": config.seed,
-        "prompt": "" if test.toy else config.prompt,
-    }  # fmt: skip

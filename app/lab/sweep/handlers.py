@@ -5,9 +5,10 @@ from dataclasses import asdict
 
 from app.lab.experiment import counted, whole_number
 from app.lab.in_parts import InParts
+from app.lab.recorded import Recorded
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import outputs
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.table import empty
 from engine.bench.metrics import ALL
@@ -19,11 +20,11 @@ from engine.errors import BadInput
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
 MOST_EACH, MOST_REPEATS = 8, 5
-Outputs = outputs("notice", "charts", "table")
+Outputs = outputs("notice", "charts", "table", "recipes", "mark")
 
 
 class SweepHandlers(InParts):
-    Outputs, BESIDE = Outputs, 1
+    Outputs, RECORDED = Outputs, "sweep.json"
     result_type, points_type = SweepResult, SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
@@ -36,25 +37,26 @@ class SweepHandlers(InParts):
         turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
         return f"{turns}, {runs} of up to {plan.tokens} tokens."
 
-    def blank(self) -> list[str]:
-        return [SKIP, view.blank(), empty()]
+    def blank(self) -> Outputs:
+        return Outputs(charts=view.blank(), table=empty(), recipes="")
+
+    def opened(self, saved: bytes) -> Recorded:
+        return view.from_json(saved)
 
     def parts(self, result: SweepResult) -> list[tuple[str, float]]:
         return [(f"{temperature:g}", temperature) for temperature in result.plan.temperatures]
 
     def drawn_part(self, result: SweepResult, part: float) -> Outputs:
-        return Outputs(charts=view.drawn(result.cells, part), table=view.table(result.cells, part))
+        recipes = self._recipes(result, part)
+        return Outputs(charts=view.drawn(result.cells, part), table=view.table(result.cells, part), recipes=recipes)
 
     def advice(self, result: SweepResult, part: float) -> str:
         return view.advice(result.cells, part)
 
-    def beside(self, result: SweepResult, part: float) -> list[str]:
-        return [self._recipes(result, part)]
-
     def _recipes(self, result: SweepResult, temperature: float) -> str:
         """The fastest setting of a fixed length, because other engines have no γ = auto; none where plain decoding may
         be as fast."""
-        first = leaders(result.cells)[temperature, ALL]
+        first = leaders(result.cells).get((temperature, ALL))
         if not first or any(cell.method == BASELINE for cell in first):
             words = (
                 "No setting was certainly faster than plain decoding on these texts, so there is nothing to configure."

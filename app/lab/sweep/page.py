@@ -5,7 +5,7 @@ from gradio.components import Component
 
 from app.form import choices, described
 from app.jobs.service import Service
-from app.lab.experiment import titled
+from app.lab.experiment import Wiring, titled
 from app.lab.in_parts import lay_out
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
@@ -19,14 +19,15 @@ was.</p>"""
 TITLES = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedup against the draft length"}
 
 
-def sweep(service: Service) -> None:
+def sweep(service: Service) -> Wiring:
     handlers = SweepHandlers(service)
 
-    def recipes() -> list[Component]:
-        return [component("engine_recipes", elem_id="sweep-production", title="The best setting, in other engines")]
+    def recipes(opening) -> list[Component]:
+        title = "The best setting, in other engines"
+        return [component("engine_recipes", opening.recipes, "sweep-production", title=title)]
 
     form = "methods, draft lengths and texts", lambda: _controls(service, handlers)
-    lay_out(handlers, "sweep", LEAD, form, TITLES, "Shown at temperature", recipes)
+    return lay_out(handlers, "sweep", LEAD, form, TITLES, "Shown at temperature", recipes)
 
 
 def _controls(service: Service, handlers: SweepHandlers) -> list:

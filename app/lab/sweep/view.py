@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from app.lab.recorded import Recorded, read
+from app.lab.sweep.work import SweepPlan, SweepResult
 from app.views.figures import (
     COLOURS,
     MARKS,
@@ -213,3 +215,10 @@ def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:
 
 def as_json(cells: Sequence[Cell], about: dict) -> str:
     return json.dumps({"sweep": about, "cells": [asdict(cell) for cell in cells]}, ensure_ascii=False, indent=1)
+
+
+def from_json(saved: bytes) -> Recorded:
+    """Reads what `as_json` gave of a whole sweep."""
+    content = json.loads(saved)
+    about, cells = content["sweep"], read(tuple[Cell, ...], content["cells"])
+    return Recorded.of(SweepResult(about["pair"], read(SweepPlan, about), cells, True), about)

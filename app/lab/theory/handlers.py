@@ -8,6 +8,7 @@ import gradio as gr
 from app.form import METHOD_LABELS, choices
 from app.jobs.visitor import Session
 from app.lab.experiment import Measurement, PageState, whole_number
+from app.lab.recorded import Recorded
 from app.lab.theory import view
 from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
@@ -23,22 +24,18 @@ GAMMAS = (1, 2, 4, 8)
 FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
 
 
-def curves(session: Session, state: PageState) -> str:
-    """The curves' value; the recorded run is in it until the visitor has a run of their own."""
-    return _curves(session, PointSet() if state.result is None else state.result)
-
-
 def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
+    """The curves' value; the recorded run is in it until the visitor has a run of their own."""
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
     return view.curves(*recorded(), False, measured, gammas)
 
 
-Outputs = outputs("notice", "curves", "break_even", "points")
+Outputs = outputs("notice", "curves", "break_even", "points", "mark")
 
 
 class TheoryHandlers(Measurement):
-    Outputs = Outputs
+    Outputs, RECORDED = Outputs, "theory.json"
     RUN = "Measure these points here"
     REMAINS = "The points so far stay: measure again to go on with the rest."
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
@@ -55,7 +52,7 @@ class TheoryHandlers(Measurement):
 
     def files(self, result: PointSet) -> Mapping[str, str]:
         name = f"speclens-any-alpha-{safe_letters(result.pair)}-{safe_letters(result.method)}"
-        return {f"{name}.csv": view.to_csv(result), f"{name}.json": view.to_json(result)}
+        return {f"{name}.csv": view.to_csv(result), f"{name}.json": view.to_json(result, self.where())}
 
     def parse(self, values) -> tuple[RunConfig, PointPlan]:
         """``values``: the session, then as parse_form takes them."""
@@ -73,8 +70,18 @@ class TheoryHandlers(Measurement):
     def open_points(self, state: PageState, config: RunConfig, plan: PointPlan) -> Callable[[Any, bool], TheoryPoints]:
         return lambda engine, afresh: TheoryPoints(engine, config, plan, state.result)
 
+    def opened(self, saved: bytes) -> Recorded:
+        return view.from_json(saved)
+
+    def verdict(self, result: PointSet) -> str:
+        return view.summary(result)
+
+    def curves(self, session: Session, state: PageState) -> str:
+        """The curves of the visitor's run, and of the points on the page."""
+        return _curves(session, self.on_page(state))
+
     def drawn(self, result: PointSet, values: Sequence) -> Outputs:
-        session, _, _, _, gammas, *_ = values
+        session, gammas = (values[0], values[4]) if values else (Session(), ())
         return Outputs(
             curves=_curves(session, result, sorted(map(int, gammas))),
             break_even=view.break_even_table(result),
@@ -86,15 +93,11 @@ class TheoryHandlers(Measurement):
         return notice("good" if view.has_faster(result) else "quiet", before + view.summary(result))
 
     def clear(self, session: Session, state: PageState) -> list:
-        """Forgets every point; the controls stay. Returns all outputs, then the files and the button."""
+        """Forgets every point, and shows those that are recorded; the controls stay. Returns all outputs, then the
+        files and the button."""
         state.result = None
-        cleared = Outputs(
-            notice("quiet", "Cleared. Press Measure to start again."),
-            curves(session, state),
-            view.break_even_table(PointSet()),
-            view.points_table(PointSet()),
-        )
-        return [*cleared, *self._links([]), gr.update(interactive=False)]
+        words, drawn = notice("quiet", "Cleared. Press Measure to start again."), self.curves(session, state)
+        return [*self.opening()._replace(notice=words, curves=drawn), *self._links([]), gr.update(interactive=False)]
 
 
 def parse_form(pair, method, alphas, gammas, tokens, repeats) -> tuple[RunConfig, PointPlan]:

@@ -9,7 +9,6 @@ from gradio.context import Context
 from app.form import METHOD_LABELS, choices, described
 from app.jobs.runs import NO_EXPERIMENTS
 from app.jobs.service import Service
-from app.jobs.visitor import Session
 from app.lab.experiment import PageState, Wiring, fold
 from app.lab.theory.exits import CHARTS, recorded
 from app.lab.theory.handlers import (
@@ -20,7 +19,6 @@ from app.lab.theory.handlers import (
     MOST_TOKENS,
     Outputs,
     TheoryHandlers,
-    curves,
 )
 from app.lab.theory.server_form import server_form
 from app.playground.pair_handlers import PairHandlers
@@ -42,10 +40,11 @@ above.</p>
 not the target's and is never shown. The time it took is real.</p>"""
 
 
-def theory(service: Service, session: gr.State) -> None:
+def theory(service: Service, session: gr.State) -> Wiring:
     handlers, state = TheoryHandlers(service), gr.State(PageState())
+    opening = handlers.opening()
     gr.HTML(LEAD, apply_default_css=False)
-    drawn = component("theory", curves(Session(), PageState()))
+    drawn = component("theory", opening.curves)
     gr.HTML(MEASURE, apply_default_css=False)
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "theory")
@@ -53,9 +52,11 @@ def theory(service: Service, session: gr.State) -> None:
     with fold("theory", "models, α and draft lengths"):
         pair, method, *rest = _controls(service, handlers)
     words = notice("theory-notice", "" if service.runs.offers_experiments else notice_value("quiet", NO_EXPERIMENTS))
-    outputs = Outputs(
-        words, drawn, component("table", elem_id="theory-break-even"), component("table", elem_id="theory-points")
-    )
+    mark = notice("theory-recorded", opening.mark)
+    tables = (
+        component("table", opening.break_even, "theory-break-even"), component("table", opening.points, "theory-points")
+    )  # fmt: skip
+    outputs = Outputs(words, drawn, *tables, mark)
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
     tabs = _around()
@@ -69,7 +70,8 @@ def theory(service: Service, session: gr.State) -> None:
     pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
     tabs[0].select(PairHandlers(service).list_pairs, None, pair, **QUIET)
     for tab in tabs:  # the visitor may have run something since this page was last open
-        tab.select(curves, [session, state], drawn, **QUIET)
+        tab.select(handlers.curves, [session, state], drawn, **QUIET)
+    return wiring
 
 
 def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:

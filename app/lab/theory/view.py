@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
 from app.form import METHOD_LABELS
+from app.lab.recorded import Recorded, read
 from app.lab.theory.request import DeviceCosts, Point, PointSet
 from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
@@ -22,6 +23,7 @@ from engine.trace.noise import (
     about_machine,
     break_even_bracket,
     fastest,
+    largest_share,
     monotone_costs,
     winner,
 )
@@ -38,7 +40,7 @@ NOISY = (
 )
 COLUMNS = (
     "pair", "method", "max_new_tokens", "device", "precision", "alpha", "gamma", "repeats", "alpha_seen", "tau",
-    "expected_tau", "speedup", "predicted", "measured_over_predicted",
+    "expected_tau", "speedup", "low", "high", "predicted", "measured_over_predicted",
 )  # fmt: skip
 
 
@@ -262,8 +264,7 @@ def has_faster(measured: PointSet) -> bool:
 
 
 def _busiest(points: Sequence[Point]) -> float | None:
-    samples = [sample for point in points for turn in point.turns for sample in (turn.plain, turn.ours)]
-    return max((sample.busy for sample in samples if sample.busy is not None), default=None)
+    return largest_share(point.measured.busy for point in points)
 
 
 # ── files ──
@@ -273,15 +274,16 @@ def to_csv(measured: PointSet) -> str:
     """A row per point, without a speedup that cannot be."""
     costs, settings = measured.costs, _settings(measured)
     about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
-    noise = dict.fromkeys(("speedup", "measured_over_predicted"))
+    noise = dict.fromkeys(("speedup", "low", "high", "measured_over_predicted"))
     rows = [
         about | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.ordered
     ]
     return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows])
 
 
-def to_json(measured: PointSet) -> str:
-    """Everything, the single runs of each point included, so that they can be summed up in another way."""
+def to_json(measured: PointSet, where: Mapping[str, str]) -> str:
+    """Everything, the single runs of each point included, so that they can be summed up in another way. ``where``:
+    device, precision, version and time."""
     costs = measured.costs
     points = [
         _numbers(point, costs)
@@ -289,8 +291,10 @@ def to_json(measured: PointSet) -> str:
         for point in measured.ordered
     ]
     note = "Drafts were accepted by chance, so the text was not the model's and was not stored."
-    where = {"device": costs.device, "precision": costs.precision} | asdict(costs.model)
-    content = {"speclens": "any-alpha", "note": note, **_settings(measured), "costs": where, "points": points}
+    known = {"device": costs.device, "precision": costs.precision} | asdict(costs.model)
+    content = {
+        "speclens": "any-alpha", "note": note, **where, **_settings(measured), "costs": known, "points": points,
+    }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False)
 
 
@@ -300,9 +304,21 @@ def _settings(measured: PointSet) -> dict[str, Any]:
 
 def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
     """Returns the numbers of a point by the names of COLUMNS."""
-    expected = predicted(point, costs)
+    expected, (low, high) = predicted(point, costs), (None, None) if point.low is None else point.measured.ends
     return {
         "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,
         "tau": point.tau, "expected_tau": expected_tokens(point.alpha, point.gamma), "speedup": point.speedup,
-        "predicted": expected, "measured_over_predicted": point.speedup / expected,
+        "low": low, "high": high, "predicted": expected, "measured_over_predicted": point.speedup / expected,
     }  # fmt: skip
+
+
+def from_json(saved: bytes) -> Recorded:
+    """Reads what `to_json` gave."""
+    content = json.loads(saved)
+    about, costs = content["costs"], read(CostModel, content["costs"])
+    points = [read(Point, each | {"seen": each["alpha_seen"]}) for each in content["points"]]
+    measured = PointSet(
+        content["pair"], content["method"], content["max_new_tokens"],
+        DeviceCosts(about["device"], about["precision"], costs), {point.place: point for point in points},
+    )  # fmt: skip
+    return Recorded.of(measured, content)

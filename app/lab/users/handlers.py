@@ -5,20 +5,21 @@ from collections.abc import Mapping
 
 from app.lab.experiment import counted, whole_number
 from app.lab.in_parts import InParts
+from app.lab.recorded import Recorded
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import outputs
 from app.views.table import empty
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
 
 GAMMAS = ("1", "2", "3", "4", "6", AUTO)
 MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5
-Outputs = outputs("notice", "charts", "table")
+Outputs = outputs("notice", "charts", "table", "mark")
 
 
 class UsersHandlers(InParts):
-    Outputs = Outputs
+    Outputs, RECORDED = Outputs, "users.json"
     result_type, points_type = UsersResult, UsersPoints
     RUN = "Measure many users"
     REMAINS = "The points so far are kept: press the button again to go on."
@@ -29,8 +30,11 @@ class UsersHandlers(InParts):
     def extent(self, pair: str, plan: UsersPlan) -> str:
         return f"{counted(plan.cells, 'point')}, each of {counted(plan.texts, 'answer')} with {plan.tokens} tokens."
 
-    def blank(self) -> list[str]:
-        return [SKIP, view.blank(), empty()]
+    def blank(self) -> Outputs:
+        return Outputs(charts=view.blank(), table=empty())
+
+    def opened(self, saved: bytes) -> Recorded:
+        return view.from_json(saved)
 
     def parts(self, result: UsersResult) -> list[tuple[str, str]]:
         return [(view.CONTEXTS[name], name) for name in result.contexts]

@@ -4,7 +4,7 @@ import gradio as gr
 
 from app.form import choices, described
 from app.jobs.service import Service
-from app.lab.experiment import titled
+from app.lab.experiment import Wiring, titled
 from app.lab.in_parts import lay_out
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
@@ -17,10 +17,10 @@ arithmetic that one user leaves idle. Measure from how many users on drafting no
 points so far are kept.</p>"""
 
 
-def users(service: Service) -> None:
+def users(service: Service) -> Wiring:
     handlers = UsersHandlers(service)
     form = "numbers of users, methods and prompts", lambda: _controls(service, handlers)
-    lay_out(handlers, "users", LEAD, form, CHARTS, "Shown")
+    return lay_out(handlers, "users", LEAD, form, CHARTS, "Shown")
 
 
 def _controls(service: Service, handlers: UsersHandlers) -> list:

@@ -5,7 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
-from app.lab.users.work import LONG, SHORT, UsersPlan
+from app.lab.recorded import Recorded, read
+from app.lab.users.work import LONG, SHORT, UsersPlan, UsersResult
 from app.views.figures import COLOURS, MARKS, Figure, axes, encode_figures, level, method_title, points, whiskers
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
@@ -312,3 +313,10 @@ def to_json(
         "rows": {context: [asdict(row) | _ends(row) for row in each] for context, each in rows.items()},
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False)
+
+
+def from_json(saved: bytes) -> Recorded:
+    """Reads what `to_json` gave of a whole experiment."""
+    content = json.loads(saved)
+    rows, costs = read(dict[str, tuple[UsersRow, ...]], content["rows"]), read(dict[str, CostModel], content["costs"])
+    return Recorded.of(UsersResult(content["pair"], read(UsersPlan, content), rows, costs, True), content)

@@ -93,7 +93,7 @@ export function overAlpha(box, width, set, v, run) {
   const start =
     at == null ? `γ = ${set.gamma} pays at no α` : at === 0 ? 'pays at any α' : `pays from α = ${at.toFixed(2)}`;
   frame.label(at ?? 0, 0.5, start);
-  const count = measured.length ? ` ${measured.length} points measured here.` : '';
+  const count = measured.length ? ` ${measured.length} measured points.` : '';
   frame.show(`Speedup for α from 0 to 1 with γ ${set.gamma}: ${start}.${count}`);
   return frame;
 }

@@ -13,6 +13,12 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     const stage = playhead.stageNow(token);
     if (stage === 'hidden') return unlock();
     inspector.show(token, playhead.roundOf(token), timeline.about, stage);
+    root.toggleAttribute('data-inspected', true); // the output leaves it the room
+  }
+
+  function clear() {
+    inspector.clear(lastRejected());
+    root.toggleAttribute('data-inspected', false);
   }
 
   function mark(token) {
@@ -48,7 +54,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     locked = null;
     mark(null);
     panel.dataset.open = root.dataset.chosen = '';
-    inspector.clear(lastRejected());
+    clear();
   }
 
   // The last draft rejected so far; null while playing, because it would change all the time.
@@ -63,7 +69,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   // A step by hand inspects the token of that step.
   function showStep({ index, step }) {
     if (locked) unlock();
-    if (index < 0 || playback.live) return inspector.clear(lastRejected());
+    if (index < 0 || playback.live) return clear();
     const token = currentOf(timeline.rounds[index], step);
     mark(token);
     inspect(token);
@@ -75,7 +81,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     else if (locked) {
       if (playhead.stageNow(locked) !== inspector.stage) inspect(locked);
     } else if (inspector.stage && playback.playing) unlock();
-    if (!inspector.stage) inspector.clear(lastRejected());
+    if (!inspector.stage) clear();
   }
 
   return {

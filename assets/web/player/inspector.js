@@ -191,6 +191,6 @@ const GREEDY = token => {
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
 };
 const SAME_DRAWS =
-  'Both lanes have the same draws at the same places. Drafts may still differ where rounds begin elsewhere.';
+  'Both lanes draw the same random numbers at the same places. Drafts may still differ where rounds begin elsewhere.';
 const SIBLING =
   'An earlier sibling was rejected here, so its share had been taken away from p before this one was tried.';

@@ -11,7 +11,7 @@ from fake_worker import FakeEngine
 from lab_pages import VISITOR, rows, rule_form, said
 
 from app.jobs.service import Service
-from app.lab.distribution import view, work
+from app.lab.distribution import files, view, work
 from app.lab.distribution.handlers import NAMES, SKIP, TOY_START, RuleTestHandlers, parse_form
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.experiment import PageState
@@ -151,7 +151,7 @@ def test_text_that_the_target_never_writes_comes_first():
     kind, text = view.verdict(result)
     assert kind == "slow" and "χ² is infinite" in text
     assert "The first bar is text that the target never writes" in figure("law", result)["note"]
-    assert json.loads(view.to_json({RIGHT: result}))["tests"][0]["chi_squared"] is None
+    assert json.loads(files.to_json({RIGHT: result}, {}))["tests"][0]["chi_squared"] is None
 
 
 def test_a_models_text_never_meets_a_chart_nor_a_formula():
@@ -162,16 +162,16 @@ def test_a_models_text_never_meets_a_chart_nor_a_formula():
     assert [bar["x"] for bar in figure("law", result)["data"]] == [["1", "2", "3"]] * 2
     table = view.outcomes(result)
     assert "<" not in table and rows(table)[0][0] == "1: <b>bold | ␣=1+1" and rows(table)[1][0] == "2: =cmd() | ⏎"
-    read = list(csv.DictReader(io.StringIO(view.outcomes_csv(result))))
+    read = list(csv.DictReader(io.StringIO(files.outcomes_csv(result))))
     assert [row["text"] for row in read] == ["<b>bold =1+1", "'=cmd()\n", "{{1}}${1}"]
     assert [row["seen"] for row in read] == ["52", "30", "18"]
 
 
 def test_files_hold_every_number():
     both = {RIGHT: report(), "raw-q": report(toy("raw-q", 100), p_value=1e-5)}
-    read = csv.DictReader(io.StringIO(view.rules_csv(both)))
+    read = csv.DictReader(io.StringIO(files.rules_csv(both)))
     assert [(row["rule"], row["verdict"]) for row in read] == [(RIGHT, "right"), ("raw-q", "wrong")]
-    content = json.loads(view.to_json(both))["tests"][1]
+    content = json.loads(files.to_json(both, {}))["tests"][1]
     assert content["asked"]["sampling"]["top_p"] == 0.95 and content["band"] == [0.01, 0.09]
     assert content["outcomes"][0] == {"tokens": [0, 0], "text": ["sun", "sun"], "probability": 0.5, "seen": 52}
 

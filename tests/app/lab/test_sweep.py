@@ -11,9 +11,9 @@ from lab_pages import PAIR, sweep_form
 
 from app.jobs.service import Service
 from app.lab import work_units
-from app.lab.experiment import PageState
+from app.lab.experiment import SKIP, PageState
 from app.lab.sweep import view
-from app.lab.sweep.handlers import SKIP, SweepHandlers, parse_form
+from app.lab.sweep.handlers import SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, SweepResult, prompts
 from app.server.limits import Limits
 from engine.bench.sweep_results import Cell, to_csv
@@ -40,7 +40,7 @@ def test_length_of_this_engine_alone_is_no_configuration_for_another():
 
     def told(*cells: Cell) -> dict:
         result = SweepResult(PAIR, plan, (cell("none", 0), *cells))
-        return json.loads(handlers.beside(result, 0.0)[0])
+        return json.loads(handlers.drawn_part(result, 0.0).recipes)
 
     assert "no γ = auto" in told(auto, one)["lead"] and "γ = 1" in told(auto, one)["lead"]
     assert "Only γ = auto" in told(auto)["lead"] and not told(auto)["engines"]
@@ -120,8 +120,8 @@ def test_a_temperature_is_chosen_and_files_hold_every_cell():
     handlers = SweepHandlers(Service(FakeEngine(), Limits()))
     _, plan = parse_form(*sweep_form(temperatures=[0.0, 1.0]))
     result = SweepResult(PAIR, plan, (*CELLS, cell("ngram", 2, speedup=7.0, temperature=1.0)), True)
-    _, _, table, recipes = handlers.select_part(PageState(result=result), 1.0)
-    assert "temperature 1" in json.loads(table)["caption"] and json.loads(recipes)["lead"]
+    shown = handlers.select_part(PageState(result=result), 1.0)
+    assert "temperature 1" in json.loads(shown.table)["caption"] and json.loads(shown.recipes)["lead"]
     assert set(map(str, handlers.select_part(PageState(result=result), 0.7))) == {str(SKIP)}
     table, numbers = handlers.files(result).values()
     assert len(table.splitlines()) == 1 + 11

@@ -13,7 +13,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState
 from app.lab.theory import view
-from app.lab.theory.handlers import TheoryHandlers, curves
+from app.lab.theory.handlers import TheoryHandlers
 from app.lab.theory.request import DeviceCosts, Point, PointPlan, PointSet
 from app.server.limits import Limits
 from engine.bench.sample import PairedRun, Sample
@@ -90,11 +90,12 @@ def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
 
 
 def test_the_recorded_run_stands_in_until_there_is_one():
-    first = json.loads(curves(Session(), PageState()))
+    handlers = TheoryHandlers(Service(FakeEngine(), Limits()))
+    first = json.loads(handlers.curves(Session(), PageState()))
     assert first["own"] is False and first["alpha"] > 0 and first["words"].startswith("No run of yours yet")
     run = recorded()
-    assert json.loads(curves(Session(run), PageState()))["own"] is True
-    assert json.loads(curves(Session(Trace(run.started)), PageState()))["own"] is False
+    assert json.loads(handlers.curves(Session(run), PageState()))["own"] is True
+    assert json.loads(handlers.curves(Session(Trace(run.started)), PageState()))["own"] is False
     assert told(None, own=False) == {"own": False, "words": view.NO_RUN, "here": None}
 
 
@@ -158,7 +159,7 @@ def test_the_files_hold_the_points_and_their_single_runs():
     (row,) = csv.DictReader(io.StringIO(view.to_csv(measured)))
     assert row["pair"] == "'=cmd()" and row["device"] == "'@here", "a spreadsheet would run it"
     assert float(row["speedup"]) == 0.9 and tuple(row) == view.COLUMNS
-    content = json.loads(view.to_json(measured))
+    content = json.loads(view.to_json(measured, {"device": "here"}))
     assert content["costs"]["v"]["8"] == 1.7 and content["costs"]["precision"] == "fp32"
     assert content["points"][0]["speedup"] == 0.9 and len(content["points"][0]["turns"]) == 2
     assert content["points"][0]["turns"][0]["plain"]["seconds"] == 1.0

@@ -52,6 +52,6 @@ def test_ctrl_c_prints_what_there_is(ask, monkeypatch):
 
 
 def test_loads_that_make_no_sense_are_refused(ask):
-    for users in ("0", "", "a,b"):
+    for users in ("0", "", "a,b", "8,65"):
         refused = ask("--users", users)
         assert refused.exit_code == 1 and "users" in refused.stderr and "Traceback" not in refused.stderr

@@ -24,6 +24,7 @@ from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load
 from engine.weights.catalogue import load_catalogue
+from engine.weights.checkpoint_dir import write_manifest
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,6 +82,24 @@ def test_a_gguf_file_is_checked_and_run_by_its_name(tmp_path):
     (tmp_path / "b.gguf").write_bytes(b"GGUF")
     damaged = call("check", tmp_path / "b.gguf")
     assert damaged.exit_code == 1 and "b.gguf is damaged, or is no GGUF file" in damaged.stderr
+
+
+def test_replay_of_a_comparison_shows_all_that_the_run_showed(tiny_pair, tmp_path):
+    result = run(tiny_pair, "--gamma", 3, "--compare", "--trace", tmp_path / "t.json")
+    assert "measured speedup" in result.stdout and call("replay", tmp_path / "t.json").stdout == result.stdout
+
+
+def test_fetch_finds_a_flipped_bit(tmp_path):
+    folder = tmp_path / "model"
+    model_folder(folder)
+    write_manifest(folder)
+    assert call("fetch", folder).exit_code == 0
+    file = next(folder.glob("*.safetensors"))
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    found = call("fetch", folder)
+    assert found.exit_code == 1 and "damaged" in found.stderr and "is ready" not in found.stderr
 
 
 def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path):

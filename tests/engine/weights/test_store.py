@@ -84,7 +84,7 @@ def test_a_damaged_cache_is_told_and_mended(tiny, cache):
             (folder / file).write_bytes((folder / file).read_bytes()[:-7])
         else:
             (folder / file).unlink()
-        words = rf"{re.escape(file)} is (damaged|missing).*engine fetch PAIR` to download it again"
+        words = rf"{re.escape(file)} is (damaged|missing).*engine fetch`, with the name of the pair, downloads it again"
         with pytest.raises(Unavailable, match=words):
             locate(tiny.target)
         assert fetch_pair(tiny) == {"target": folder} and weights_hash(folder) == whole

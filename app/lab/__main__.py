@@ -1,0 +1,70 @@
+"""Records the results that the tabs of the Lab open with, on a machine that does nothing else.
+
+`python -m app.lab [NAME]...` presses the button of each tab, with the form as the page has it, and keeps the file that
+the page would save. Stopped, the same command goes on where it was: each point is kept in the cache as it is measured.
+"""
+
+import json
+import sys
+from typing import Annotated
+
+import gradio as gr
+import typer
+
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.lab.distribution.handlers import QUICK
+from app.lab.experiment import PageState, Wiring
+from app.lab.page import QUESTIONS, pages
+from app.lab.recorded import FOLDER
+from app.lab.sweep.work import prompts
+from engine.exactness.results import RIGHT
+
+KINDS, EACH = ("chat", "code", "rewrite"), 2
+TEXTS = [{"prompt": text, "kind": kind} for kind in KINDS for text in prompts()[kind][:EACH]]
+# Values of some controls, by their id, in place of the form's own: the answer is about three kinds of text and a load,
+# and many users take a few minutes.
+CHANGES = {
+    "answer-own": "\n".join(map(json.dumps, TEXTS)), "answer-users": 8,
+    "users-numbers": "1, 4, 8", "users-methods": ["ngram", "eagle"], "users-tokens": 16,
+}  # fmt: skip
+
+
+def record(service: Service, name: str) -> None:
+    """Measures one experiment and stores it. Ends the program if it did not end by itself."""
+    with gr.Blocks(), gr.Tabs(), gr.Tab() as tab:
+        wiring = pages(service, gr.State(Session()), lambda: tab)[name]()
+    experiment, state = wiring.experiment, PageState()
+    press = experiment.only(*QUICK, RIGHT) if name == "distribution" else experiment.run
+    experiment.begin(None, state)
+    last = {}
+    for update in press(None, state, *_values(wiring)):
+        last = json.loads(update.notice) if isinstance(update.notice, str) else last
+        sys.stderr.write(f"\r\x1b[K{name}: {last['text']}"[:200])
+    sys.stderr.write("\n")
+    if last["kind"] == "error" or last["text"].startswith("Stopped"):
+        raise SystemExit(1)
+    files = experiment.files(state.result)
+    suffix = experiment.RECORDED.rpartition(".")[2]
+    saved = next(content for file, content in files.items() if file.endswith(suffix))
+    FOLDER.mkdir(exist_ok=True)
+    if isinstance(saved, str):
+        saved = json.dumps(json.loads(saved), ensure_ascii=False, separators=(",", ":")).encode()
+    (FOLDER / experiment.RECORDED).write_bytes(saved)
+
+
+def _values(wiring: Wiring) -> list:
+    return [CHANGES.get(control.elem_id, control.value) for control in wiring.inputs]
+
+
+def main(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Tabs; all by default.")] = None):
+    """Record the results that the Lab opens with: answer, theory, sweep, compare, distribution, users."""
+    if unknown := set(names or ()) - QUESTIONS.keys():
+        raise typer.BadParameter(f"there is no tab {min(unknown)[:40]!r}; choose from {', '.join(QUESTIONS)}")
+    service = Service()
+    for name in names or QUESTIONS:
+        record(service, name)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,49 @@
+"""Reads the result that a tab of the Lab opens with: a file that the tab itself has saved, with its machine and date.
+
+`python -m app.lab` records them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from engine.files import ASSETS
+
+FOLDER = ASSETS / "data" / "lab"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """``device`` and ``precision``: "" where no model ran, as is ``pair``; ``saved``: an ISO date and time."""
+
+    result: Any
+    saved: str
+    device: str = ""
+    precision: str = ""
+    pair: str = ""
+
+    @classmethod
+    def of(cls, result: Any, about: Mapping[str, Any]) -> "Recorded":
+        """``about``: what a file says of its origin, and more."""
+        return cls(result, *(about.get(name) or "" for name in ("saved", "device", "precision", "pair")))
+
+    @property
+    def day(self) -> str:
+        """The date, such as "26 November 2026"."""
+        date = datetime.fromisoformat(self.saved)
+        return f"{date.day} {date:%B %Y}"
+
+
+def read(kind: type[T], values: Any) -> T:
+    """Makes a dataclass, or a collection of some, of JSON values; keys that it has no field for are left out."""
+    return _reader(kind).validate_python(values)
+
+
+@cache
+def _reader(kind: Any) -> TypeAdapter:
+    return TypeAdapter(kind)

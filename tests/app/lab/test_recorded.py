@@ -1,0 +1,98 @@
+"""Each tab of the Lab opens on a recorded result, with its mark; the visitor's own takes its place."""
+
+import json
+from dataclasses import replace
+
+import gradio as gr
+import lab_pages
+import pytest
+from fake_worker import FakeEngine
+from lab_pages import VISITOR, WorkingWorker
+
+from app.jobs.service import Service
+from app.jobs.visitor import Session
+from app.lab.experiment import SKIP, PageState
+from app.lab.page import QUESTIONS, lab, pages
+from app.lab.recorded import FOLDER, Recorded
+from app.server.limits import Limits
+
+FORMS = {
+    "theory": lab_pages.theory_form, "sweep": lab_pages.sweep_form, "compare": lab_pages.compare_form,
+    "distribution": lab_pages.rule_form, "users": lab_pages.users_form,
+    "answer": lambda: ["", "chat", 1, lab_pages.PAIR, 16, 0, ""],
+}  # fmt: skip
+MOST_BYTES = 200_000  # of all files together
+
+
+def handlers(name: str, worker=None, **limits):
+    service = Service(FakeEngine(worker), Limits(**limits))
+    with gr.Blocks(), gr.Tabs(), gr.Tab() as tab:
+        return pages(service, gr.State(Session()), lambda: tab)[name]().experiment
+
+
+def test_all_recorded_results_fit():
+    names = {handlers(name).RECORDED for name in QUESTIONS}
+    assert {path.name for path in FOLDER.iterdir()} == names
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("limits", [{}, {"lab_seconds": 0}], ids=["own", "shared"])
+def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
+    opening = handlers(name, **limits).opening()
+    mark = json.loads(opening.mark)
+    assert mark["kind"] == "recorded" and mark["text"].startswith("Recorded on ") and " 20" in mark["text"]
+    assert len(mark["text"].split(". ")) >= 2, "a verdict"
+    for part, value in opening._asdict().items():
+        assert part == "notice" or (value and value is not SKIP), f"{part} is drawn"
+    shown = json.dumps(opening)
+    assert "Drawn as soon as" not in shown and "Drawn as the runs" not in shown
+    assert "marked as noise" not in shown and '\\"noise\\"' not in shown
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+    experiment, state = handlers(name, WorkingWorker(engine, step=0.0)), PageState()
+    before = experiment.opening()
+    experiment.begin(VISITOR, state)
+    shown = before
+    for update in experiment.run(VISITOR, state, *FORMS[name]()):
+        shown = shown._replace(**{part: value for part, value in update._asdict().items() if value is not SKIP})
+        is_own = any(getattr(shown, part) != getattr(before, part) for part in before._fields[1:-1])
+        assert (shown.mark == before.mark) is not is_own, "the mark goes with the recorded result"
+    assert is_own and state.result and experiment.on_page(state) is state.result
+    for part in before._fields[1:-1]:
+        assert getattr(shown, part) != getattr(before, part), f"{part} is still the recorded one"
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_refused_press_leaves_the_recorded_result(name):
+    experiment, state, wrong = handlers(name), PageState(), list(FORMS[name]())
+    wrong[{"theory": 3, "sweep": 1, "compare": 1, "distribution": 2, "users": 2, "answer": 2}[name]] = None
+    experiment.begin(VISITOR, state)
+    *_, last = experiment.run(VISITOR, state, *wrong)
+    assert json.loads(last.notice)["kind"] == "error" and set(map(str, last[1:])) == {str(SKIP)}
+    assert experiment.on_page(state) is experiment.recorded.result
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_recorded_file_is_the_one_that_the_page_saves(name):
+    experiment = handlers(name)
+    files = experiment.files(experiment.recorded.result)
+    ending = experiment.RECORDED.rpartition(".")[2]
+    saved = next(content for file, content in files.items() if file.endswith(ending))
+    again = experiment.opened(saved.encode() if isinstance(saved, str) else saved)
+    assert again.result == experiment.recorded.result
+
+
+def test_page_without_a_recorded_result_opens_empty(monkeypatch):
+    monkeypatch.setattr("app.lab.experiment.FOLDER", FOLDER / "nowhere")
+    with gr.Blocks() as page:
+        lab(Service(FakeEngine(), Limits()), gr.State())
+    assert page.blocks
+
+
+def test_the_day_is_written_out():
+    assert Recorded(None, "2026-11-26T00:48:00Z").day == "26 November 2026"
+    assert replace(Recorded.of(None, {"saved": "2026-01-02T03:04:05Z", "pair": "a"}), saved="2026-01-02").pair == "a"
