@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 
 from app.lab.experiment import Measurement, PageState, Wiring, fold
 from app.ui.charts import charts
@@ -70,10 +69,10 @@ def lay_out(
     handlers: InParts,
     name: str,
     lead: str,
-    form: tuple[str, Callable[[], list[Component]]],
+    form: tuple[str, Callable[[], list[Any]]],
     titles: Mapping[str, str],
     parts: str,
-    beside: Callable[[], list[Component]] = list,
+    beside: Callable[[], list[Any]] = list,
 ) -> None:
     """The button first, then the form, folded, and the results.
 

@@ -24,7 +24,7 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
         order = (plain, config) if turn % 2 else (config, plain)
         traces = {each: fold(engine.run(each)) for each in dict.fromkeys(order)}
         pairs.append((traces[plain], traces[config]))
-    runs = sorted((run for _, run in pairs), key=lambda run: run.finished.decode_seconds)
+    runs = sorted((run for _, run in pairs), key=_seconds_per_token)
     if any(run.output != runs[0].output for run in runs):
         raise EngineError("The repeats wrote different tokens, so none of them was recorded.")
     extra = {"processor": processor()}
@@ -33,8 +33,10 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
         median, lowest, highest = statistics.median(ratios), min(ratios), max(ratios)
         extra["speedup"] = {"median": median, "lowest": lowest, "highest": highest, "pairs": repeats}
     middle = runs[len(runs) // 2]
+    assert middle.finished is not None
     return replace(middle, finished=replace(middle.finished, extra=extra))
 
 
 def _seconds_per_token(run: Trace) -> float:
+    assert run.finished is not None, "no run was stopped"
     return run.finished.decode_seconds / len(run.output)

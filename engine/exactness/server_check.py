@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from engine.errors import EngineError
 from engine.servers.answer import Request, mapping
@@ -109,7 +110,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
     texts: dict[str, list[Written]] = {}
 
     def greedy(name: str) -> list[Written]:
-        subject = plain if name.startswith("plain") else drafting
+        subject: Any = plain if name.startswith("plain") else drafting
         texts[name] = texts.get(name) or subject.greedy()
         return texts[name]
 

@@ -96,7 +96,7 @@ def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
     while at < len(pieces):
         piece, end = pieces[at], at + 1
         step = None
-        if (piece.drafted or 0) > drafted:
+        if piece.drafted is not None and piece.drafted > drafted:
             step = (max(0, (piece.accepted or 0) - accepted), piece.drafted - drafted)
             while end < len(pieces) and end - at <= step[0] and pieces[end].drafted == piece.drafted:
                 end += 1

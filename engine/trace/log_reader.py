@@ -7,6 +7,7 @@ assets/web/lessons/acceptance_log.js reads the log lines; one table of examples 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 LONGEST = 1_000_000  # characters; only the end of a longer text is read
 
@@ -51,7 +52,9 @@ def read(text: str) -> list[Reading]:
 def read_metrics(text: str) -> dict[str, int] | None:
     """vLLM's counters on /metrics, of all its models and engines together; None without them."""
     names = {"rounds": "drafts", "drafted": "draft_tokens", "accepted": "accepted_tokens"}
-    counts = {ours: _counter(text, f"vllm:spec_decode_num_{theirs}_total") for ours, theirs in names.items()}
+    counts: dict[str, Any] = {
+        ours: _counter(text, f"vllm:spec_decode_num_{theirs}_total") for ours, theirs in names.items()
+    }
     return None if None in counts.values() else {name: int(value) for name, value in counts.items()}
 
 
@@ -63,7 +66,7 @@ def _counter(text: str, name: str) -> float | None:
 def _sum(engine: str, form: str, rows: list[Reading]) -> Reading:
     """Lines of one draft length together. A line that accepted nothing may not tell its rounds; its drafts do."""
     gamma = rows[0].gamma
-    rounds = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
+    rounds: list[Any] = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
     is_complete = None not in rounds
     with_places = [(n, row) for n, row in zip(rounds, rows, strict=True) if n and row.reached]
     places = max((len(row.reached) for _, row in with_places), default=0) if len(with_places) == len(rows) else 0
@@ -71,7 +74,7 @@ def _sum(engine: str, form: str, rows: list[Reading]) -> Reading:
         sum(n * (row.reached[i] if i < len(row.reached) else 0) for n, row in with_places) / sum(rounds)
         for i in range(places)
     )
-    drafted = None if any(row.drafted is None for row in rows) else sum(row.drafted for row in rows)
+    drafted = None if any(row.drafted is None for row in rows) else sum(row.drafted or 0 for row in rows)
     accepted = sum(row.accepted for row in rows)
     return Reading(engine, form, len(rows), accepted, sum(rounds) if is_complete else None, drafted, gamma, reached)
 
@@ -82,7 +85,7 @@ def _vllm_log(text: str) -> Iterator[Reading]:
             _number(line, name) for name in (r"Mean acceptance length:", r"Accepted:", r"Drafted:")
         )
         places = _numbers(line, r"Per-position acceptance rate: *\[?([\d., ]+)")
-        if None in (accepted, drafted) or not drafted:
+        if accepted is None or not drafted:
             continue
         gamma = len(places) or None
         rounds = accepted / (length - 1) if length and length > 1 and accepted else drafted / gamma if gamma else None
@@ -144,7 +147,7 @@ def _distance(values: list[float]) -> float:
 
 def _tensorrt_log(text: str) -> Iterator[Reading]:
     drafted, accepted, length = (_number(text, rf"\[{name}\] AVERAGE *:") for name in ("DT", "ADT", "AL"))
-    if None not in (drafted, accepted):
+    if drafted is not None and accepted is not None:
         rounds = accepted / (length - 1) if length and length > 1 and accepted else None
         yield Reading("", "", 1, accepted, rounds, drafted, round(drafted / rounds) if rounds else None)
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from app.lab.answer import view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
 from app.lab.sweep.work import OWN, prompts
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from app.views.table import csv_text
 from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult
@@ -22,7 +22,12 @@ from engine.errors import BadInput
 MOST_TEXTS, EACH = 64, 2
 SEPARATOR = "\n---\n"  # between several texts of one's own
 OTHER_SERVER = "Another server (tokens per pass only)"
-Outputs = outputs("notice", "answer", "picture")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    answer: Any = SKIP
+    picture: Any = SKIP
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Lays out the answer: three questions, one button, and the answer."""
 
+from typing import Any
+
 import gradio as gr
-from gradio.components import Component
 
 from app.jobs.service import Service
 from app.lab.answer.handlers import AnswerHandlers, AnswerState, Outputs
@@ -43,7 +44,7 @@ def answer(service: Service) -> None:
     gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
 
 
-def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Component], gr.UploadButton, gr.Textbox]:
+def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Any], gr.UploadButton, gr.Textbox]:
     """The controls of the question, the upload, and the name of the reader's own model."""
     with gr.Column(scale=3, min_width=260):
         own = gr.Textbox(label="Your texts", lines=3, max_lines=6, elem_id="answer-own", info=HINT,

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -19,7 +19,7 @@ from app.lab.compare import view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.ui.method_choices import method_choices
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
@@ -35,7 +35,13 @@ START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "accept
          {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
          {"method": "lm", "auto": False, "gamma": 2, "temperature": 0, "acceptance": "token"},
          {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0, "acceptance": "token"})  # fmt: skip
-Outputs = outputs("notice", "grid", "table", "charts")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    grid: Any = SKIP
+    table: Any = SKIP
+    charts: Any = SKIP
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Tests rules on the page: the form, the numbers as runs come in, and the files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -11,7 +11,7 @@ from app.lab.distribution import view
 from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
 from app.lab.distribution.work import work_units
 from app.lab.experiment import Experiment, PageState, whole_number
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
 from engine.exactness.results import RIGHT, TOY_METHODS
@@ -47,9 +47,26 @@ CONTROLS = (
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
-Outputs = outputs("notice", "charts", "rules", "outcomes")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    charts: Any = SKIP
+    rules: Any = SKIP
+    outcomes: Any = SKIP
+
+
 # What the controls offer for a model.
-PairOptions = outputs("rule", "method", "temperature", "top_k", "top_p", "runs", "length", "prompt", "notice")
+class PairOptions(NamedTuple):
+    rule: Any = SKIP
+    method: Any = SKIP
+    temperature: Any = SKIP
+    top_k: Any = SKIP
+    top_p: Any = SKIP
+    runs: Any = SKIP
+    length: Any = SKIP
+    prompt: Any = SKIP
+    notice: Any = SKIP
 
 
 class RuleTestHandlers(Experiment):

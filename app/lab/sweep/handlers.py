@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from app.lab.experiment import counted, whole_number
 from app.lab.in_parts import InParts
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.table import empty
 from engine.bench.metrics import ALL
@@ -19,12 +20,19 @@ from engine.errors import BadInput
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
 MOST_EACH, MOST_REPEATS = 8, 5
-Outputs = outputs("notice", "charts", "table")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    charts: Any = SKIP
+    table: Any = SKIP
 
 
 class SweepHandlers(InParts):
-    Outputs, BESIDE = Outputs, 1
-    result_type, points_type = SweepResult, SweepPoints
+    Outputs = Outputs
+    BESIDE = 1
+    result_type = SweepResult
+    points_type = SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
     REMAINS = "A turn of all settings is kept once it is whole: the same sweep goes on after the last one."
