@@ -87,6 +87,7 @@ rehearse-servers: $(DEV)
 check: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m ty check --python $(VENV)
 	$(PY) tests/check_prose.py
 	@if $(MAKE) -s $(BIOME) 2>/dev/null; then $(BIOME) ci --error-on-warnings; else \
 		echo "assets/web was not checked: npm brings Biome, and is not here or has no network."; \
