@@ -21,9 +21,7 @@ from engine.config import (
 from engine.errors import BadInput
 from lessons.examples import EXAMPLES
 
-START = next(iter(EXAMPLES.values()))
-# What guesses something where a text does not repeat itself, the best first. Other examples leave the method as it is.
-EXAMPLE_METHODS = {"Story": ("eagle", "lm")}
+START = next(iter(EXAMPLES.values())).prompt
 
 Kind = Literal["text", "choice", "switch", "slider", "number"]
 MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time

@@ -1,11 +1,13 @@
 """Runs the commands of `python -m lessons`."""
 
+import statistics
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput, EngineError
 from lessons.schema import TRACES
 
@@ -55,6 +57,29 @@ def record(
             trace = record(engine, config, repeats)
             save(trace, out / f"{name}.json")
             typer.echo(_summary(name, trace))
+
+
+@app.command("examples")
+def measure_examples(
+    pair: Annotated[str, typer.Option(help="A pair of the catalogue.")] = DEFAULT_PAIR,
+    seeds: Annotated[int, typer.Option(min=1, max=99, help="Runs of each example, beside plain decoding.")] = 11,
+):
+    """Measure what the examples of the page start with, and end with 1 where drafting does not pay in the median."""
+    from engine.bench.recording import ratio, run_pairs
+    from engine.runtime.engine import load_engine
+    from lessons.examples import EXAMPLES
+
+    medians = []
+    with _errors():
+        engine = load_engine(pair)
+        for name, example in EXAMPLES.items():
+            configs = [example.request(pair, engine.methods, seed) for seed in range(seeds)]
+            ratios = sorted(ratio(each) for each in run_pairs(engine, configs))
+            medians.append(statistics.median(ratios))
+            settings = f"{configs[0].method}, temperature {example.temperature:g}"
+            typer.echo(f"{name} ({settings}): {medians[-1]:.2f} × ({ratios[0]:.2f}–{ratios[-1]:.2f})")
+    if min(medians) < 1.0:
+        raise typer.Exit(1)
 
 
 @app.command("claims")

@@ -1,14 +1,40 @@
-"""Holds the prompts that one click fills in on the page, and that recorded runs name."""
+"""Holds the examples that one click fills in on the page, and whose prompts recorded runs name."""
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from engine.config import AUTO, RunConfig, SamplingParams
+
+
+@dataclass(frozen=True)
+class Example:
+    """What one click fills in: a prompt, and the settings that show what can be gained on it. ``methods``: the first
+    that a pair offers is taken. `python -m lessons examples` measures them."""
+
+    prompt: str
+    methods: tuple[str, ...] = (AUTO,)
+    temperature: float = 0.0
+
+    def method(self, offered: Container[str]) -> str:
+        return next((method for method in self.methods if method in offered), AUTO)
+
+    def request(self, pair: str, offered: Container[str], seed: int = 0) -> RunConfig:
+        method, sampling = self.method(offered), SamplingParams(self.temperature)
+        return RunConfig(self.prompt, pair, method, AUTO, sampling, seed=seed)
+
 
 # The page starts with the first, because drafting pays most for text that repeats itself.
 EXAMPLES = {
-    "Rewrite": (
+    "Rewrite": Example(
         "Rewrite this note in the present tense and keep every sentence:\n\n"
         "The lighthouse keeper climbed the stairs every evening at six. He cleaned the glass, filled the lamp with "
         "oil, and wrote the weather in his book. The lighthouse keeper had done this for forty years, and every "
-        "evening at six the ships were glad of the light."
+        "evening at six the ships were glad of the light.",
+        temperature=0.4,
     ),
-    "Fact": "Why is the sky blue? Answer in three sentences.",
-    "Code": "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it.",
-    "Story": "Tell a short story about a robot who learns to bake bread.",
+    "Fact": Example("Why is the sky blue? Answer in three sentences."),
+    "Code": Example(
+        "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it."
+    ),
+    "Story": Example("Tell a short story about a robot who learns to bake bread."),
 }

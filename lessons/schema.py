@@ -12,6 +12,7 @@ from engine.config import RunConfig, SamplingParams
 from engine.errors import matching
 from engine.files import ASSETS
 from lessons import expressions, markup
+from lessons.examples import Example
 
 TRACES = ASSETS / "data" / "traces" / "lessons"
 # The experiments of the Lab tab, and the titles of their tabs.
@@ -85,12 +86,12 @@ class Recording:
     temperature: float = 0.0
     seed: int = 0
 
-    def request(self, prompts: Mapping[str, str]) -> RunConfig:
+    def request(self, examples: Mapping[str, Example]) -> RunConfig:
         """Raises BadInput for settings that no run can have."""
+        sampling, prompt = SamplingParams(self.temperature), examples[self.example].prompt
         return RunConfig(
-            prompts[self.example], method=self.method, gamma=self.gamma, sampling=SamplingParams(self.temperature),
-            max_new_tokens=self.tokens, seed=self.seed,
-        )  # fmt: skip
+            prompt, method=self.method, gamma=self.gamma, sampling=sampling, max_new_tokens=self.tokens, seed=self.seed
+        )
 
 
 @dataclass(frozen=True, config=STRICT)

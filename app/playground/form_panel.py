@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.form import CONTROLS, EXAMPLE_METHODS, EXAMPLES, NAMES, Control, choices, defaults
+from app.form import CONTROLS, EXAMPLES, NAMES, Control, choices, defaults
 from app.jobs.service import Service
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
-from app.ui.widgets import QUIET, SKIP, control
+from app.ui.widgets import QUIET, control
 
 DICE = "() => Math.floor(Math.random() * 1e5)"
 LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
@@ -69,10 +69,9 @@ def quick_row(
 
 
 def _example(service: Service, name: str, pair: str) -> list:
-    """Returns the prompt, and a method that guesses something there, with γ chosen in each round."""
-    offered = service.offer.methods(pair)
-    method = next((method for method in EXAMPLE_METHODS.get(name, ()) if method in offered), None)
-    return [EXAMPLES[name], SKIP if method is None else method, SKIP if method is None else True]
+    """Returns an example's prompt, method, whether γ is auto, and temperature."""
+    example = EXAMPLES[name]
+    return [example.prompt, example.method(service.offer.methods(pair)), True, example.temperature]
 
 
 def drawer(
@@ -115,9 +114,8 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     for name in ("method", "acceptance"):
         _show_dependents(controls, name)
     for name, button in controls.examples.items():
-        button.click(
-            partial(_example, service, name), widgets["pair"], controls.some("prompt", "method", "auto"), **QUIET
-        )
+        filled = controls.some("prompt", "method", "auto", "temperature")
+        button.click(partial(_example, service, name), widgets["pair"], filled, **QUIET)
     controls.dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
     start = {name: value for name, value in defaults(service.limits).items() if name != "prompt"}
     controls.reset.click(lambda: list(start.values()), None, controls.some(*start), **QUIET)

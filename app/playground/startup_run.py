@@ -50,5 +50,5 @@ def opening() -> tuple[str, list[str]]:
     if run is None:
         return "", charts.complete(None)
     text = player_feed.complete("recorded", run, recorded=True) + player_feed.numbers(run, baseline, recorded=True)
-    sentence = SENTENCE.format(run.started.gamma)
+    sentence = SENTENCE.format(max(len(each.parents) for each in run.rounds))
     return text + player_feed.status("quiet", sentence), charts.complete(run, baseline)

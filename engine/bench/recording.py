@@ -1,7 +1,10 @@
-"""Records a run beside plain decoding of its prompt: several pairs in turn, of which the run with the middle time is
-kept. What `python -m lessons record` does for each run of the lessons."""
+"""Measures a run beside plain decoding of its prompt, in turn, and records the run with the middle time.
+
+`python -m lessons record` does this for each run of the lessons, and `python -m lessons examples` measures the page's.
+"""
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.bench.sample import BASELINE
@@ -11,25 +14,20 @@ from engine.errors import EngineError
 from engine.runtime.engine import Engine
 from engine.trace.trace import Trace, fold
 
+Pair = tuple[Trace, Trace]  # plain decoding and the run
+
 
 def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
     """Returns the run whose decoding took the middle time of ``repeats``, an odd number. Its ``finished.extra`` holds
     the processor and, unless it is plain decoding itself, the measured speedup: the median of the pairs' ratios, the
     lowest, the highest and how many. Raises EngineError if the repeats did not write the same tokens."""
-    plain = replace(config, method=BASELINE, gamma=0)
-    for each in dict.fromkeys((plain, config)):  # the first run pays for loading and calibrating
-        fold(engine.run(replace(each, max_new_tokens=min(16, config.max_new_tokens))))
-    pairs = []
-    for turn in range(repeats):
-        order = (plain, config) if turn % 2 else (config, plain)
-        traces = {each: fold(engine.run(each)) for each in dict.fromkeys(order)}
-        pairs.append((traces[plain], traces[config]))
-    runs = sorted((run for _, run in pairs), key=_seconds_per_token)
+    pairs = run_pairs(engine, [config] * repeats)
+    runs = sorted((run for _, run in pairs), key=_decoding)
     if any(run.output != runs[0].output for run in runs):
         raise EngineError("The repeats wrote different tokens, so none of them was recorded.")
     extra = {"processor": processor()}
-    if config != plain:
-        ratios = [_seconds_per_token(base) / _seconds_per_token(run) for base, run in pairs]
+    if config.method != BASELINE:
+        ratios = [ratio(pair) for pair in pairs]
         median, lowest, highest = statistics.median(ratios), min(ratios), max(ratios)
         extra["speedup"] = {"median": median, "lowest": lowest, "highest": highest, "pairs": repeats}
     middle = runs[len(runs) // 2]
@@ -37,6 +35,23 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
     return replace(middle, finished=replace(middle.finished, extra=extra))
 
 
-def _seconds_per_token(run: Trace) -> float:
+def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
+    """Runs each of ``configs`` and plain decoding of it, in turn, and returns both."""
+    pairs = []
+    for turn, config in enumerate([replace(configs[0], max_new_tokens=16), *configs]):
+        plain = replace(config, method=BASELINE, gamma=0)
+        order = (plain, config) if turn % 2 else (config, plain)
+        traces = {each: fold(engine.run(each)) for each in dict.fromkeys(order)}
+        pairs.append((traces[plain], traces[config]))
+    return pairs[1:]  # the first pair, a short one, pays for loading and calibrating
+
+
+def ratio(pair: Pair) -> float:
+    """Returns the run's tokens per second of decoding over those of plain decoding."""
+    base, run = (_decoding(trace) / len(trace.output) for trace in pair)
+    return base / run
+
+
+def _decoding(run: Trace) -> float:
     assert run.finished is not None, "no run was stopped"
-    return run.finished.decode_seconds / len(run.output)
+    return run.finished.decode_seconds

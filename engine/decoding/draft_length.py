@@ -77,7 +77,7 @@ class AdaptiveGamma:
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None, at_once=False):
         self.c, self.v, self.priors, self.most, self.at_once = c, v, priors, most, at_once
         self._alone = c, v
-        self.rate, self._is_alone = rate or Rate(), rate is None
+        self.rate = rate or Rate()
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
         self._balance, self._rest, self._rested = 0.0, _REST, 0
 
@@ -149,15 +149,14 @@ class AdaptiveGamma:
             if keys == PER_TOKEN and is_first(key):
                 self._count(PER_TOKEN, outcome)
         tokens, cost = outcomes.count(True) + 1, steps * self.c + interpolate(self.v, len(outcomes) + 1)
+        if keys != PER_TOKEN or steps:
+            self.rate.add(tokens, cost)
         if keys == PER_TOKEN and steps:
             self._account(tokens, cost)
-        elif keys != PER_TOKEN and self._is_alone:
-            self.rate.add(tokens, cost)
 
     def _account(self, tokens: int, cost: float) -> None:
         """Tracks the net gain of per-token decisions. After losing ``_DEBT`` plain steps drafting pauses, with
         exponential back-off."""
-        self.rate.add(tokens, cost)
         self._balance = (1 - 1 / _RATE_MEMORY) * self._balance + tokens - cost
         if self._balance < -_DEBT:
             self._balance, self._rested = 0.0, self._rest

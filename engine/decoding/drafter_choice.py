@@ -2,7 +2,9 @@
 
 Each drafter promises some tokens for some cost. The one that beats the average the most is taken: argmax
 tokens − R · cost (Dinkelbach's rule for a ratio of sums). R is the tokens per cost of the recent rounds, or what a
-drafter with a model promises if that is more, because such a drafter can draft any round.
+drafter with a model promises if that is more, because such a drafter can draft any round. A round that no
+promise would speed up goes to a drafter with a model, too, until that has cost too much. Otherwise it could never prove
+itself.
 Promises are made of committed text and of past rounds, never of a drawn draft, because otherwise the output would not
 be exact.
 """
@@ -12,7 +14,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from engine.decoding.draft_length import AdaptiveGamma, Rate
 from engine.drafters.base import PER_TOKEN
 from engine.drafters.token_tree import Worthwhile
-from engine.trace.speedup_model import interpolate
 
 
 class DrafterChoice:
@@ -43,10 +44,15 @@ class DrafterChoice:
         self.drafter, self._length = name, gamma
         if self.gamma is None:
             if gain <= 1.0 - self.rate.value:  # a plain step yields one token for a cost of one
-                self.drafter, self._length = "", 0
-            elif keys[name] == PER_TOKEN:
-                self._length = len(promises[name])  # it may go on for as long as it is sure
+                self.drafter, self._length = self._next_to_try(keys, most), 0
+            if keys.get(self.drafter) == PER_TOKEN:
+                self._length = len(promises[self.drafter])  # it may go on for as long as it is sure
         return self._length
+
+    def _next_to_try(self, keys: Mapping[str, Sequence], most: int) -> str:
+        """Returns a drafter with a model that does not pause, or ""."""
+        models = (name for name, own in keys.items() if own == PER_TOKEN)
+        return next((name for name in models if self.members[name].choose(PER_TOKEN, most)), "")
 
     def worth_verifying(self, path: Sequence[Hashable]) -> bool:
         return self.gamma is not None or self.members[self.drafter].worth_verifying(path)
@@ -62,9 +68,7 @@ class DrafterChoice:
         if not name:
             self.rate.add(1.0, 1.0)
         else:
-            member, own = self.members[name], keys[name]
-            member.observe(own, outcomes, path)
-            self.rate.add(outcomes.count(True) + 1, steps * member.c + interpolate(member.v, len(outcomes) + 1))
+            self.members[name].observe(keys[name], outcomes, path, steps)
         self.drafter = ""
         for other, own in (keys or {}).items():
             if other != name:

@@ -104,6 +104,18 @@ def test_a_drafter_that_fails_is_left_and_tried_again_later():
     assert "" in chosen and "lm" in chosen[chosen.index("") :]
 
 
+def test_a_drafter_whose_prior_does_not_pay_can_prove_itself():
+    """With a step at 0.4 the prior of 0.5 promises 1.5 tokens for 1.5 plain steps; in truth every guess is right."""
+    keys, names = {"lm": PER_TOKEN}, []
+    policy = choice(members(("lm",)), c=0.4, v={1: 1.0, 2: 1.1, 20: 2.9})
+    for turn in range(60):
+        drafted = min(policy.choose(keys, 8), 2)
+        names.append(policy.drafter)
+        policy.observe(keys, [turn > 9] * drafted, (9,) * drafted, steps=drafted)
+    assert names[0] == "lm" and names[1:9].count("") > 5, "it pauses once it has cost half a plain step"
+    assert set(names[-30:]) == {"lm"}
+
+
 class Nosy(FixedGamma):
     """Drafts a place again only if the token that was discarded there was one of the first three words."""
 
