@@ -20,6 +20,8 @@ CLUSTER := $(VENV)/.cluster-$(shell cat requirements.txt requirements-cluster.tx
 
 BIOME_VERSION := 2.6.8
 BIOME := $(VENV)/biome-$(BIOME_VERSION)/node_modules/.bin/biome
+TSC_VERSION := 7.0.2
+TSC := $(VENV)/typescript-$(TSC_VERSION)/node_modules/.bin/tsc
 
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
@@ -89,14 +91,20 @@ rehearse-servers: $(DEV)
 check: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m ty check --python $(VENV)
 	$(PY) tests/check_prose.py
-	@if $(MAKE) -s $(BIOME) 2>/dev/null; then $(BIOME) ci --error-on-warnings; else \
-		echo "assets/web was not checked: npm brings Biome, and is not here or has no network."; \
-		test -z "$(REQUIRE_BIOME)"; fi
+	@if $(MAKE) -s $(BIOME) $(TSC) 2>/dev/null; then \
+		$(BIOME) ci --error-on-warnings && $(TSC) -p assets/web/jsconfig.json; else \
+		echo "assets/web was not checked: npm brings Biome and TypeScript, and is not here or has no network."; \
+		test -z "$(REQUIRE_NPM)"; fi
 
 # Checks and formats the browser's code (biome.json); one binary, which npm brings.
 $(BIOME):
 	@npm install --prefix $(VENV)/biome-$(BIOME_VERSION) --silent --no-audit --no-fund @biomejs/biome@$(BIOME_VERSION)
+
+# Checks the types of the modules that begin with @ts-check (assets/web/jsconfig.json).
+$(TSC):
+	@npm install --prefix $(VENV)/typescript-$(TSC_VERSION) --silent --no-audit --no-fund typescript@$(TSC_VERSION)
 
 # Prints the functions that a request goes through, from the click on Run to the coloured token.
 way: $(DEV)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
 
 import gradio as gr
 from anyio import CapacityLimiter
@@ -81,7 +82,7 @@ class Api:
         guesses: int = START["guesses"],
         again: bool = False,
         alone: bool = False,
-    ) -> tuple[str, dict, dict | None]:
+    ) -> tuple[str, dict, dict | None]:  # ty: ignore[invalid-generator-return-type] gr.api reads one value's types
         """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length again each
         round; `again` measures even where exactly these settings have been run before. The arguments are the page's.
         Where other visitors' runs share the passes nothing is compared; `alone` waits for the device instead.
@@ -117,7 +118,7 @@ class Api:
         seed: int = 0,
         tokens: int = 64,
         again: bool = False,
-    ) -> tuple[dict, list]:
+    ) -> tuple[dict, list]:  # ty: ignore[invalid-generator-return-type] as of `run`
         """Run a prompt with every method of a pair, plain decoding first, each with the draft length it chooses.
 
         Streams (status, rows): a row has method, tokens_per_second, speedup, alpha, tau and predicted, one run each.
@@ -205,7 +206,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         return {}
     numbers = compute_metrics(run)
     is_comparable = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in (run, plain))
-    ratio = compare(run, plain).speedup if is_comparable else None
+    ratio = compare(run, plain).speedup if plain and is_comparable else None
     return {
         "tokens": numbers.tokens,
         "tokens_per_second": numbers.tokens_per_second,
@@ -256,7 +257,7 @@ def http_route(service: Service) -> Route:
         except BadInput as error:
             service.runs.numbers.refuse(error)
             return JSONResponse({"error": str(error)}, 400)
-        updates = api.run(_Visitor(uuid.uuid4().hex), **values)
+        updates: Any = api.run(cast(gr.Request, _Visitor(uuid.uuid4().hex)), **values)
         try:
             first = await run_sync(next, updates, limiter=threads)
             if is_stream:

@@ -42,10 +42,10 @@ class Control:
     hint: str
     default: Any
     kind: Kind
-    low: float | None = None
-    high: float | None = None
-    step: float | None = None
-    choices: Mapping[str, str] | None = None
+    low: Any = None
+    high: Any = None
+    step: Any = None
+    choices: Any = None
     advanced: bool = False
     lines: int = 1
     only: tuple[str, str] | None = None

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
@@ -45,7 +46,8 @@ def write(folder: Path) -> int:
 
 def files() -> Iterator[tuple[str, str]]:
     """Each file's path below the site's folder, and its text."""
-    rendered, runs = [], {"opening": ("The run of the playground’s first page", *recorded())}
+    rendered: list[dict] = []
+    runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *recorded())}
     for lesson in lessons():
         traces = {scenario.name: run(scenario) for scenario in lesson.scenarios}
         rendered.append(view.page(lesson, traces, glossary()))

@@ -150,19 +150,36 @@ def draft_of(method: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
-    """How the target decides on the drafts of a round. ``is_lossy``: the output does not keep its distribution."""
+    """How the target decides on the drafts of a round. ``chain`` and ``tree``: the functions that decide, each as
+    "module:name". They get what `verify_chain` and `verify_tree` of `engine.sampling.rejection` get, and by name those
+    fields of `RunConfig` that ``settings`` names. ``is_joint``: the drafts are decided on together, so their draws
+    belong to the round and not to positions. ``is_lossy``: the output does not keep the target's distribution."""
 
     title: str
     description: str
+    chain: str
+    tree: str
+    is_joint: bool = False
     is_lossy: bool = False
+    settings: tuple[str, ...] = ()
 
 
-# Every rule but the last keeps the target's distribution.
+# The one registry of rules, as METHODS is that of methods. Every rule but the last keeps the target's distribution.
 ACCEPTANCE = {
-    "token": AcceptanceRule("token by token", "each draft has a test of its own"),
-    "block": AcceptanceRule("block verification", "the drafts of a round are tested together"),
-    "typical": AcceptanceRule("typical acceptance", "lossy: what is likely enough is accepted", is_lossy=True),
-}
+    "token": AcceptanceRule(
+        "token by token", "each draft has a test of its own",
+        "engine.sampling.rejection:verify_chain", "engine.sampling.rejection:verify_tree",
+    ),
+    "block": AcceptanceRule(
+        "block verification", "the drafts of a round are tested together",
+        "engine.sampling.block_verification:verify_block", "engine.sampling.traversal:verify_traversal", is_joint=True,
+    ),
+    "typical": AcceptanceRule(
+        "typical acceptance", "lossy: what is likely enough is accepted",
+        "engine.sampling.typical:typical_chain", "engine.sampling.typical:typical_tree",
+        is_lossy=True, settings=("epsilon", "delta"),
+    ),
+}  # fmt: skip
 
 
 LOSSY = "typical acceptance: above temperature 0 the output does not follow the target's distribution"

@@ -8,13 +8,14 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import torch
 
 
-def to_device(values, device: str, dtype: torch.dtype = torch.long) -> torch.Tensor:
+def to_device(values: Any, device: str | torch.device, dtype: torch.dtype = torch.long) -> torch.Tensor:
     """Returns a list, array or CPU tensor as a tensor on ``device``; on CUDA without waiting for the copy."""
     tensor = torch.as_tensor(values, dtype=dtype)
     if torch.device(device).type == "cuda":
@@ -39,7 +40,7 @@ class DeviceTimer:
 
     def __init__(self, device: str):
         self._device, self._cuda = device, torch.device(device).type == "cuda"
-        self._marks: list[tuple[str | None, object]] = []
+        self._marks: list[tuple[str | None, Any]] = []
 
     def start(self, name: str | None) -> None:
         """Ends the stretch before and begins one of this name."""

@@ -5,7 +5,10 @@ page shows it and serves the next request. Any other exception that escapes is a
 """
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import AfterValidator
 
 
 class EngineError(Exception):
@@ -37,8 +40,9 @@ def explain(error) -> str:
     return f"{field}: {problem}" if field else problem
 
 
-def matching(pattern: str, form: str) -> type[str]:
-    """Returns the pydantic type of a string that matches ``pattern``; ``form`` describes it in the error message."""
+def matching(pattern: str, form: str) -> "AfterValidator":
+    """Returns the check of an ``Annotated[str, …]`` field: the text matches ``pattern``. ``form`` describes it in the
+    error message."""
     from pydantic import AfterValidator
 
     def check(value: str) -> str:
@@ -46,4 +50,4 @@ def matching(pattern: str, form: str) -> type[str]:
             raise ValueError(f"{value[:60]!r} must be {form}")
         return value
 
-    return Annotated[str, AfterValidator(check)]
+    return AfterValidator(check)

@@ -9,6 +9,7 @@ A vocabulary is the 256 bytes in GPT-2's order, then the product of each merge, 
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from engine.files import ASSETS
 
@@ -51,7 +52,7 @@ def tokenizer(name: str):
     """Returns the library's tokenizer with the stored merges."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    merges = [tuple(row.split(" ")) for row in read_merges()[name]]
+    merges: list[Any] = [tuple(row.split(" ")) for row in read_merges()[name]]
     pieces = sorted(pre_tokenizers.ByteLevel.alphabet()) + [left + right for left, right in merges]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
     bpe = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -25,7 +25,8 @@ LABS = {
     "users": "Many users",
 }
 # The list shows the lessons in these parts, each of lessons that follow each other.
-PARTS = ("Start here", "How it works", "Is it right?", "Does it pay?", "Who guesses?", "Use it")
+Part = Literal["Start here", "How it works", "Is it right?", "Does it pay?", "Who guesses?", "Use it"]
+PARTS: tuple[str, ...] = get_args(Part)
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -49,11 +50,14 @@ Line = Annotated[str, AfterValidator(lambda value: " ".join(value.split()))]
 Text = Annotated[Line, Field(pattern=r"\S")]
 Expression = Annotated[str, AfterValidator(_expression)]
 Prose = Annotated[tuple[markup.Block, ...], BeforeValidator(_blocks), Field(min_length=1)]
-Position = matching(
-    r"|start|end|\d+ (drafted|scored|done|verdict \d+)", 'start, end or "ROUND drafted|scored|done|verdict N"'
-)
-Token = matching(r"token \d+\.\d+", '"token ROUND.N"')
-Lab = matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")
+Position = Annotated[
+    str,
+    matching(
+        r"|start|end|\d+ (drafted|scored|done|verdict \d+)", 'start, end or "ROUND drafted|scored|done|verdict N"'
+    ),
+]
+Token = Annotated[str, matching(r"token \d+\.\d+", '"token ROUND.N"')]
+Lab = Annotated[str, matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")]
 Tool = Literal[
     "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
     "places", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery", "reports",
@@ -185,7 +189,7 @@ class Step:
     run: Text
     at: Position = "end"
     then: Position = ""
-    points: matching(r"|token \d+\.\d+|control [a-z_]+", '"token ROUND.N" or "control NAME"') = ""
+    points: Annotated[str, matching(r"|token \d+\.\d+|control [a-z_]+", '"token ROUND.N" or "control NAME"')] = ""
     tool: Tool = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     ask: Ask | None = None
@@ -258,7 +262,7 @@ class Lesson:
     number: int
     title: Text
     summary: Text
-    part: Literal[PARTS]
+    part: Part
     outcomes: Annotated[tuple[Text, ...], Field(min_length=2)]
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
     steps: Annotated[tuple[Step, ...], Field(min_length=3)]

@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 from contextlib import suppress
+from typing import Any, cast
 
 try:
     import ray
@@ -29,14 +30,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m app.cluster", description=__doc__.split("\n")[0])
     for name, field in Size.model_fields.items():
         parser.add_argument(
-            f"--{name.replace('_', '-')}", type=field.annotation, default=field.default, help=field.description
+            f"--{name.replace('_', '-')}",
+            type=cast(Any, field.annotation),
+            default=field.default,
+            help=field.description,
         )
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "7860")))
     options = parser.parse_args()
     try:
         size = Size(**{name: getattr(options, name) for name in Size.model_fields})
     except ValidationError as error:
-        parser.error(", ".join(f"{'.'.join(e['loc']) or 'size'}: {e['msg']}" for e in error.errors()))
+        parser.error(", ".join(f"{'.'.join(map(str, e['loc'])) or 'size'}: {e['msg']}" for e in error.errors()))
     address = os.environ.get("RAY_ADDRESS")
     try:
         _check(address)

@@ -7,6 +7,7 @@ come. Mounted by hand, because ray.serve.gradio_integrations of Ray 2.60 answers
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import cast
 
 from pydantic import BaseModel, Field, model_validator
 from ray import serve
@@ -37,7 +38,7 @@ class Engine:
         job.raise_error()
 
     def hardware(self) -> Hardware:
-        return EngineFacade(self._worker).hardware()
+        return cast(Hardware, EngineFacade(self._worker).hardware())  # this machine's own
 
     async def run(self, request: Request) -> AsyncIterator[News]:
         """Yields what happens, at most six times a second. Ended early, it cancels the run within a round."""

@@ -308,7 +308,7 @@ def _draft_folders(spec: PairSpec) -> dict[str, Path]:
     for method in methods(spec):
         draft = spec.draft(method)
         try:
-            folder = draft and locate(draft)
+            folder = locate(draft) if draft else None
         except EngineError:  # damaged: check_pair says so
             continue
         if folder:

@@ -1,9 +1,9 @@
 """Keeps the newest press of one page's button, from the event that begins it to the event that ends it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from app.jobs.request import Replaced, Request
 from app.jobs.runs import Runs
@@ -48,7 +48,7 @@ class Press:
         if earlier is not None:  # Gradio sends its last value again at its end, which would hide this one's first
             earlier.over.wait(SECONDS_FOR_EARLIER)
         try:
-            with closing(updates(request)) as stream:
+            with closing(cast(Generator[T, None, None], updates(request))) as stream:
                 for update in stream:
                     if request.is_replaced:
                         return
@@ -73,7 +73,8 @@ class Press:
         if request is not None and request.take():
             return request
         self.begin(runs, visitor)
-        self.request.take()
+        newest = cast(Request, self.request)
+        newest.take()
         if request is not None and request.was_stopped:
-            self.request.stop()
-        return self.request
+            newest.stop()
+        return newest

@@ -18,7 +18,7 @@ they notice. Only a request that has left stays open after its stream, for `Runs
 import secrets
 import threading
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.jobs.updates import Fold
 from engine.config import RunConfig
@@ -44,8 +44,8 @@ class Request:
     def __init__(self, visitor: str):
         self.visitor, self.key, self.over = visitor, secrets.token_urlsafe(16), threading.Event()
         self.is_taken = self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
-        self.subscriber: Subscriber | None = None
-        self.fold: Fold | None = None  # of its job
+        self.subscriber: Any = None  # a Subscriber, once there is a job
+        self.fold: Any = None  # the Fold of its job
 
     @property
     def config(self) -> RunConfig | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import cast
 
 from app.jobs.offer import Offer
 from app.jobs.request import Request
@@ -225,7 +226,7 @@ class Runs:
                 job = self.worker.submit(configs, seconds=seconds, on_end=record, may_share=may_share)
                 self._jobs[configs] = job, fold
                 subscriber = job.subscribe()
-            return subscriber, fold
+            return subscriber, cast(Fold, fold)
 
     def _record(self, fold: Fold, job: Job) -> None:
         """Caches the result at a job's end, on the engine's thread. From now on no request may join the job."""
@@ -243,9 +244,9 @@ def _recorded(job: Job, fold: Fold) -> RecordedRun | None:
     counts."""
     fold.advance(job)
     names = [name for name, _ in job.configs][: 1 if job.sharing_jobs else None]
-    traces = {name: trace for name, trace in fold.traces().items() if name in names}
-    is_complete = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in traces.values())
-    return RecordedRun(traces, time.time()) if is_complete else None
+    traces = {name: trace for name, trace in fold.traces().items() if trace and name in names}
+    is_complete = all(trace.finished and trace.finished.reason != "cancelled" for trace in traces.values())
+    return RecordedRun(traces, time.time()) if is_complete and len(traces) == len(names) else None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from engine.runtime.job import Job, NamedConfigs, Subscriber
 from engine.trace.events import Event, Progress, Round
@@ -55,7 +56,7 @@ class Update:
     events: tuple[Event, ...] = ()
     progress: Progress | None = None
     place: int = 0
-    fold: Fold | None = None
+    fold: Any = None
     timed_out: bool = False
     others: int = 0
 

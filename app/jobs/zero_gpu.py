@@ -50,14 +50,16 @@ def _on_the_gpu(step: Progress) -> Progress:
 class ZeroGpuFacade(EngineFacade):
     """Nothing is ever loaded in this process: the device and the precision are those of the newest run."""
 
+    worker: ZeroGpuWorker
+
     def __init__(self):
         super().__init__(ZeroGpuWorker())
 
     def device(self) -> str | None:
-        return self.worker.newest and self.worker.newest.device
+        return self.worker.newest.device if self.worker.newest else None
 
     def precision(self) -> str | None:
-        return self.worker.newest and self.worker.newest.dtype
+        return self.worker.newest.dtype if self.worker.newest else None
 
 
 @gpu(seconds=SECONDS)

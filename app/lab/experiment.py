@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 
 from app.jobs import updates
 from app.jobs.press import Press
@@ -176,8 +175,8 @@ class Experiment:
             return []
 
     def _links(self, paths: Sequence[str]) -> list:
-        paths = [*paths, *[None] * self.FILES][: self.FILES]
-        return [gr.update(value=path, interactive=path is not None) for path in paths]
+        links = [*paths, *[None] * self.FILES][: self.FILES]
+        return [gr.update(value=path, interactive=path is not None) for path in links]
 
 
 class Measurement(Experiment):
@@ -185,7 +184,9 @@ class Measurement(Experiment):
 
     NOUN = "Point"  # one part of a Step
     result_type: type  # made of a pair and a plan; empty without points
-    points_type: type[Points]  # made of an engine, a pair, a plan, and whether to forget the points measured before
+    points_type: Callable[
+        ..., Points
+    ]  # made of an engine, a pair, a plan, and whether to forget the points measured before
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
         """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
@@ -304,7 +305,7 @@ def whole_number(value: Any, label: str, low: int | None = None, high: int | Non
     if not isinstance(value, int | float | str) or not re.fullmatch(r"-?\d{1,15}(\.0)?", str(value)):
         raise BadInput(f"{label} must be a whole number.")
     number = int(float(value))
-    if low is not None and not low <= number <= high:
+    if low is not None and high is not None and not low <= number <= high:
         raise BadInput(f"{label} is {number:,}; choose from {low} to {high:,}.")
     return number
 
@@ -329,10 +330,10 @@ class Wiring:
     """An experiment's components. ``ends``: what ``experiment.end`` sets: Run, Stop, the files, and maybe more."""
 
     experiment: Experiment
-    inputs: Sequence[Component]
-    outputs: Sequence[Component]
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
     state: gr.State
-    ends: Sequence[Component]
+    ends: Sequence[Any]
 
     def __post_init__(self):
         self.ends[1].click(self.experiment.stop, None, js=TO_TAB, **QUIET)

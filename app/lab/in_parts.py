@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 
 from app.lab.experiment import Measurement, PageState, Wiring, fold
 from app.ui.charts import charts
@@ -65,10 +64,10 @@ def lay_out(
     handlers: InParts,
     name: str,
     lead: str,
-    form: tuple[str, Callable[[], list[Component]]],
+    form: tuple[str, Callable[[], list[Any]]],
     titles: Mapping[str, str],
     parts: str,
-    more: Callable[[Any], list[Component]] = lambda opening: [],
+    more: Callable[[Any], list[Any]] = lambda opening: [],
 ) -> Wiring:
     """The button first, then the form, folded, and the results.
 

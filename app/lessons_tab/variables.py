@@ -25,7 +25,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     formulas, the tokenizers of lesson eleven, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
-    common = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
+    common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
     common |= {name: value for name, value in vars(measurements).items() if name.startswith("measured")}
 
@@ -109,7 +109,7 @@ def _pace(trace: Trace) -> list | None:
     """[plain steps since the start, texts of the new tokens] of each round, by the costs measured before the run."""
     costs, clock, rounds = trace.started.costs, 0.0, []
     for r in trace.rounds if costs else ():
-        clock += r.draft_steps * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
+        clock += (r.draft_steps or 0) * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
         rounds.append([clock, [token.text for token in r.emitted]])
     return rounds or None
 

@@ -103,12 +103,12 @@ class LessonRenderer:
         except (ValueError, TypeError, ZeroDivisionError, IndexError, AttributeError) as error:
             raise LessonError(f"lesson {self.lesson.number}: the sum {text!r} fails: {error}") from error
 
-    def line(self, text: str) -> list[list[str]]:
+    def line(self, text: str) -> list[list]:
         return self.pieces(markup.line(text))
 
-    def pieces(self, runs: Sequence[markup.Span]) -> list[list[str]]:
+    def pieces(self, runs: Sequence[markup.Span]) -> list[list]:
         """[style, text] of each piece, and a glossary word's entry or a lesson's number."""
-        pieces = []
+        pieces: list[list] = []
         for run in runs:
             if run.style == "sum":
                 pieces.append(["sum", self.shown(run.text, run.more)])
@@ -173,7 +173,7 @@ class LessonRenderer:
 
     def ask(self, ask: Ask, trace: Trace) -> dict:
         """The question with its ``options``, exactly one of them right, or with its number and tolerance."""
-        question = {"kind": ask.kind, "text": self.line(ask.text), "explain": self.line(ask.explain)}
+        question: dict[str, Any] = {"kind": ask.kind, "text": self.line(ask.text), "explain": self.line(ask.explain)}
         if ask.kind == "number":
             answer, within = float(self.evaluate(ask.answer)), float(self.evaluate(ask.within))
             if within <= 0:
@@ -193,7 +193,7 @@ class LessonRenderer:
             ]
         else:
             question["options"] = [self.option(option, self.evaluate(option.when) is True) for option in ask.options]
-        if sum(option["right"] for option in question["options"]) != 1:
+        if sum(bool(option["right"]) for option in question["options"]) != 1:
             raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} has not exactly one right answer")
         return question
 

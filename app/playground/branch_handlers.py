@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import gradio as gr
 
@@ -155,7 +156,7 @@ class LiveBranch:
         if self._started is None:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
-        most = self._started.max_new_tokens - len(self._started.prefix)
+        most = (self._started.max_new_tokens or 0) - len(self._started.prefix)
         return f"The branch: {written} of up to {most} tokens", written / most, 0
 
 
@@ -179,6 +180,7 @@ def sentence(run: Trace, branch: Trace) -> str:
 
 def read_choice(data) -> tuple[int, int] | None:
     """Reads the place and the token that the page names; None for anything else."""
-    place, token = (data.get(name) if isinstance(data, dict) else None for name in ("place", "id"))
+    named: list[Any] = [data.get(name) if isinstance(data, dict) else None for name in ("place", "id")]
+    place, token = named
     is_named = all(type(number) is int and 0 <= number < 2**31 for number in (place, token))
     return (place, token) if is_named else None

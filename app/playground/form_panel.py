@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
-from gradio.components import Component
 
 from app.form import CONTROLS, EXAMPLES, NAMES, Control, choices, defaults
 from app.jobs.service import Service
@@ -24,23 +23,23 @@ class Controls(NamedTuple):
     each; ``note``: on the chosen models. ``own``: a field for a
     model that is not listed, its button and its note; None where visitors may name none."""
 
-    widgets: dict[str, Component]
+    widgets: dict[str, Any]
     examples: dict[str, gr.Button]
-    note: Component
+    note: Any
     dice: gr.Button
     reset: gr.Button
-    own: tuple[gr.Textbox, gr.Button, Component] | None
+    own: tuple[gr.Textbox, gr.Button, Any] | None
 
     @property
-    def inputs(self) -> list[Component]:
+    def inputs(self) -> list[Any]:
         return [self.widgets[name] for name in NAMES]
 
     @property
-    def of_the_pair(self) -> list[Component]:
+    def of_the_pair(self) -> list[Any]:
         """What depends on the pair, in the order of PairOptions."""
         return [*self.some("method", "thinking", "precision"), self.note]
 
-    def some(self, *names: str) -> list[Component]:
+    def some(self, *names: str) -> list[Any]:
         return [self.widgets[name] for name in names]
 
 
@@ -55,7 +54,7 @@ def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr
 
 def quick_row(
     service: Service, specs: Mapping[str, Control], prompt: gr.Textbox
-) -> tuple[dict[str, Component], dict[str, gr.Button]]:
+) -> tuple[dict[str, Any], dict[str, gr.Button]]:
     """Lays out the controls that are changed most, each component by name, and a button for each example."""
     with gr.Row(elem_id="quick"):
         with gr.Row(elem_classes="sl-examples"):
@@ -76,7 +75,7 @@ def _example(service: Service, name: str, pair: str) -> list:
 
 
 def drawer(
-    service: Service, specs: Mapping[str, Control], quick: tuple[dict[str, Component], dict[str, gr.Button]]
+    service: Service, specs: Mapping[str, Control], quick: tuple[dict[str, Any], dict[str, gr.Button]]
 ) -> Controls:
     """Lays out all other controls, closed until Settings is pressed (drawer.js). Returns every control."""
     widgets, start = dict(quick[0]), {name: spec.default for name, spec in specs.items()}
@@ -95,7 +94,7 @@ def drawer(
     return Controls(widgets, quick[1], note, dice, reset, own)
 
 
-def _own_model() -> tuple[gr.Textbox, gr.Button, Component]:
+def _own_model() -> tuple[gr.Textbox, gr.Button, Any]:
     with gr.Row(elem_id="own-model"):
         name = gr.Textbox(
             label="A model of your own",
@@ -132,7 +131,7 @@ def _show_dependents(controls: Controls, name: str) -> None:
     """Shows the controls that count only with one value of this one, and hides them with any other. In the browser,
     because answers of the server to two changes may come in the wrong order."""
     dependents = [spec for spec in CONTROLS if spec.only and spec.only[0] == name]
-    values = json.dumps([spec.only[1] for spec in dependents])
+    values = json.dumps([spec.only[1] for spec in dependents if spec.only])
     update = f"(chosen) => {values}.map((value) => ({{ __type__: 'update', visible: chosen === value }}))"
     shown = controls.some(*(spec.name for spec in dependents))
     controls.widgets[name].change(None, controls.widgets[name], shown, js=update, api_visibility="private")

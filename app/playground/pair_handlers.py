@@ -1,22 +1,28 @@
 """Handles the choice of a pair: its methods and switches, and the pairs that cannot run here."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from app.form import choices
 from app.jobs.service import Service
 from app.ui.method_choices import method_choices
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.notice import about_pair
 from engine.config import AUTO
 from engine.errors import EngineError
 
 UNUSABLE = " (not on this machine)"
 _SHOWN = ("bf16", "fp16", "fp32", "int8", "int4")
+
+
 # The outputs that depend on the pair.
-PairOptions = outputs("method", "thinking", "precision", "note")
+class PairOptions(NamedTuple):
+    method: Any = SKIP
+    thinking: Any = SKIP
+    precision: Any = SKIP
+    note: Any = SKIP
 
 
 class PairHandlers:

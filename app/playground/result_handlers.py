@@ -2,7 +2,9 @@
 
 import logging
 import uuid
+from collections import namedtuple
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -12,7 +14,7 @@ from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.form_values import update, values_of
 from app.playground.trace_files import Exports, Written, read
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views import charts, player_feed, servers, tiles
 from app.views.engine_recipes import Choice, measured, production
 from app.views.trees import has_trees
@@ -26,12 +28,24 @@ LABELS = Written("Save trace (JSON)", "Save baseline (JSON)", "Save tokens (CSV)
 NO_ROOM = "No room for files on the server"
 _log = logging.getLogger(__name__)
 CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
-# The outputs below the stage, by name.
-Shown = outputs(
-    "race", "acceptance", "time", "tree", "tree_tab", "trace_file", "baseline_file", "table_file", "page_file"
-)  # fmt: skip
+
+
+class Shown(NamedTuple):
+    """The outputs below the stage."""
+
+    race: Any = SKIP
+    acceptance: Any = SKIP
+    time: Any = SKIP
+    tree: Any = SKIP
+    tree_tab: Any = SKIP
+    trace_file: Any = SKIP
+    baseline_file: Any = SKIP
+    table_file: Any = SKIP
+    page_file: Any = SKIP
+
+
 # The outputs of an opened trace file: the controls by name, too.
-Opened = outputs("stage", "session", *NAMES)
+Opened: Any = namedtuple("Opened", ("stage", "session", *NAMES), defaults=[SKIP] * (2 + len(NAMES)))
 
 
 class Results:
@@ -60,7 +74,7 @@ class Results:
         """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
         return Shown(*charts.complete(None), gr.update(visible=False), *_files(Written()))
 
-    def bring(self, paths: list[str] | None, request: gr.Request) -> Opened:
+    def bring(self, paths: list[str] | None, request: gr.Request) -> Any:
         """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the
         upload.
 

@@ -242,7 +242,7 @@ def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
 
 def recorded(result: RecordedRun) -> str:
     """Returns the value of a cached result of exactly these settings: played from its first round."""
-    run, baseline, how = result.run, result.baseline, {"recorded": True} | result.repeats
+    run, baseline, how = result.run, result.baseline, {"recorded": True, **result.repeats}
     kind, verdict = "quiet", tiles.shared(run) or "This was plain decoding."
     if baseline and tiles.speedup(run, baseline):
         kind, verdict = conclusion(run, baseline, **how)

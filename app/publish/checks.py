@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.errors import BadInput, Unavailable
 from engine.files import gigabytes
@@ -79,7 +80,8 @@ def front_matter(root: Path) -> dict:
 
     try:
         text = (root / "README.md").read_text(encoding="utf-8")
-        settings = yaml.safe_load(re.match(r"---\n(.*?)\n---\n", text, re.S)[1])
+        top: Any = re.match(r"---\n(.*?)\n---\n", text, re.S)
+        settings = yaml.safe_load(top[1])
     except (OSError, TypeError, yaml.YAMLError) as error:
         raise BadInput("README.md does not begin with a Space's settings between two lines of ---.") from error
     if not isinstance(settings, dict):

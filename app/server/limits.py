@@ -2,13 +2,14 @@
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from app.server.hosting import hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput
 
 
-def _integer(name: str, default: int | None, low: int, high: int) -> int | None:
+def _integer(name: str, default: Any, low: int, high: int) -> Any:
     """A number from the environment, clamped to sane bounds; ``default`` for a typo. Prints a sentence for both."""
     text = os.environ.get(name)
     if text is None:

@@ -2,8 +2,8 @@
 
 Each module becomes a function that returns its exports; the functions run in the order of the imports. A module may use
 ``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Comments
-from ``//`` to the end of a line and the indentation are left out, because every exported file carries the script; so a
-template of several lines may not depend on its indentation.
+from ``//`` to the end of a line, types in ``/** */`` at the beginning of lines, and the indentation are left out,
+because every exported file carries the script; so a template of several lines may not depend on its indentation.
 """
 
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 
 IMPORT = re.compile(r"^import (\{\s*\w+(?:,\s*\w+)*,?\s*\}) from '(\.\.?/[\w./-]+\.js)';$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE)
+TYPES = re.compile(r"^[ \t]*/\*\*.*?\*/", re.MULTILINE | re.DOTALL)
 # A comment after code holds no quotes, because " // " within a string would be followed by one.
 LEFT_OUT = re.compile(r"^[ \t]*//.*\n|[ \t]+//[ \t][^'\"`\n]*$|^[ \t]+", re.MULTILINE)
 OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
@@ -42,6 +43,7 @@ class _Bundle:
             return
         self.pending.append(path)
         text = (self.root / path).read_text(encoding="utf-8")
+        text = TYPES.sub(lambda match: "\n" * match[0].count("\n"), text)  # each line keeps its number
         code = EXPORT.sub("", IMPORT.sub(lambda match: self._declaration(path, match), text))
         if other := OTHER.search(code):
             raise ValueError(f"{path}:{_line(other)}: js_bundle.py does not know this form of import or export")

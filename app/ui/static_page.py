@@ -9,8 +9,9 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from string import Template
+from typing import Any
 
 from app.ui.html_component import bundle, read, template
 from app.views.safe_json import encode
@@ -24,7 +25,7 @@ def document(
     body: str,
     styles: Sequence[str],
     module: str = "",
-    data: Mapping | None = None,
+    data: Any = None,
 ) -> str:
     """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
     reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script."""

@@ -1,33 +1,28 @@
 """Builds the widgets that several tabs share, and names what a handler returns."""
 
-from collections import namedtuple
+from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 
 from app.form import Control, choices
 
-PRIVATE = {"show_progress": "hidden", "api_visibility": "private"}
-QUIET = {"queue": False, **PRIVATE}  # at once: Stop, for one, must not wait for the run it cancels
-SKIP = gr.skip()
+PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+QUIET: dict[str, Any] = {"queue": False, **PRIVATE}  # at once: Stop, for one, must not wait for the run it cancels
+SKIP = gr.skip()  # an output that a handler does not name stays as it is
 # Because a browser fires no event when the same file is chosen again, a refused file could not be retried.
 FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
 
 
-def streams(most: int) -> dict:
+def streams(most: int) -> dict[str, Any]:
     """Returns the options of an event that streams a run. ``most``: all that may be open at once, because the engine's
     own queue decides who is next. A second press may stream before the first, which it ends, has ended."""
     return {"concurrency_limit": most, "trigger_mode": "multiple"} | PRIVATE
 
 
-def outputs(*names: str) -> type:
-    """Makes a named tuple for the outputs of a handler, in order. One that a handler does not name stays as it is."""
-    return namedtuple("Outputs", names, defaults=[SKIP] * len(names))
-
-
-def control(described: Control, **layout) -> Component:
-    """Returns the widget; its element's id is the control's name. ``layout`` (scale, min_width, …) goes to Gradio."""
-    common = {"label": described.label, "info": described.hint, "elem_id": described.name} | layout
+def control(described: Control, **layout: Any) -> Any:
+    """Returns the widget, whose events only Gradio knows; its element's id is the control's name. ``layout`` (scale,
+    min_width, …) goes to Gradio."""
+    common: dict[str, Any] = {"label": described.label, "info": described.hint, "elem_id": described.name} | layout
     match described.kind:
         case "text":
             return gr.Textbox(described.default, lines=described.lines, max_lines=max(16, described.lines), **common)
@@ -38,7 +33,8 @@ def control(described: Control, **layout) -> Component:
         case "number":
             return gr.Number(described.default, precision=0, **common)
         case "choice" if "choices" in layout or len(described.choices) > 3:
-            return gr.Dropdown(value=described.default, **{"choices": choices(described.choices or {})} | common)
+            options: dict[str, Any] = {"choices": choices(described.choices or {})} | common
+            return gr.Dropdown(value=described.default, **options)
         case "choice":
             return gr.Radio(choices(described.choices), value=described.default, **common)
     raise ValueError(f"no widget for a control of kind {described.kind!r}")

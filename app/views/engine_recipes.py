@@ -195,7 +195,7 @@ def _answer(target: Target, choice: Choice) -> dict:
     recipe = target.recipes[method]
     if choice.translated and "translated" not in recipe:
         return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
-    return line | _filled(recipe | (recipe["translated"] if choice.translated else {}), choice)
+    return line | _filled({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
 
 
 def _record(target: Target, choice: Choice) -> dict[str, str]:
@@ -225,7 +225,7 @@ def _of_shipped(choice: Choice, code: str) -> list[str]:
 
 
 def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
-    fields = {"schedule": ""} | recipe | ({"sampled": ""} if choice.greedy else {})
+    fields = {"schedule": ""} | dict(recipe) | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
     loads = choice.schedule
     if loads and loads.has_several and fields["schedule"]:

@@ -244,7 +244,7 @@ def _bin_size(rounds: Sequence[Round]) -> int:
     return max(1, -(-len(rounds) // MOST_BARS))
 
 
-def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float]:
+def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float | None]:
     """Returns the mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
     size, values = _bin_size(rounds), [value(event) for event in rounds]
     groups = (values[i : i + size] for i in range(0, len(values), size))

@@ -17,7 +17,7 @@ def lane(trace: Trace | None) -> dict | None:
     if trace is None or not trace.rounds:
         return None
     known = so_far(Totals.of(trace))
-    if trace.finished is None:
+    if known is None or trace.finished is None:
         return known
     start = trace.rounds[0].start
     counts = list(accumulate(len(event.emitted) for event in trace.rounds))

@@ -6,6 +6,7 @@ passes over rounds that it has. Old rounds are cut off, because a long value cos
 
 import uuid
 from collections import deque
+from typing import Any
 
 from app.views import run_facts, servers, tiles
 from app.views.figures import TITLES
@@ -78,19 +79,24 @@ def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | 
 
 def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
     """Returns the line about a run. ``origin``: device and time of a run that was opened from a file."""
-    line = {"type": "about", "greedy": started.is_greedy, "words": _words(started), "recorded": recorded}
+    line: dict[str, Any] = {
+        "type": "about",
+        "greedy": started.is_greedy,
+        "words": _words(started),
+        "recorded": recorded,
+    }
     prompt = " ".join(started.prompt_text.split())
     if len(prompt) > PROMPT:
         prompt = prompt[:PROMPT].rstrip() + "…"
     line |= {"temperature": short(started.temperature), "costs": _costs(started)}
     if started.max_new_tokens is not None:
         line["most"] = started.max_new_tokens
-    if started.acceptance == "block":
+    if ACCEPTANCE[started.acceptance].is_joint:
         line["block"] = True
     if started.is_lossy:
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
-    more = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
+    more: dict[str, Any] = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.server:
         more |= {"source": servers.title(started.server), "server": servers.tells(started.server)}
         more["counted"] = started.server.has_counts
@@ -112,7 +118,7 @@ def _costs(started: RunStarted) -> dict | None:
 
 def _drafted_by(started: RunStarted) -> dict:
     """Returns the method, and the sizes of lookahead, in which its rounds are explained."""
-    known = {"method": started.method} if started.method in METHODS else {}
+    known: dict[str, Any] = {"method": started.method} if started.method in METHODS else {}
     sizes = started.lookahead if started.method in ("lookahead", AUTO) else {}
     if sizes:
         known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if name in sizes}
@@ -281,7 +287,7 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
 def _after_a_sibling(token: Token) -> bool:
     """Returns whether p had been reduced by a refused sibling in a tree before this draft was tried, so that accept is
     not min(1, p/q)."""
-    if None in (token.p, token.q, token.accept) or not token.q:
+    if token.p is None or token.accept is None or not token.q:
         return False
     return abs(min(1.0, token.p / token.q) - token.accept) > 1e-3
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from app.views import servers
 from app.views.figures import Figure, axes, filled, level, mean_round, points
@@ -33,7 +34,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
     result = compare(run, baseline or Trace(run.started))
     if not _possible(run):
         return Figure(note=IMPOSSIBLE)
-    bars = [("predicted", result.predicted, "@predicted", "/")]
+    bars: list[Any] = [("predicted", result.predicted, "@predicted", "/")]
     if speedup is not None and speedup.is_possible:
         bars.append(("measured", speedup.value, "@run", ""))
     data = [_bar(*bar) for bar in bars]
@@ -84,7 +85,7 @@ def _drafting(run: Trace) -> str:
     """Fills in Σ draft steps · c: a product for each drafter."""
     costs, steps = _costs(run), Counter()
     for event in run.rounds:
-        steps[costs.draft_cost(event.drafter)] += event.draft_steps
+        steps[costs.draft_cost(event.drafter)] += event.draft_steps or 0
     return " + ".join(f"{number} · {c:.3f}" for c, number in steps.items() if number or len(steps) == 1)
 
 

@@ -1,6 +1,7 @@
 """Renders the four numbers of a run with a note each, and one sentence that compares it with its baseline."""
 
 from dataclasses import replace
+from typing import Any
 
 from app.views import lanes
 from app.views.safe_json import encode
@@ -139,7 +140,8 @@ def _cause(run: Trace, baseline: Trace) -> str:
 def _spent(run: Trace, baseline: Trace) -> str:
     """Words the time of both runs: of the text where both wrote the same number of tokens, else per token."""
     ours, plain = compute_metrics(run), compute_metrics(baseline)
-    rates = [1 / numbers.tokens_per_second for numbers in (ours, plain)]
+    speeds: list[Any] = [numbers.tokens_per_second for numbers in (ours, plain)]  # known, as the speedup is
+    rates = [1 / speed for speed in speeds]
     if ours.tokens == plain.tokens:
         took, plainly = (rate * ours.tokens for rate in rates)
         digits = 1 if min(took, plainly) >= 10 else 2

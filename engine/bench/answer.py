@@ -5,8 +5,9 @@ machine or a model that was not: there, tokens a pass on these texts are the res
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.metrics import ALL
@@ -20,7 +21,7 @@ from engine.trace.speedup_model import costs_for_all, interpolate
 GAMMAS = (1, 2, 4)
 HERE, ELSEWHERE = "here", "elsewhere"
 CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
-Setting = tuple[str, int]  # method, γ
+Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 SETTINGS_OF_A_LOAD = 4  # at most; how many are worth it, the sweep says
 _QUICKEST = 3.5  # tokens a pass of the answer that ends first, up to which a load is timed; for the estimate alone
@@ -146,7 +147,7 @@ class AnswerResult:
         more = dict.fromkeys(load.setting for load in self.loads if load.setting in self.alone)
         return [*dict.fromkeys((*shortlist(self.cells), *more))]
 
-    def predicted(self, setting: Setting, users: int) -> Speedup:
+    def predicted(self, setting: tuple[str, Any], users: int) -> Speedup:
         """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
         and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
         nor a scheduler."""
@@ -200,7 +201,7 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
     return {(cell.method, cell.gamma): cell for cell in cells if cell.category == kind}
 
 
-def shortlist(cells: tuple[Cell, ...]) -> list[Setting]:
+def shortlist(cells: Sequence[Cell]) -> list[Setting]:
     """The settings that are worth measuring with more users: the best length of the two best methods, and one draft a
     round, because every further row is dearer there."""
     possible = [
@@ -216,7 +217,7 @@ def shortlist(cells: tuple[Cell, ...]) -> list[Setting]:
 def schedule(result: AnswerResult, method: str) -> LoadSchedule:
     """The draft lengths of one method by load, as measured. A load between two that are known has the length of the
     larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
-    ranges: list[tuple[int, int, int]] = []
+    ranges: list[tuple[int, int, Any]] = []
     unsure, slower, last = [], None, 0
     for users in result.measured_loads:
         speedups = {

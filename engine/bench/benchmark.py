@@ -24,8 +24,11 @@ def never() -> bool:
 class System(Protocol):
     """Anything that answers a request. ``name`` and ``setting`` (None where there is one only) tell it from others."""
 
-    name: str
-    setting: str | int | None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def setting(self) -> str | int | None: ...
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample: ...
 

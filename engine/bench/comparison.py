@@ -14,9 +14,9 @@ from pathlib import Path
 from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
-from engine.bench.sample import BASELINE, BLOCK, TYPICAL, UNTRACED, Sample, fastest
+from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest, rule_suffix
 from engine.bench.systems import Engines, Models, SpecLensSystem, check_names, our_gamma, systems
-from engine.config import AUTO, RunConfig, method_of
+from engine.config import ACCEPTANCE, AUTO, RunConfig, method_of
 from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
 from engine.errors import BadInput
@@ -51,7 +51,7 @@ class Comparison:
         self.engine, self.settings, self.prompts, self.progress = engine, settings, list(prompts), progress
         names = check_names(list(settings.methods), engine.methods, engine.pair.drafts)
         if settings.untraced:
-            ours = {method + rule for method in (*engine.methods, AUTO) for rule in ("", BLOCK, TYPICAL)}
+            ours = {method + rule for method in (*engine.methods, AUTO) for rule in map(rule_suffix, ACCEPTANCE)}
             names += [n + UNTRACED for n in names if n.partition(":")[0] in ours and n + UNTRACED not in names]
         s = settings
         configs = [

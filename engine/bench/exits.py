@@ -51,7 +51,7 @@ def measure(
     if not isinstance(engine.target.runner, DecoderRunner):
         raise Unavailable("Only our own decoder can stop after some of its layers; choose another pair.")
     runner = _layered(engine)
-    head = ExitModel(engine.models.folder(engine.pair.draft(HEAD)), runner.model) if HEAD in engine.methods else None
+    head = ExitModel(engine.models.folder(draft), runner.model) if (draft := engine.pair.draft(HEAD)) else None
     costs = engine.costs("none")
     right, trained, count = torch.zeros(runner.model.layers_count + 1, dtype=torch.long), 0, 0
     for at, states in enumerate(_answers(engine, prompts, max_new_tokens)):

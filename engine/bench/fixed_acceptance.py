@@ -15,9 +15,10 @@ from engine.bench.metrics import summary
 from engine.bench.sample import BASELINE, PairedRun, Point
 from engine.bench.systems import SpecLensSystem
 from engine.config import RunConfig, method_of
-from engine.decoding.loop import TRUE_RULES, Rules
+from engine.decoding.loop import Rules
 from engine.errors import BadInput
 from engine.runtime.engine import Engine
+from engine.sampling.rejection import verify_chain
 from engine.trace.events import CostModel
 
 _WARM_UP_TOKENS = 8
@@ -27,15 +28,15 @@ _CHAINS = {"eagle": "eagle-chain"}  # α is that of a chain
 def accept_with_probability(alpha: float) -> Rules:
     """Rules that accept each draft with chance ``alpha`` up to the first rejection, then draw the next token from p."""
 
-    def verify_chain(p, q, tokens, u, u_closing):
+    def accept_by_chance(p, q, tokens, u, u_closing):
         path = (u < alpha).long().cumprod(0)  # [N]
         last = path.sum()
         row = last.view(1)
-        verdict = TRUE_RULES.verify_chain(p[row], None, tokens[:0], u[:0], u_closing[row])  # without drafts, from p
+        verdict = verify_chain(p[row], None, tokens[:0], u[:0], u_closing[row])  # without drafts, from p
         tested = torch.arange(len(tokens), device=p.device) <= last
         return verdict._replace(path=path.bool(), tested=tested, accept=torch.full_like(u, alpha), last=last)
 
-    return Rules(verify_chain=verify_chain)
+    return Rules(verify_chain=accept_by_chance)
 
 
 def measure(

@@ -6,6 +6,7 @@ It reads the very GGUF file of the pair, gets the same ids and as many threads, 
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from engine.bench.benchmark import Cancelled, never
 from engine.bench.sample import Sample
@@ -25,7 +26,7 @@ class LlamaCppSystem:
     engine: Engine
     name: str
     setting: str | None = None  # it has none; every system says
-    _model: object = None
+    _model: Any = None
 
     def __post_init__(self):
         if self.engine.gguf is None:
@@ -58,7 +59,7 @@ class LlamaCppSystem:
         """The model with room for ``context`` tokens or more."""
         if self._model is None or self._model.n_ctx() < context:
             lookup = _Lookup() if self.name == "llama-cpp-lookup" else None
-            self._model = open_model(self.engine.gguf, context, lookup is not None, lookup)
+            self._model = open_model(cast(Path, self.engine.gguf), context, lookup is not None, lookup)
         return self._model
 
 

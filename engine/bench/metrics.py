@@ -30,7 +30,7 @@ class Results:
     categories: list[str]
     samples: dict[str, list[Sample]]
     costs: dict[str, CostModel] = field(default_factory=dict)
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str | int | None] = field(default_factory=dict)
     greedy: bool = True
 
 
@@ -74,7 +74,9 @@ def _of_few(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
     (a, s), (b, t) = ours.T, theirs.T
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = a * t / (s * b)
-    ends = median_interval(ratio(ours, theirs), ratios[np.isfinite(ratios) & (ratios > 0)].tolist())
+    value = ratio(ours, theirs)
+    usable = ratios[np.isfinite(ratios) & (ratios > 0)].tolist()
+    ends = median_interval(value, usable) if value else None
     return list(ends) if ends else None
 
 
@@ -100,17 +102,23 @@ def rows(results: Results) -> list[dict]:
 def _row(results: Results, method: str, category: str) -> dict:
     which = [i for i, c in enumerate(results.categories) if category in (ALL, c)]
 
-    def of(name: str) -> list[Sample] | None:
-        return [results.samples[name][i] for i in which] if name in results.samples else None
+    def of(name: str) -> list[Sample]:
+        return [results.samples[name][i] for i in which] if name in results.samples else []
 
     ours, plain, hf, untraced = of(method), of(BASELINE), of("hf"), of(method + UNTRACED)
     rounds, accepted = [r for s in ours for r in s.rounds], sum(s.accepted for s in ours)
     drafted = sum(number for _, _, number, _ in rounds)
     costs = results.costs.get(method.removesuffix(UNTRACED))
     numbers = summary(ours, plain)
-    shape = [(emitted, steps * costs.draft_cost(by), number) for emitted, steps, number, by in rounds] if costs else []
-    predicted = predicted_speedup(shape, costs.v) if shape else None
-    if predicted and ":" in method and BASELINE in results.costs:  # in another precision a plain step is another, too
+    shape = (
+        [(emitted, (steps or 0) * costs.draft_cost(by), number) for emitted, steps, number, by in rounds]
+        if costs
+        else []
+    )
+    predicted = predicted_speedup(shape, costs.v) if shape and costs else None
+    if (
+        predicted and costs and ":" in method and BASELINE in results.costs
+    ):  # in another precision a plain step is another, too
         predicted *= results.costs[BASELINE].step / costs.step
     return {
         "method": method,
@@ -135,7 +143,9 @@ def _row(results: Results, method: str, category: str) -> dict:
         "over_hf_end_to_end": ratio(end_to_end(ours), end_to_end(hf)) if hf else None,
         "over_hf_ci95": interval(end_to_end(ours), end_to_end(hf)) if hf else None,
         # Extra seconds per token for keeping the trace, as a share of what it takes without.
-        "trace_cost": ratio(decoding(untraced), decoding(ours)) - 1 if untraced and numbers["speedup"] else None,
+        "trace_cost": extra - 1
+        if (extra := ratio(decoding(untraced), decoding(ours))) and numbers["speedup"]
+        else None,
         **(_differences(ours, plain, which) if results.greedy else {"differs": None, "divergences": []}),
     }
 
@@ -156,7 +166,7 @@ def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequenc
     return {"differs": len(divergences), "divergences": divergences}
 
 
-def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+def first_difference(a: Sequence[int | None], b: Sequence[int | None]) -> int | None:
     if tuple(a) == tuple(b):
         return None
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -87,6 +88,7 @@ class RandomWeights:
     """Has the interface of a TensorReader: makes each tensor on the device, at the call."""
 
     folder = Path("random weights")
+    words = 0  # of a head's vocabulary
 
     def __init__(self, dtype: torch.dtype, device: str, tied: bool, normed_heads: bool, seed: int = 0):
         self.dtype, self.device, self.tied, self.normed_heads = dtype, device, tied, normed_heads
@@ -123,7 +125,7 @@ def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
     """An EAGLE-3 head of the target's own sizes, reading a low, a middle and a high layer; taps the target."""
     model = target.model
     layers = model.layers_count
-    config = {
+    config: dict[str, Any] = {
         "hidden_size": model.width, "vocab_size": model.vocab_size,
         "draft_vocab_size": min(_HEAD_WORDS, model.vocab_size), "num_attention_heads": model.H,
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
@@ -157,7 +159,7 @@ class RandomSystem:
 
     target: DecoderRunner
     prompt: Sequence[int]
-    drafter: object
+    drafter: Any
     gamma: int = 0
     rules: Rules = TRUE_RULES
     setting: None = None
@@ -225,7 +227,7 @@ def measure(
             if method == "eagle":
                 drafter = drafter_class(method)(random_head(target), target)
             else:
-                drafter = drafter_class(method)(random_model(SHAPES[shape.draft], dtype, device, seed=2))
+                drafter = drafter_class(method)(random_model(SHAPES[str(shape.draft)], dtype, device, seed=2))
             drafted = RandomSystem(target, plain.prompt, drafter)
             drafts[method] = _at_every_alpha(plain, drafted, costs, tokens, repeats, progress)
             drafted.drafter.runner.close()
@@ -247,7 +249,7 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
         progress(0.5, f"drafting: {drafted.name}, α = {alpha:g}, γ = {gamma}")
         at_alpha = replace(drafted, gamma=gamma, rules=accept_with_probability(alpha))
         base, ours = interleaved([plain, at_alpha], tokens, repeats)
-        rounds = [(emitted, steps * c, number) for emitted, steps, number, _ in ours.rounds]
+        rounds = [(emitted, (steps or 0) * c, number) for emitted, steps, number, _ in ours.rounds]
         speedup, predicted = ours.rate / base.rate, predicted_speedup(rounds, costs.v)
         rows.append({
             "alpha": alpha, "gamma": gamma, "alpha_seen": ours.accepted / ours.tested if ours.tested else None,

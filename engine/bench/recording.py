@@ -22,7 +22,7 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
     the processor and, unless it is plain decoding itself, the measured speedup: the median of the pairs' ratios, the
     lowest, the highest and how many. Raises EngineError if the repeats did not write the same tokens."""
     pairs = run_pairs(engine, [config] * repeats)
-    runs = sorted((run for _, run in pairs), key=lambda run: run.finished.decode_seconds)
+    runs = sorted((run for _, run in pairs), key=_decoding)
     if any(run.output != runs[0].output for run in runs):
         raise EngineError("The repeats wrote different tokens, so none of them was recorded.")
     extra = {"processor": processor()}
@@ -31,6 +31,7 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
         median, lowest, highest = statistics.median(ratios), min(ratios), max(ratios)
         extra["speedup"] = {"median": median, "lowest": lowest, "highest": highest, "pairs": repeats}
     middle = runs[len(runs) // 2]
+    assert middle.finished is not None
     return replace(middle, finished=replace(middle.finished, extra=extra))
 
 
@@ -47,5 +48,10 @@ def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
 
 def ratio(pair: Pair) -> float:
     """Returns the run's tokens per second of decoding over those of plain decoding."""
-    base, run = (trace.finished.decode_seconds / len(trace.output) for trace in pair)
+    base, run = (_decoding(trace) / len(trace.output) for trace in pair)
     return base / run
+
+
+def _decoding(run: Trace) -> float:
+    assert run.finished is not None, "no run was stopped"
+    return run.finished.decode_seconds

@@ -36,7 +36,8 @@ class ResultFile:
         encode: Callable[[Any], Any] = lambda result: result,
         decode: Callable[[Any], Any] = lambda saved: saved,
     ):
-        self.path, self.encode, self.decode = path, encode, decode
+        self.path: Any = path
+        self.encode, self.decode = encode, decode
         self.header = json.loads(json.dumps(about or {})) | {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         self.results: dict[tuple, Any] = {}
         if path is not None:

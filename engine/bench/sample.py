@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.trace.events import Round
 from engine.trace.metrics import depths, expected_lengths, ranks
 from engine.trace.noise import Speedup, ceiling, largest_share
 
-BASELINE, UNTRACED, BLOCK, TYPICAL = "none", "-untraced", "-block", "-typical"
+BASELINE, UNTRACED = "none", "-untraced"
 _SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
+
+
+def rule_suffix(acceptance: str) -> str:
+    """Returns what ends the name of a method that is measured with this acceptance rule."""
+    return "" if acceptance == "token" else f"-{acceptance}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +39,8 @@ class Sample:
     passes: int
     by_depth: tuple[tuple[int, int], ...] = ()
     peak_memory: int | None = None
-    ids: tuple[int, ...] = ()
-    rounds: tuple[tuple[int, int, int, str], ...] = ()
+    ids: tuple[int | None, ...] = ()
+    rounds: tuple[tuple[int, int | None, int, str], ...] = ()
     gaps: tuple[float | None, ...] = ()
     by_rule: Mapping[str, float] = field(default_factory=dict)
     by_rank: tuple[tuple[int, int], ...] = ()
@@ -88,7 +94,9 @@ def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
     """ValueError, KeyError or TypeError for anything that `to_rows` does not write."""
     samples = {}
     for row in rows:
-        values = {name: row[name] for name in _SAVED} | {"by_depth": tuple((a, t) for a, t in row["by_depth"])}
+        values: dict[str, Any] = {name: row[name] for name in _SAVED} | {
+            "by_depth": tuple((a, t) for a, t in row["by_depth"])
+        }
         values |= {"busy": row["busy"]} if "busy" in row else {}
         if not all(type(value) in (int, float, tuple) for value in values.values()):
             raise TypeError("not a number")

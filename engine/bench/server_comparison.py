@@ -71,13 +71,15 @@ class Load:
         ours, plain = (np.array([self._fastest(side, i) for i in range(len(self.prompts))], float) for side in SIDES)
         value = ratio(ours, plain)
         low, high = interval(ours, plain) or (None, None)
-        return value and Speedup(value, low, high, ceiling=ceiling(self.tau() or 1.0))
+        return Speedup(value, low, high, ceiling=ceiling(self.tau() or 1.0)) if value else None
 
     def _over_repeats(self) -> Speedup | None:
         rates = [self.rates(side) for side in SIDES]
         value = sum(rates[0]) / sum(rates[1]) if all(map(sum, rates)) else None
-        ends = value and median_interval(value, [a / b for a, b in zip(*rates, strict=True) if b])
-        return value and Speedup(value, *(ends or (None, None)))
+        if not value:
+            return None
+        ends = median_interval(value, [a / b for a, b in zip(*rates, strict=True) if b])
+        return Speedup(value, *(ends or (None, None)))
 
     def rates(self, side: str) -> list[float]:
         """Tokens a second of all users together, by repeat."""
@@ -109,7 +111,7 @@ class Load:
     def acceptance(self, category: str = "") -> float | None:
         """α; None where the server does not count its drafts."""
         traces = self._drafting(category)
-        if not all(trace.started.server.has_counts for trace in traces):
+        if not all(server.has_counts for trace in traces if (server := trace.started.server)):
             return None
         statuses = [token.status for trace in traces for r in trace.rounds for token in r.tokens]
         tested = sum(status in TESTED for status in statuses)
@@ -149,7 +151,7 @@ def verdict(loads: Sequence[Load]) -> str:
     """One sentence on whether drafting pays, and what to try."""
     for load in loads:
         speedup = load.speedup()
-        if speedup is None or speedup.low is None:
+        if speedup is None or speedup.low is None or speedup.high is None:
             return "Too few measurements for a verdict; give more prompts or --repeats."
         if speedup.low > 1:
             continue
@@ -166,7 +168,8 @@ def verdict(loads: Sequence[Load]) -> str:
         return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
     first = loads[0]
     most = f" up to {loads[-1].users} users" if len(loads) > 1 else ""
-    return f"Drafting pays{most}: {first.speedup().words} for {_people(first.users)}."
+    words = speedup.words if (speedup := first.speedup()) else ""
+    return f"Drafting pays{most}: {words} for {_people(first.users)}."
 
 
 def _people(users: int) -> str:

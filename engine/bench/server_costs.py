@@ -8,6 +8,7 @@ scored. With a lookup, which drafts for nothing, the cost of scoring a row is kn
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,11 +57,11 @@ class Split:
     """``fixed`` and ``draft`` are None where one draft length alone was measured; ``row`` without a lookup."""
 
     plain: Part
-    fixed: Part | None
-    draft: Part | None
+    fixed: Any  # a Part, or None
+    draft: Any
     row: Part | None
-    first: float | None  # acceptance of a round's first draft, and of each one after it
-    later: float | None
+    first: Any  # acceptance of a round's first draft, and of each one after it
+    later: Any
 
     def length(self, gamma: int) -> float:
         """Tokens a round at γ, from the acceptance at the measured ones."""

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product, takewhile, zip_longest
+from typing import Any
 
 from engine.bench.benchmark import Benchmark, Turn, request, warm_up
 from engine.bench.prompts import Prompt
@@ -96,9 +97,9 @@ def compare(
 
 
 def _result(method: str, where: str, costs: CostModel, samples: Sequence[Sample]) -> ShapeResult:
-    rounds = [round_ for sample in samples for round_ in sample.rounds]
-    emitted, steps, drafted = (sum(round_[i] for round_ in rounds) for i in range(3))
-    shape = [(tokens, steps * costs.c, drafted) for tokens, steps, drafted, _ in rounds]
+    rounds: list[Any] = [round_ for sample in samples for round_ in sample.rounds]
+    emitted, steps, drafted = (sum(round_[i] or 0 for round_ in rounds) for i in range(3))
+    shape = [(tokens, (steps or 0) * costs.c, drafted) for tokens, steps, drafted, _ in rounds]
     counts = zip_longest(*(sample.by_rank for sample in samples), fillvalue=(0, 0))
     by_rank = tuple((sum(accepted for accepted, _ in each), sum(tested for _, tested in each)) for each in counts)
     return ShapeResult(
@@ -128,4 +129,5 @@ def pass_seconds(engine: Engine, rows: int = 16, context: int = 128, repeats: in
         times = timings(passes, target.device, repeats)
     finally:
         target.release()
-    return tuple(statistics.median(seconds) for seconds in times.values())
+    chain, tree, cut = (statistics.median(seconds) for seconds in times.values())
+    return chain, tree, cut

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 import transformers
@@ -15,8 +16,8 @@ from transformers.generation import BaseStreamer
 
 from engine.bench.benchmark import Cancelled, System, never
 from engine.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem
-from engine.bench.sample import BASELINE, BLOCK, TYPICAL, UNTRACED, Sample
-from engine.config import AUTO, RunConfig
+from engine.bench.sample import BASELINE, UNTRACED, Sample, rule_suffix
+from engine.config import ACCEPTANCE, AUTO, RunConfig
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
@@ -54,7 +55,7 @@ class SpecLensSystem:
 
     @property
     def costs_name(self) -> str:
-        method = self.method + {"block": BLOCK, "typical": TYPICAL}.get(self.acceptance, "")
+        method = self.method + rule_suffix(self.acceptance)
         return f"{method}:{self.precision}" if self.precision else method
 
     @property
@@ -67,7 +68,7 @@ class SpecLensSystem:
         config = replace(config, method=self.method, gamma=gamma, acceptance=self.acceptance)
         config = replace(config, trace=config.trace and self.traced)
         events = self.engine.run(config, cancelled, rules=self.rules, stop_at_eos=self.stop_at_eos, costs=self.costs)
-        *rounds, finished = [event for event in events if isinstance(event, Round | RunFinished)]
+        *rounds, finished = cast(list[Any], [event for event in events if isinstance(event, Round | RunFinished)])
         return Sample.of(rounds, finished.peak_memory, finished.extra.get("busy"))
 
 
@@ -223,9 +224,8 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
         method, _, precision = _parts(name)
         is_method = method in ours and precision in ("", *PRECISIONS) and not name.endswith(":")
         if name not in known and not is_method:
-            listed = (
-                f"{', '.join(known)}; a method of ours also with {BLOCK} or {TYPICAL} and a precision, as in none:int4"
-            )
+            rules = " or ".join(filter(None, map(rule_suffix, ACCEPTANCE)))
+            listed = f"{', '.join(known)}; a method of ours also with {rules} and a precision, as in none:int4"
             raise BadInput(f"{name[:40]!r} cannot be measured here; choose from {listed}.")
         if name == "hf-assisted" and "lm" not in drafts:
             raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
@@ -256,16 +256,16 @@ def _parts(name: str) -> tuple[str, str, str]:
     ('lm', 'block', 'int4')
     """
     method, _, precision = name.removesuffix(UNTRACED).partition(":")
-    for suffix in (BLOCK, TYPICAL):
-        if method.endswith(suffix):
-            return method.removesuffix(suffix), suffix.removeprefix("-"), precision
+    for rule in ACCEPTANCE:
+        if (suffix := rule_suffix(rule)) and method.endswith(suffix):
+            return method.removesuffix(suffix), rule, precision
     return method, "token", precision
 
 
 def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: int = 4) -> int:
     """The mean number drafted on these prompts, over rounds that drafted; γ itself where it is fixed."""
-    if configs[0].gamma != AUTO:
-        return max(1, configs[0].gamma)
+    if not isinstance(gamma := configs[0].gamma, str):
+        return max(1, gamma)
     system = SpecLensSystem(engine, method)
     drafted = [number for config in configs for *_, number, _ in system.run(config).rounds if number]
     return max(1, round(sum(drafted) / len(drafted))) if drafted else otherwise

@@ -87,7 +87,7 @@ class ManyUsers:
             request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
             for i, prompt in enumerate(prompts)
         ]
-        about = self._about(prompts) if folder else None
+        about = self._about(prompts) if folder else {}
         path = file_of(folder, "users", about, afresh) if folder else None
         self.file = ResultFile(path, about, asdict, Served.of)
 
@@ -244,5 +244,5 @@ class _Writing:
 def _plain_steps(rounds: Sequence[Round], costs: CostModel) -> float:
     """What rounds that shared a pass should cost: v of all their tokens together, and c for each draft step, which is
     not shared."""
-    drafting = sum(r.draft_steps * costs.draft_cost(r.drafter) for r in rounds)
+    drafting = sum((r.draft_steps or 0) * costs.draft_cost(r.drafter) for r in rounds)
     return drafting + interpolate(costs.v, sum(len(r.parents) + 1 for r in rounds))

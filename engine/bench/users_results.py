@@ -58,7 +58,7 @@ class Served:
     drafted: int
     accepted: int
     tested: int
-    ids: tuple[tuple[int, ...], ...]
+    ids: tuple[tuple[int | None, ...], ...]
     full: tuple[int, int, int] = (0, 0, 0)
     busy: float | None = None
 
@@ -140,7 +140,8 @@ def _row(
     passes = pass_time(users, repeats, plain) if method != BASELINE else None
     share = drafted / passes.drafted if passes and passes.drafted else 1.0
     gain = passes.speedup(tau, share) if passes else PLAIN if method == BASELINE else None
-    rate = users / _mean(plain, 1) if gain and _mean(plain, 1) else None
+    step = _mean(plain, 1)
+    rate = users / step if gain and step else None
     predicted = _predicted(users, repeats, plain, fewest, share)
     return UsersRow(
         users=users,
@@ -150,18 +151,18 @@ def _row(
         seconds=float(ours[:, 1].mean()),
         total_tokens_per_second=total,
         tokens_per_second=total / users,
-        all_writing_tokens_per_second=rate and rate * gain.value,
+        all_writing_tokens_per_second=rate * gain.value if rate and gain else None,
         predicted_tokens_per_second=predicted and tau * predicted,
         over_fewest_users=ratio(ours, _answers(fewest)),
         over_plain=ratio(ours, theirs),
-        all_writing_over_plain=gain.value if rate else None,
+        all_writing_over_plain=gain.value if rate and gain else None,
         drafted_per_round=drafted,
         acceptance=_share(sum(each.accepted for each in repeats), sum(each.tested for each in repeats)),
         ttft=statistics.median(time for each in repeats for time in each.ttft),
         differs=sum(map(operator.ne, one.ids, fewest[0].ids)) if fewest and is_greedy else None,
         tau=tau,
-        low=gain.low if passes else None,
-        high=gain.high if passes else None,
+        low=gain.low if passes and gain else None,
+        high=gain.high if passes and gain else None,
         busy=largest_share(each.busy for each in (*repeats, *plain)),
     )
 
@@ -169,11 +170,15 @@ def _row(
 def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> PassTime | None:
     """Repeats with drafts beside repeats of plain decoding by as many users. None where no pass was shared by all."""
     pairs = [(a, b) for a, b in zip(ours, plain, strict=False) if a.full[0] and b.full[0]]
-    timed = [np.array([(each.full[0], each.writing[1]) for each in side], float) for side in zip(*pairs, strict=True)]
-    speed = ratio(*timed) if timed else None
+    if not pairs:
+        return None
+    ours_timed, theirs = (
+        np.array([(each.full[0], each.writing[1]) for each in side], float) for side in zip(*pairs, strict=True)
+    )
+    speed = ratio(ours_timed, theirs)
     if not speed:
         return None
-    ends, passes = interval(*timed) or (None, None), sum(a.full[0] for a, _ in pairs)
+    ends, passes = interval(ours_timed, theirs) or (None, None), sum(a.full[0] for a, _ in pairs)
     drafted, drafting = (sum(a.full[i] for a, _ in pairs) / (users * passes) for i in (1, 2))
     return PassTime(speed, *ends, drafted, drafting)
 

@@ -231,12 +231,12 @@ def server_totals(console: Console, traces: list[Trace]) -> None:
         rows.append(("τ, tokens per pass", f"{tokens / passes:.3f}"))
     counters = Counter()
     for trace in traces:
-        counters.update(trace.started.server.counters)
+        counters.update(trace.started.server.counters if trace.started.server else {})
     if counters.get("rounds"):
         own = 1 + counters["accepted"] / counters["rounds"]
         counts = ", ".join(f"{n} {name}" for name, n in counters.items())
         rows.append(("the server’s own counts", f"{counts}: {own:.3f} tokens per round with drafts"))
-    notes = Counter(note for trace in traces for note in trace.started.server.notes)
+    notes = Counter(note for trace in traces if (server := trace.started.server) for note in server.notes)
     rows += [("note", f"{note} ({n} prompts)") for note, n in notes.items()]
     _print_rows(console, rows)
 

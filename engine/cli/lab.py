@@ -3,7 +3,7 @@ early exits, precisions."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -270,7 +270,7 @@ def precisions(
 
     with progress() as show:
         distances = measure(pair, read_prompts(prompts, limit), max_new_tokens, show)
-    target = weights_hash(locate(get_pair(pair).target))
+    target = weights_hash(cast(Path, locate(get_pair(pair).target)))  # they were loaded just now
     store(target, distances)
     if out is not None:
         store(target, distances, out)

@@ -4,6 +4,7 @@ Heavy imports happen inside the commands, so that --help is quick and `replay` n
 its sentence on stderr and exits with 1; Ctrl-C exits with 130.
 """
 
+import io
 import platform
 import signal
 import sys
@@ -287,7 +288,7 @@ def calibrate(
 
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
     if sys.argv[1:2] == ["replay"] and hasattr(signal, "SIGPIPE"):  # not where sockets are written to
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `replay FILE | head` ends as any other program does

@@ -25,7 +25,8 @@ Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a rou
 NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
-Acceptance = Annotated[str, typer.Option(help=f"{', '.join(ACCEPTANCE)}; typical is lossy.")]
+_LOSSY = " and ".join(name for name, rule in ACCEPTANCE.items() if rule.is_lossy)
+Acceptance = Annotated[str, typer.Option(help=f"{', '.join(ACCEPTANCE)}; {_LOSSY} is lossy.")]
 Epsilon = Annotated[float, typer.Option(help="Of typical acceptance: p above this is always enough.")]
 Delta = Annotated[float, typer.Option(help="Of typical acceptance: so is p above this times exp(−entropy).")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]

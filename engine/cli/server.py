@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -50,7 +50,7 @@ def record(
     if bool(prompt.strip()) == bool(prompts):
         raise BadInput("Give either --prompt or --prompts FILE.")
     options.check_writable(out)
-    texts = [prompt] if prompt else [row.text for row in read_prompts(prompts, limit)]
+    texts = [prompt] if prompts is None else [row.text for row in read_prompts(prompts, limit)]
     recorder, screen_ = Recorder(_client(address, seconds)), screen()
     say(f"Recording {recorder.adapter.name} {recorder.settings.get('version', '')} at {address}.")
     traces, printer = [], console.RoundPrinter(screen_)
@@ -87,7 +87,7 @@ SIGNS = {"right": "✓", "wrong": "✗", "unknown": "?"}
 def check(
     address: Address,
     plain: Annotated[str, typer.Argument(metavar="[OFF_URL]", help="The same model without drafts.")] = "",
-    model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = ...,
+    model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = cast(str, ...),
     max_new_tokens: options.NewTokens = 48,
     draws: Annotated[int, typer.Option(min=10, help="Sampled requests a side, with OFF_URL.")] = 200,
     seconds: Seconds = 600.0,

@@ -7,6 +7,7 @@ passes. Each has its own cache, draws and drafter, so sharing a pass changes no 
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -35,21 +36,23 @@ class Scoring:
     timer: DeviceTimer
 
 
-Steps = Generator[object, object, None]
+Steps = Generator[Any, Any, None]  # yields events and passes; a pass is answered with its result
 
 
 class _Member:
     """One request: its generator, the pass it waits for, and the result that it is resumed with."""
 
     def __init__(self, steps: Steps):
-        self.steps, self.wants, self.result = steps, None, None
+        self.steps = steps
+        self.wants: Prefill | Scoring | None = None
+        self.result: Any = None
 
     @property
     def is_ready(self) -> bool:
         """Whether it can go on: the pass it waited for has run, or it has not begun."""
         return self.wants is None or self.result is not None
 
-    def advance(self) -> Iterator[object]:
+    def advance(self) -> Iterator[Any]:
         """Yields the events up to the next pass, or up to the end: then ``wants`` is None."""
         result, self.result, self.wants = self.result, None, None
         while True:
@@ -70,7 +73,7 @@ class Batch:
 
     def __init__(self, prompts_first: bool = False):
         self.prompts_first = prompts_first
-        self._members: dict[Hashable, _Member] = {}
+        self._members: dict[Any, _Member] = {}
 
     def __len__(self) -> int:
         return len(self._members)
@@ -92,7 +95,7 @@ class Batch:
         for name in [*self._members]:
             self.remove(name)
 
-    def step(self) -> Iterator[tuple[Hashable, object]]:
+    def step(self) -> Iterator[tuple[Any, Any]]:
         """Advances every request to its next pass, then runs that pass for all. Yields (name, event) as events come.
         A request that raises is out of the batch, and its exception is its last event."""
         for name, member in [(name, member) for name, member in self._members.items() if member.is_ready]:
@@ -114,15 +117,14 @@ class Batch:
         token_budget = _CHUNK_BESIDE if any(isinstance(member.wants, Scoring) for member in members) else _CHUNK
         taking_part, batch = [], []
         for member in members:
-            runner = member.wants.runner
-            if isinstance(member.wants, Scoring):
-                batch.append(Tokens(runner, member.wants.tokens, member.wants.parents))
-            elif token_budget:
-                ids = member.wants.ids[:token_budget]
-                token_budget -= len(ids)
-                batch.append(Tokens(runner, ids, wants_logits=False))
-            else:
-                continue
+            match member.wants:
+                case Scoring(runner, tokens, parents):
+                    batch.append(Tokens(runner, tokens, parents))
+                case Prefill(runner, ids) if token_budget:
+                    batch.append(Tokens(runner, ids[:token_budget], wants_logits=False))
+                    token_budget -= len(batch[-1].ids)
+                case _:
+                    continue
             taking_part.append(member)
         if not batch:
             return
@@ -136,7 +138,7 @@ class Batch:
             member.result = logits if tokens.wants_logits else len(tokens.ids)
 
 
-def alone(steps: Steps) -> Iterator[object]:
+def alone(steps: Steps) -> Iterator[Any]:
     """Yields the events of one request; a batch of one."""
     batch = Batch()
     batch.add(None, steps)

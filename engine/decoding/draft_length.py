@@ -11,6 +11,7 @@ because otherwise the output would not be exact.
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import NamedTuple
 
 from engine.config import MAX_NODES
 from engine.drafters.base import PER_TOKEN
@@ -173,43 +174,56 @@ class AdaptiveGamma:
         self._seen[key] = (accepted * share, rejected * share)
 
 
+class RecordedRound(NamedTuple):
+    """A round to repeat. ``steps``: a draft model may have taken one more than it drafted tokens; ``drafter``: where
+    several compete; ``parents``: of a tree, as in `Draft`."""
+
+    gamma: int
+    steps: int
+    drafter: str = ""
+    parents: tuple[int, ...] = ()
+
+
 class ReplayedGamma:
     """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated: with the same tokens, up to
     rounding, because a replayed tree may be drafted in passes of other widths.
 
-    ``gammas``: γ, or (γ, draft steps) where a draft model may have taken one more step than it drafted tokens, or with
-    the drafter's name as third and a tree's parents as fourth. `observe` counts the rounds, because `choose` is not
-    called in a round in which nothing can be drafted.
+    ``rounds``: the fields of a `RecordedRound`, or γ alone. `observe` counts the rounds, because `choose` is not called
+    in a round in which nothing can be drafted.
     """
 
-    def __init__(self, gammas: Sequence[int | tuple]):
-        self.rounds, self._round = [g if isinstance(g, tuple) else (g, g) for g in gammas], 0
+    def __init__(self, rounds: Sequence[int | tuple]):
+        self.rounds = [
+            RecordedRound(*each) if isinstance(each, tuple) else RecordedRound(each, each) for each in rounds
+        ]
+        self._round = 0
 
     def share(self, rows: int) -> None:
         """As of `AdaptiveGamma`; the trace has the lengths that came of it."""
 
     @property
     def drafter(self) -> str:
-        return (*self._recorded(), "")[2]
+        return self._recorded.drafter
 
     def choose(self, keys, most: int) -> int:
         if isinstance(keys, Mapping):  # of several drafters
             keys = keys.get(self.drafter)
-        return min(max(self._recorded()[:2]) if keys == PER_TOKEN else self._recorded()[0], most)
+        recorded = self._recorded
+        return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, most)
 
     def worth_verifying(self, path: Sequence) -> bool:
-        return len(path) <= self._recorded()[0]
+        return len(path) <= self._recorded.gamma
 
     def worth_drafting(self, path: Sequence) -> bool:
-        return len(path) < self._recorded()[1]
+        return len(path) < self._recorded.steps
 
-    def _recorded(self) -> tuple:
-        return self.rounds[self._round] if self._round < len(self.rounds) else (0, 0)
+    @property
+    def _recorded(self) -> RecordedRound:
+        return self.rounds[self._round] if self._round < len(self.rounds) else RecordedRound(0, 0)
 
     def tree_shape(self) -> Plan | None:
         """The shape of the recorded tree; None where the round's was a chain."""
-        parents = (*self._recorded(), "", None)[3]
-        return Plan(parents) if parents else None
+        return Plan(self._recorded.parents) if self._recorded.parents else None
 
     def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
         self._round += 1

@@ -15,34 +15,36 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from engine.config import AUTO, MAX_GAMMA, MAX_NODES, RunConfig
+from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, imported
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
 from engine.decoding.tokenization import StopTexts
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy
 from engine.errors import BadInput, Unavailable
 from engine.models.runner import Runner, tree_shape
-from engine.sampling.block_verification import verify_block
 from engine.sampling.candidates import greedy_words
 from engine.sampling.random_streams import Uniforms
-from engine.sampling.rejection import Verdict, verify_chain, verify_tree
-from engine.sampling.traversal import verify_traversal
-from engine.sampling.typical import verify_typical
+from engine.sampling.rejection import Verdict
 from engine.sampling.warping import History, penalise, warp
-from engine.trace.events import Round, Timings
+from engine.trace.events import Reason, Round, Timings
 
 
 class Rules(NamedTuple):
-    """The functions that make the output exact; `engine.exactness.mutants` has wrong ones. ``block_stream`` numbers the
-    accept draws of drafts that are decided on together by their place in the round."""
+    """The functions that make the output exact, and replacements of those that `ACCEPTANCE` names;
+    `engine.exactness.mutants` has wrong ones. ``block_stream`` numbers the accept draws of drafts that are decided on
+    together by their place in the round."""
 
     warp: Callable = warp
-    verify_chain: Callable = verify_chain
-    verify_tree: Callable = verify_tree
-    verify_block: Callable = verify_block
-    verify_traversal: Callable = verify_traversal
+    verify_chain: Callable | None = None
+    verify_tree: Callable | None = None
+    verify_block: Callable | None = None
+    verify_traversal: Callable | None = None
     block_stream: Callable[[int], int] = lambda step: step
+
+    def function(self, path: str) -> Callable:
+        """Returns the function at "module:name", or what replaces it here."""
+        return getattr(self, path.partition(":")[2], None) or imported(path)
 
 
 TRUE_RULES = Rules()
@@ -60,7 +62,7 @@ class SpeculativeDecoder:
     prompt: Sequence[int]
     target: Runner
     drafter: Drafter
-    gamma_policy: object
+    gamma_policy: GammaPolicy
     eos_ids: frozenset[int]
     recorder: TraceRecorder
     cancelled: Callable[[], bool] = lambda: False
@@ -68,7 +70,7 @@ class SpeculativeDecoder:
     copy_from: int = 0
     sharers: Callable[[], int] = lambda: 1
     started: float = 0.0
-    reason: str | None = None
+    reason: Reason | None = None
     prefill_seconds: float = 0.0
     first_round: Round | None = None
     last_round: Round | None = None
@@ -78,6 +80,8 @@ class SpeculativeDecoder:
         self.committed = list(self.prompt)
         self.text, self._shared_by = "", 1
         self.given_up: dict[str, int] = {}
+        self._rule = ACCEPTANCE[self.config.acceptance]
+        self._verify_chain, self._verify_tree = map(self.rules.function, (self._rule.chain, self._rule.tree))
         self._stops = StopTexts(self.recorder.text.tokenizer, self.config.stop)
         length = len(self.prompt) + self.config.max_new_tokens
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
@@ -253,21 +257,18 @@ class SpeculativeDecoder:
         return p, replace(draft, tokens=tokens), words
 
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
-        """By the rule that the run asks for."""
+        """Applies the rule that the run asks for."""
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
-        if self.config.acceptance == "typical":
-            return verify_typical(p, draft.tokens, draft.parents, draws[1], self.config.epsilon, self.config.delta)
+        settings = {name: getattr(self.config, name) for name in self._rule.settings}
         if draft.parents is None:
-            verify = self.rules.verify_block if self.config.acceptance == "block" else self.rules.verify_chain
-            return verify(p, draft.q, draft.tokens, *draws)
-        verify = self.rules.verify_traversal if self.config.acceptance == "block" else self.rules.verify_tree
-        return verify(p, draft.q, draft.tokens, draft.parents, *draws)
+            return self._verify_chain(p, draft.q, draft.tokens, *draws, **settings)
+        return self._verify_tree(p, draft.q, draft.tokens, draft.parents, *draws, **settings)
 
     def _draws(self, draft: Draft, position: int):
         """u [N] for the accept draws, u_closing [N+1] by the node that the closing token follows, depth [N+1] of each
         node; all on the host."""
         depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(draft.parents)[0]
-        if self.config.acceptance == "block":
+        if self._rule.is_joint:
             u = self.uniforms.accepting_together(position, len(draft), self.rules.block_stream)
         else:
             u = self.uniforms.accepting(position, depth, self._parents(draft))

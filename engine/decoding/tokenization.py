@@ -57,7 +57,7 @@ def _dropped(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Calla
     The text itself is not looked for, because a template may rewrite it."""
     rendered = _apply(tokenizer, config, texts, form, tokenize=False)
     for role, text in texts.items():
-        longer = texts | {role: f"{text} {_MORE}"}
+        longer = {**texts, role: f"{text} {_MORE}"}
         if text.strip() and _apply(tokenizer, config, longer, form, tokenize=False) == rendered:
             return role
     return ""

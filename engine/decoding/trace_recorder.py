@@ -166,7 +166,7 @@ class TraceRecorder:
             if verdict.block is not None:
                 weight = torch.cat([torch.ones_like(q[:1, 0]), verdict.block.running[:-1]])[:, None]
             return residual(p[:-1], q, weight)
-        if verdict.block is not None:
+        if verdict.block is not None and verdict.block.residual_after is not None:
             return verdict.block.residual_after
         return residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q)
 

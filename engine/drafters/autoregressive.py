@@ -5,7 +5,7 @@ Dimension key: N drafts, V target vocabulary, Vd words the draft can guess.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -34,10 +34,10 @@ class AutoregressiveDrafter(Drafter):
     name: str
     starts_late = True
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
-    target_ids: torch.Tensor | None = None  # [Vd] the target's id of each draft word; None where the ids are the same
+    target_ids: Any = None  # tensor [Vd]: the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
     # the certainty itself, at any draft position, for the head and the small model alike.
-    priors: ClassVar = {PER_TOKEN: 0.5, _CAPTURED: 0.5, **dict(enumerate(_ACCEPTANCE))}
+    priors: ClassVar[Any] = {PER_TOKEN: 0.5, _CAPTURED: 0.5, **dict(enumerate(_ACCEPTANCE))}
 
     def __init__(self, runner: Runner):
         self.runner = runner
@@ -51,7 +51,7 @@ class AutoregressiveDrafter(Drafter):
         """Tokens that the draft's cache must hold."""
         return setup.capacity
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str]:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def memory(self, capacity: int) -> int:
@@ -78,7 +78,7 @@ class AutoregressiveDrafter(Drafter):
         """The logits [1, Vd] of the words that it may draft."""
         return logits
 
-    def _inputs(self, state: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
         """The model's inputs beside a drafted token, from its own outgoing state."""
         return {}
 

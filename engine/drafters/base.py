@@ -1,9 +1,9 @@
 """Defines a drafter: it proposes tokens and reports the distribution q that each was drawn from."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
@@ -38,6 +38,24 @@ class Draft:
         return len(self.tokens)
 
 
+class GammaPolicy(Protocol):
+    """Chooses how many tokens each round drafts. ``keys`` are those of `Drafter.confidence_classes`, or those of each
+    member by its name where several drafters compete."""
+
+    def share(self, rows: int) -> None:
+        """Takes into account that from now on ``rows`` requests share each pass."""
+
+    def choose(self, keys: Any, most: int) -> int:
+        """Returns the drafts of this round, at most ``most``."""
+        ...
+
+    def observe(
+        self, keys: Any, outcomes: Sequence[bool | None], path: Sequence[Hashable] = (), steps: int = 0
+    ) -> None:
+        """Learns from a round: whether each draft was accepted (None if it was not tested), the keys of the drafts
+        where they are not a beginning of ``keys``, and the draft steps."""
+
+
 @runtime_checkable
 class DraftPolicy(Protocol):
     """Decides after each token whether drafting goes on. ``path``: the confidence keys of the drafts so far."""
@@ -45,11 +63,13 @@ class DraftPolicy(Protocol):
     def worth_verifying(self, path: Sequence[Hashable]) -> bool:
         """Returns whether the last draft of ``path`` is worth its place in the target's pass. Must be called before
         that token is drawn: the decision may depend on q, but not on the token."""
+        ...
 
     def worth_drafting(self, path: Sequence[Hashable]) -> bool:
         """Returns whether one more pass of the draft model is worth its cost."""
+        ...
 
-    def tree_shape(self):
+    def tree_shape(self) -> Any:
         """Returns which guesses of a tree are kept (a shape of `engine.drafters.token_tree`), or None for the most
         probable γ."""
 
@@ -88,15 +108,16 @@ class Drafter:
     ``priors`` maps each confidence key to the acceptance rate that is assumed before a run has measured any.
     """
 
-    priors: ClassVar[Mapping[Hashable, float]] = MappingProxyType({})
+    name: str
+    priors: ClassVar[Any] = MappingProxyType({})
     starts_late: ClassVar[bool] = False  # whether `start` may wait for the first proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[Hashable] | None:
-        """Returns the class of each guess that could be proposed (keys into ``priors``), PER_TOKEN if they show only
-        while drafting, or None if there is nothing to propose."""
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
+        """Returns the class of each guess that could be proposed (a sequence of keys into ``priors``), PER_TOKEN if
+        they show only while drafting, or None if there is nothing to propose."""
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Returns up to gamma ≥ 1 tokens to follow ``committed``. ``position``: index of the first one among the new

@@ -5,7 +5,7 @@ each place is known before any draft is drawn, and each is drawn from its own by
 """
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,11 +21,11 @@ class BlockDrafter(Eagle3Drafter):
     name = "block"
     is_parallel: ClassVar[bool] = True
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         keys = super().confidence_classes(committed)
         return keys[: self.runner.model.slots] if keys and self.runner.captured else keys
 
-    def _inputs(self, state: None) -> dict[str, torch.Tensor]:
+    def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
         return {}
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

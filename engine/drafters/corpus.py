@@ -9,7 +9,7 @@ them would not be independent of the verdict; the shipped one was written with s
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class CorpusDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._setup, self._tokens = setup, []
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[int] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         """Returns the tenths of the estimates along the best continuation, or None without any."""
         paths = [self._continuation(places) for places in self.index.matches(committed)]
         self._tokens, estimates = max(paths, key=_promise, default=([], []))

@@ -11,7 +11,7 @@ import torch
 
 from engine.device import to_device
 from engine.drafters.autoregressive import NOT_FINITE, certainties
-from engine.drafters.token_tree import Node, Plan, Shape, TokenTree, sibling_key
+from engine.drafters.token_tree import Node, Plan, TokenTree, Worthwhile, sibling_key
 from engine.sampling.random_streams import DRAFTING, Uniforms
 from engine.sampling.warping import draw, one_hot
 
@@ -34,8 +34,9 @@ class DrawnTree(TokenTree):
     """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the words that the draft can
     guess."""
 
-    def __init__(self, shape: Shape, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
+    def __init__(self, shape: Worthwhile | Plan, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
         super().__init__(shape)
+        self.shape: Worthwhile | Plan = shape
         self._uniforms, self._position, self._target_ids = uniforms, position, target_ids
         self._place: dict[Node, int] = {}  # of each node among all that were drawn
         self._tokens = target_ids[:0]
@@ -68,7 +69,7 @@ class DrawnTree(TokenTree):
     def selection(self) -> list[Node]:
         return self.nodes
 
-    def tokens_of(self, nodes: Sequence[Node], device: str) -> torch.Tensor:
+    def tokens_of(self, nodes: Sequence[Node], device: str | torch.device) -> torch.Tensor:
         return self._tokens[to_device([self._place[node] for node in nodes], device)]
 
     def q_of(self, nodes: Sequence[Node]) -> torch.Tensor:

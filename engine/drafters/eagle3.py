@@ -6,6 +6,7 @@ target's features and overwrites their keys.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -18,6 +19,8 @@ class Eagle3Drafter(AutoregressiveDrafter):
     """``runner`` runs the head; ``target`` stores the features of every token it has scored."""
 
     name = "eagle-chain"
+    runner: DecoderRunner
+    target_ids: torch.Tensor
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):
         super().__init__(runner)
@@ -27,7 +30,7 @@ class Eagle3Drafter(AutoregressiveDrafter):
         super().start(prompt, setup)
         self._catch_up(prompt, len(prompt) - 2)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         return super().confidence_classes(committed) if len(committed) > 1 else None  # the target has read nothing yet
 
     def _catch_up(self, committed: Sequence[int], end: int) -> None:
@@ -46,7 +49,7 @@ class Eagle3Drafter(AutoregressiveDrafter):
         self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
         return draft
 
-    def _inputs(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
         return {"state": state}
 
     def _not_yet_fed(self, committed: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

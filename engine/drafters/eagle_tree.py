@@ -9,6 +9,7 @@ accepts more often.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
 from engine.drafters.drawn_tree import DrawnTree
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.static_tree import best_tree
-from engine.drafters.token_tree import MAX_CHILDREN, MostProbable, Node, Plan, Shape, TokenTree, Worthwhile, sibling_key
+from engine.drafters.token_tree import MAX_CHILDREN, MostProbable, Node, Plan, TokenTree, Worthwhile, sibling_key
 from engine.sampling.warping import penalise, warp
 
 
@@ -38,20 +39,21 @@ class EagleTreeDrafter(Eagle3Drafter):
     def _capacity(self, setup: DrafterSetup) -> int:
         return setup.capacity + MAX_GAMMA * MAX_CHILDREN
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         return PER_TOKEN if len(committed) > 1 else None  # the target has read nothing yet
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         if not self.setup.trees:
             return super().propose(committed, gamma, position)
         free_slots = min(MAX_NODES, self.setup.capacity - len(committed) - 1)
-        shape, is_greedy = self._shape(min(gamma, free_slots), free_slots), self.setup.sampling.greedy
-        tree = TokenTree(shape) if is_greedy else DrawnTree(shape, self.setup.uniforms, position, self.target_ids)
+        shape = self._shape(min(gamma, free_slots), free_slots)
+        is_drawn = not self.setup.sampling.greedy
+        tree = DrawnTree(shape, self.setup.uniforms, position, self.target_ids) if is_drawn else TokenTree(shape)
         steps = self._grow(tree, committed, gamma)
         nodes, parents = tree.select()
         nodes, parents = nodes[:free_slots], parents[:free_slots]  # draws never exceed it
         self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
-        q = None if is_greedy or not nodes else self._over_target(tree.q_of(nodes))
+        q = self._over_target(tree.q_of(nodes)) if isinstance(tree, DrawnTree) and nodes else None
         finite = torch.cat(self._tops) if self._tops else None
         is_chain, keys = parents == tuple(range(len(parents))), tuple(node.key for node in nodes)
         tokens, parents = tree.tokens_of(nodes, self.target_ids.device), None if is_chain else parents
@@ -60,8 +62,8 @@ class EagleTreeDrafter(Eagle3Drafter):
             return draft
         return replace(draft, expected=tuple(node.reach for node in nodes), row_cost=shape.row_cost(len(nodes)))
 
-    def _shape(self, gamma: int, free_slots: int) -> Shape:
-        shape = self.setup.policy and self.setup.policy.tree_shape()
+    def _shape(self, gamma: int, free_slots: int) -> Any:
+        shape = self.setup.policy.tree_shape() if self.setup.policy else None
         if isinstance(shape, Worthwhile):
             return replace(shape, most=min(shape.most, free_slots))
         if shape is not None:
@@ -80,7 +82,8 @@ class EagleTreeDrafter(Eagle3Drafter):
             level = tree.to_expand(grown) if steps < most else []
             if not level or len(level) > runner.free_slots:
                 return steps
-            states = states[to_device([before.index(node.parent) for node in level], states.device)]
+            parents: list[Any] = [node.parent for node in level]
+            states = states[to_device([before.index(parent) for parent in parents], states.device)]
             fed += level
             logits, states = runner.extend(tree.tokens_of(level, states.device), _attention(level, fed), state=states)
             steps += 1

@@ -5,6 +5,7 @@ the text after them is encoded anew, from the place where they end.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -23,7 +24,7 @@ class ForeignModelDrafter(DraftModelDrafter):
     def __init__(self, runner: Runner, translation: Translation):
         super().__init__(runner)
         self.translation = translation
-        self._reading: Reading | None = None
+        self._reading: Any = None  # a Reading while a run is under way
         self._accepted = 0  # of the draft's own tokens, since the last proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
@@ -36,7 +37,7 @@ class ForeignModelDrafter(DraftModelDrafter):
         self.runner.prefill(self._clamped(ids[:-1]))
         self._read = len(ids)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         """None also inside a character, because the draft may write its bytes in other tokens."""
         is_stuck = self._reading is not None and self._is_full
         if is_stuck or self.translation.ends_inside_a_character(committed):

@@ -1,7 +1,8 @@
 """Lets several drafters compete for every round (method auto); `engine.decoding.drafter_choice` decides."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 
@@ -10,6 +11,8 @@ class HybridDrafter(Drafter):
     """``members``: the drafters by method. The run's policy names the one that drafts next: its ``drafter``."""
 
     name = "auto"
+
+    setup: DrafterSetup
 
     def __init__(self, members: Mapping[str, Drafter]):
         self.members = members
@@ -26,13 +29,13 @@ class HybridDrafter(Drafter):
         self._started.add(name)  # first, so that `release` frees what a start that fails has taken
         self.members[name].start(committed, self.setup)
 
-    def confidence_classes(self, committed: Sequence[int]) -> dict[str, Sequence[Hashable]] | None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         """The keys of all members that have something to propose."""
         keys = {name: member.confidence_classes(committed) for name, member in self.members.items()}
         return {name: own for name, own in keys.items() if own is not None} or None
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        name = self.setup.policy.drafter
+        name = cast(Any, self.setup.policy).drafter
         if name not in self._started:
             self._start(name, committed)
         self._proposer = self.members[name]

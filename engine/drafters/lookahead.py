@@ -12,7 +12,7 @@ out, because each moves the window by a step; so (N − 1) · (W + G) further ro
 from collections import deque
 from collections.abc import Sequence
 from itertools import cycle
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -45,7 +45,7 @@ class LookaheadDrafter(Drafter):
         """W tokens, those missing taken from the prompt."""
         return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
 
-    def confidence_classes(self, committed: Sequence[int]) -> str:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         return PER_TOKEN
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

@@ -1,6 +1,7 @@
 """Drafts nothing: the plain autoregressive baseline, through the same loop, kernels and cache as every other method."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from engine.drafters.base import Drafter
 
@@ -8,5 +9,5 @@ from engine.drafters.base import Drafter
 class NoDrafter(Drafter):
     name = "none"
 
-    def confidence_classes(self, committed: Sequence[int]) -> None:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         return None

@@ -16,6 +16,7 @@ from engine.models.runner import DecoderRunner
 class OnTargetCache(AutoregressiveDrafter):
     """``runner`` runs the draft model on the cache of ``target``."""
 
+    runner: DecoderRunner
     starts_late = False
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 from engine.config import SamplingParams
 from engine.device import read, to_device
@@ -52,7 +53,7 @@ class ReencodingDrafter(ForeignModelDrafter):
         tokens = to_device(tokens, self.setup.device)
         return replace(draft, tokens=tokens, q=None, confidence_classes=keys)
 
-    def _least(self, keys: Sequence[int]):
+    def _least(self, keys: Sequence[Any]):
         """The key of each token: the least of the drafted ones that its text comes from."""
         start = 0
         for end in self._token_ends:

@@ -139,7 +139,7 @@ class Plan:
     def select(self, nodes: Sequence[Node]) -> list[Node]:
         for node in nodes:
             parent = self._number.get(node.parent) if node.depth > 1 else 0
-            rank = node.parent.children.index(node)
+            rank = node.parent.children.index(node) if node.parent else 0
             if parent is not None and rank < len(self._children[parent]):
                 self._number[node] = self._children[parent][rank]
         return [node for node in nodes if node in self._number]
@@ -187,7 +187,7 @@ class TokenTree:
     def to_expand(self, level: Sequence[Node]) -> list[Node]:
         return self.shape.to_expand(level, self.nodes)[:MAX_CHILDREN]
 
-    def tokens_of(self, nodes: Sequence[Node], device: str) -> torch.Tensor:
+    def tokens_of(self, nodes: Sequence[Node], device: str | torch.device) -> torch.Tensor:
         return to_device([node.token for node in nodes], device)
 
     def selection(self) -> list[Node]:

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import RunConfig, SamplingParams
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import Detokenizer, encode_prompt
 from engine.errors import BadInput
@@ -76,7 +77,11 @@ def toy_runs(
 ) -> Runs:  # fmt: skip
     """Returns seed → rounds, of runs just long enough that each of the first ``length`` tokens can be a draft. A mutant
     brings the ``acceptance`` rule that it breaks."""
-    settings = {"max_new_tokens": length + gamma, "rules": mutant.rules if mutant else TRUE_RULES, "trace": False}
+    settings: dict[str, Any] = {
+        "max_new_tokens": length + gamma,
+        "rules": mutant.rules if mutant else TRUE_RULES,
+        "trace": False,
+    }
     settings["acceptance"] = mutant.mistake.acceptance if mutant else acceptance
 
     def rounds(seed: int) -> Iterator[Round]:
@@ -94,7 +99,7 @@ def engine_runs(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Runs:
     """Returns seed → rounds as `toy_runs` does, for a real pair."""
-    spare = 1 if config.gamma == AUTO else max(1, config.gamma)  # a run's last positions get shorter drafts
+    spare = 1 if isinstance(config.gamma, str) else max(1, config.gamma)  # a run's last positions get shorter drafts
     short = replace(config, max_new_tokens=length + spare, trace=False)
 
     def rounds(seed: int) -> Iterator[Round]:
@@ -124,7 +129,7 @@ def count_outcomes(
     return Draws(counts, accepted, tested)
 
 
-def _beginning(rounds: Iterator[Round], length: int) -> list[Token]:
+def _beginning(rounds: Any, length: int) -> list[Token]:
     """The tokens of a run up to the round that emits the ``length``-th one."""
     tokens: list[Token] = []
     with closing(rounds):

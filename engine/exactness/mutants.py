@@ -8,6 +8,7 @@ Dimension key, as in rejection.py: N drafts, V vocabulary; p [N+1, V], q [N, V],
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -29,7 +30,7 @@ class Mutant:
 
     name: str
     rules: Rules = TRUE_RULES
-    drafts: Callable[[ToyRunner], Drafter] | None = None  # a drafter with a mistake of its own
+    drafts: Callable[[Any], Drafter] | None = None  # a drafter with a mistake of its own
 
     @property
     def mistake(self) -> Mistake:

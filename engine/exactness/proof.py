@@ -7,7 +7,7 @@ from the target alone.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from engine.config import RunConfig, SamplingParams
 from engine.decoding.batch import Batch
@@ -42,8 +42,11 @@ class Check:
 class Subject(Protocol):
     """Something that runs a method. ``gaps`` of a text: the target's top-2 logit gap at each token, None if unknown."""
 
-    name: str
-    sampling: SamplingParams
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sampling(self) -> SamplingParams: ...
 
     def law(self, sampling: SamplingParams, length: int) -> Law: ...
 
@@ -84,8 +87,8 @@ class ToySubject:
 
     def _decoder(self, method: str, gamma: int, sampling: SamplingParams, seed: int):
         target, draft = weather_pair()
-        settings = {"seed": seed, "max_new_tokens": _TOKENS, "method": method}
-        return toy_decoder(target, make_drafter(method, draft), [0, 1, 2, 0, 1], sampling, gamma, **settings)
+        drafter, prompt = make_drafter(method, draft), [0, 1, 2, 0, 1]
+        return toy_decoder(target, drafter, prompt, sampling, gamma, seed=seed, max_new_tokens=_TOKENS, method=method)
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class EngineSubject:
     """A real pair. Few tokens may follow each other there, so that their law can be enumerated. ``open_batch``: makes a
     batch for so many requests of the engine."""
 
-    engine: object
-    open_batch: Callable[[int], object]
+    engine: Any
+    open_batch: Callable[[int], Any]
     method: str
     gamma: int = 3
     prompt: str = "Repeat this: a b c, a b c, a b c."
@@ -144,7 +147,7 @@ def _together(batch, rounds: dict[int, list[Round]]) -> list[list[Round]]:
     return list(rounds.values())
 
 
-def subject_of(method: str, gamma: int = 3, engine=None, open_batch=None) -> Subject:
+def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any = None) -> Subject:
     """The toy without an ``engine``. BadInput for a method that the toy has no draft for, or that drafts nothing."""
     if method == "none":
         raise BadInput("Plain decoding drafts nothing, so there is nothing to prove; name a method that drafts.")
@@ -230,7 +233,7 @@ def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: s
 
 
 def _ids(rounds: Sequence[Round]) -> Ids:
-    return tuple(token.id for round_ in rounds for token in round_.emitted)
+    return tuple(token.id for round_ in rounds for token in round_.emitted if token.id is not None)
 
 
 def _first_difference(a: Ids, b: Ids) -> int | None:
@@ -245,7 +248,8 @@ def _gap(rounds: Sequence[Round], at: int) -> float | None:
 
 
 def _largest(gaps: Sequence[float | None]) -> float | None:
-    return None if not gaps or None in gaps else max(gaps)
+    known = [gap for gap in gaps if gap is not None]
+    return max(known) if known and len(known) == len(gaps) else None
 
 
 def to_dict(subject: Subject, method: str, checks: Sequence[Check]) -> dict:

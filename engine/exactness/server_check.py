@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from engine.errors import EngineError
 from engine.exactness.server_json import COUNT, FORMS, invalid
@@ -110,7 +111,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
     texts: dict[str, list[Written]] = {}
 
     def greedy(name: str) -> list[Written]:
-        subject = plain if name.startswith("plain") else drafting
+        subject: Any = plain if name.startswith("plain") else drafting
         texts[name] = texts.get(name) or subject.greedy()
         return texts[name]
 

@@ -10,6 +10,7 @@ Dimension key: V vocabulary, W tokens fed at once, N drafts.
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
@@ -148,6 +149,9 @@ class ToyRunner:
     def release(self) -> None:
         self.ids = []
 
+    def close(self) -> None:
+        self.release()
+
 
 class ToyTreeDrafter(Drafter):
     """Drafts a tree from a ToyLM: ``widths[d]`` children for every node of depth d (1 after the last entry).
@@ -167,7 +171,7 @@ class ToyTreeDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[int]:
+    def confidence_classes(self, committed: Sequence[int]) -> Any:
         return (0,) * MAX_GAMMA
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
@@ -224,7 +228,7 @@ def toy_decoder(
     rules: Rules = TRUE_RULES,
     eos: Sequence[int] = (),
     gamma_policy=None,
-    **config,
+    **config: Any,
 ) -> SpeculativeDecoder:
     """The real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all tokens."""
     config = {"method": drafter.name, "max_new_tokens": 32} | config
@@ -264,4 +268,6 @@ def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> T
     first = rounds[0] if rounds else None
     took = seconds - first.start if first else 0.0
     ttft = first.end if first else 0.0
-    return Trace(started, rounds, RunFinished(run.reason, run.text, run.prefill_seconds, ttft, took, seconds))
+    return Trace(
+        started, rounds, RunFinished(run.reason or "length", run.text, run.prefill_seconds, ttft, took, seconds)
+    )

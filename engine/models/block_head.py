@@ -10,6 +10,7 @@ Dimension key: W positions read and m masked slots of a pass, E hidden size, Vd 
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,7 +18,6 @@ from engine.errors import Unavailable
 from engine.models.attention import SequenceSlice
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import BlockConfig, read_config
-from engine.models.llama import LlamaModel
 from engine.models.safetensors_reader import TensorReader
 
 MASK = -1  # in place of the id of a token that is not known yet
@@ -26,7 +26,9 @@ MASK = -1  # in place of the id of a token that is not known yet
 class BlockModel(EagleModel):
     """``slots``: the most guesses of a pass."""
 
-    def __init__(self, folder: Path, target: LlamaModel, config: BlockConfig | None = None, weights=None):
+    config: BlockConfig
+
+    def __init__(self, folder: Path, target: Any, config: BlockConfig | None = None, weights=None):
         config = config or read_config(folder, BlockConfig, "block head")
         self.slots = config.num_depths
         super().__init__(folder, target, config, weights)
@@ -50,7 +52,7 @@ class BlockModel(EagleModel):
     def _embedding(self, ids: torch.Tensor) -> torch.Tensor:
         return torch.where((ids == MASK)[:, None], self._mask, super()._embedding(ids.clamp_min(0)))
 
-    def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None), features=None):
+    def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None), features: Any = None):
         """ids [W + m], of which the last m are MASK; features [W, taps·F]. Returns the logits [m + 1, Vd] of the
         block, and its states; without ``rows`` neither."""
         W = len(features)

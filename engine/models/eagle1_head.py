@@ -6,6 +6,7 @@ any. An output layer in its file has no effect, because none of them reads it.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -14,8 +15,8 @@ from engine.models.attention import CachedAttention, SequenceSlice
 from engine.models.eagle3_head import FIRST, EagleModel
 from engine.models.eagle_config import EagleConfig
 from engine.models.head_layer import HeadLayer
+from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
-from engine.models.llama import LlamaModel
 from engine.models.reduced_output import ROWS
 from engine.models.safetensors_reader import TensorReader
 from engine.weights.head_config import LAYER_IDS
@@ -24,7 +25,7 @@ from engine.weights.head_config import LAYER_IDS
 class Eagle1Model(EagleModel):
     """Guesses every word of the target."""
 
-    def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
+    def _layers_read(self, config: EagleConfig, target: Any) -> tuple[int, ...]:
         named = {"fc_norm", "norm_before_fc", "norm_output", "norm_before_residual", "layers", "draft_vocab_size"}
         strange = sorted(name for name in named if getattr(config, name) not in (False, None, config.vocab_size))
         if strange or config.target_hidden_size not in (None, config.hidden_size):
@@ -34,7 +35,7 @@ class Eagle1Model(EagleModel):
             )
         return (target.layers_count,)
 
-    def _target_ids(self, weights: TensorReader) -> torch.Tensor:
+    def _target_ids(self, weights: HeadReader) -> torch.Tensor:
         weights.ignore({ROWS} & {*weights.names})
         return torch.arange(self.target.vocab_size)
 
@@ -45,7 +46,7 @@ class Eagle1Model(EagleModel):
         self.layer = HeadLayer(self, weights, FIRST, E)
         self._load_further(weights)
 
-    def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features=None, state=None):
+    def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features: Any = None, state: Any = None):
         """As that of EAGLE-3; ``features`` [W, E] is what the target's last layer gave."""
         last = self.target.norm_out(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, last.dtype)

@@ -11,6 +11,7 @@ embedding of token t + 1, and guesses token t + 2.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +24,6 @@ from engine.models.head_layer import HeadLayer
 from engine.models.head_reader import HeadReader
 from engine.models.kv_cache import KVCache
 from engine.models.linear import Linear
-from engine.models.llama import LlamaModel
 from engine.models.reduced_output import KNOWN, MAP, ROWS, mapped_words, output_rows
 from engine.models.safetensors_reader import TensorReader
 
@@ -38,7 +38,7 @@ class EagleModel:
 
     taps, on_host, trees, spare = (), False, True, 0
 
-    def __init__(self, folder: Path, target: LlamaModel, config: EagleConfig | None = None, weights=None):
+    def __init__(self, folder: Path, target: Any, config: EagleConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder."""
         config = config or read_config(folder)
         weights = weights or HeadReader(folder, target.dtype, target.device)
@@ -47,7 +47,8 @@ class EagleModel:
             config = config.model_copy(update={"head_dim": rows // config.num_attention_heads})
         self.config, self.target, self.dtype, self.device = config, target, target.dtype, target.device
         self.layers_count = config.num_hidden_layers or _layers_stored(weights)
-        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        self.H, self.K = config.num_attention_heads, config.num_key_value_heads
+        self.D: Any = config.head_dim
         self.inner, self.eps, self.window = config.intermediate_size, config.rms_norm_eps, config.window
         self.max_length = min(target.max_length, config.longest or target.max_length)
         self.reads, self.width = self._layers_read(config, target), config.hidden_size
@@ -89,7 +90,7 @@ class EagleModel:
             return torch.stack([weights(f"fc_norm.{i}.weight", (width,)) for i in range(taps)])
         return weights("input_norm.weight", (taps * width,))[None] if self.config.norm_before_fc else None
 
-    def _layers_read(self, config: EagleConfig, target: LlamaModel) -> tuple[int, ...]:
+    def _layers_read(self, config: EagleConfig, target: Any) -> tuple[int, ...]:
         return config.reads(target.layers_count)
 
     def _target_ids(self, weights: TensorReader) -> torch.Tensor:
@@ -163,7 +164,7 @@ class EagleModel:
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
-    def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features=None, state=None):
+    def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features: Any = None, state: Any = None):
         """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·F] of the
         target, or ``state`` [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing
         state [rows, E]."""

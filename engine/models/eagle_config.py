@@ -3,7 +3,7 @@
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -94,13 +94,14 @@ class EagleConfig(BaseModel):
 
     def rotary(self) -> PreTrainedConfig:
         """What rotary frequencies are computed from."""
-        return PreTrainedConfig(
+        fields: dict[str, Any] = dict(
             rope_parameters=dict(self.rope),
             hidden_size=self.hidden_size,
             num_attention_heads=self.num_attention_heads,
             head_dim=self.head_dim,
             max_position_embeddings=self.max_position_embeddings,
         )
+        return PreTrainedConfig(**fields)
 
 
 class BlockConfig(EagleConfig):

@@ -11,6 +11,7 @@ Dimension key: E hidden size, R inner size of the head, Vd words it can guess, V
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,6 @@ from engine.errors import Unavailable, explain
 from engine.models.attention import SequenceSlice
 from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
-from engine.models.llama import LlamaModel
 from engine.models.reduced_output import MAP, mapped_words, output_rows
 from engine.weights.head_config import check_fields
 
@@ -39,7 +39,7 @@ class ExitModel:
 
     taps, on_host, trees = (), False, True
 
-    def __init__(self, folder: Path, target: LlamaModel, config: ExitConfig | None = None, weights=None):
+    def __init__(self, folder: Path, target: Any, config: ExitConfig | None = None, weights=None):
         """``config`` and ``weights`` replace those of the folder. Raises Unavailable if they fit another target."""
         config = config or read_exit_config(folder)
         self.target, self.dtype, self.device, self.eps = target, target.dtype, target.device, target.eps

@@ -45,7 +45,7 @@ class GroupedWeight:
     def rows(self, ids: torch.Tensor | slice) -> "GroupedWeight":
         return self.map(lambda part: part[ids])
 
-    def dense_rows(self, ids: torch.Tensor) -> torch.Tensor:
+    def dense_rows(self, ids: torch.Tensor | slice) -> torch.Tensor:
         """Returns rows in fp32 [len(ids), K]."""
         return self.rows(ids).dense()
 
@@ -61,7 +61,8 @@ class GroupedWeight:
             return weights[0]
         if len({(w.bits, w.offset is None) for w in weights}) > 1:
             weights = [w.in_eight_bits() for w in weights]
-        offset = None if weights[0].offset is None else torch.cat([w.offset for w in weights])
+        offsets = [w.offset for w in weights if w.offset is not None]
+        offset = torch.cat(offsets) if offsets else None
         n, scale = torch.cat([w.n for w in weights]), torch.cat([w.scale for w in weights])
         return GroupedWeight(n, scale, offset, weights[0].bits)
 
@@ -145,4 +146,4 @@ class RoundedReader:
             return self._reader(name, shape)
         check_groups(shape[1], self._bits)
         is_vocabulary = name in ("model.embed_tokens.weight", "lm_head.weight")
-        return grouped(self._reader, {name: shape}, 8 if is_vocabulary else self._bits).dense()
+        return grouped(self._reader, {name: (shape[0], shape[1])}, 8 if is_vocabulary else self._bits).dense()

@@ -1,5 +1,7 @@
 """A product as torch computes it: on CUDA and MPS, and on a CPU where ONNX Runtime cannot run."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -7,7 +9,7 @@ import torch.nn.functional as F
 class Linear:
     """x [W, in] → [W, out]."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None):
+    def __init__(self, weight: Any, bias: torch.Tensor | None = None):
         self.weight, self.bias = weight.contiguous(), bias
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:

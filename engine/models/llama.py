@@ -28,13 +28,13 @@ from engine.models.linear import Linear, fused
 @dataclass(slots=True)
 class Layer:
     norm_in: torch.Tensor
-    qkv: object
+    qkv: Linear
     q_norm: torch.Tensor | None
     k_norm: torch.Tensor | None
-    out: object
+    out: Linear
     norm_mid: torch.Tensor
-    gate_up: object
-    down: object
+    gate_up: Linear
+    down: Linear
 
 
 class LlamaModel:
@@ -138,7 +138,7 @@ class LlamaModel:
     def _attend(self, x: torch.Tensor, layer: Layer, attend: CachedAttention, i: int) -> torch.Tensor:
         H, K, D = self.H, self.K, self.D
         qk, v = layer.qkv(self._rms_norm(x, layer.norm_in)).view(len(x), H + 2 * K, D).split([H + K, K], 1)
-        if layer.q_norm is not None:
+        if layer.q_norm is not None and layer.k_norm is not None:
             qk = torch.cat([self._rms_norm(qk[:, :H], layer.q_norm), self._rms_norm(qk[:, H:], layer.k_norm)], 1)
         return layer.out(attend(qk, v, i))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import GenerationConfig
@@ -17,7 +18,7 @@ from engine.models.gguf_reader import open_weights
 from engine.models.grouped import RoundedReader
 from engine.models.llama import LlamaModel
 from engine.models.marks import without_marks
-from engine.models.runner import DecoderRunner, Runner
+from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import TransformersRunner, first_line
 
@@ -43,8 +44,8 @@ def runs_in_onnx(device: str, precision: str) -> bool:
 class LoadedModel:
     """A checkpoint ready to run; ``eos``: the ids that end a text; ``precision``: of its products."""
 
-    runner: Runner
-    tokenizer: object
+    runner: Any  # a Runner, until the pair is closed
+    tokenizer: Any
     eos: frozenset[int]
     folder: Path
     precision: str = ""

@@ -11,7 +11,7 @@ reads the state of token t after the last norm, from which the target guesses to
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 from engine.errors import Unavailable, explain
 from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
-from engine.models.llama import LlamaModel
 from engine.models.reduced_output import KNOWN, MAP, ROWS, fitting, mapped_words, output_rows, word_ids
 from engine.weights.head_config import DEFAULTS, check_fields
 
@@ -64,7 +63,7 @@ class MedusaModel:
     """``count``: heads; ``reads``: the layer of the target whose incoming state they read, which is after the last one;
     ``target_ids`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
 
-    def __init__(self, folder: Path, target: LlamaModel, weights=None, config: MedusaConfig | None = None):
+    def __init__(self, folder: Path, target: Any, weights=None, config: MedusaConfig | None = None):
         """``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no layout, or another
         target."""
         config = config or read_medusa_config(folder)
@@ -97,7 +96,7 @@ class MedusaModel:
             return word_ids(ids - torch.arange(len(ids)), vocabulary, weights.folder)
         return torch.arange(vocabulary)
 
-    def _outputs(self, weights) -> list[torch.Tensor]:
+    def _outputs(self, weights) -> list[Any]:
         """Output layers [Vd, E]: of each head, one for all, or none where they use the target's."""
         if "0.1.weight" not in weights:
             uses_targets = ROWS not in weights and self.vocab_size == self.target.vocab_size and MAP not in weights

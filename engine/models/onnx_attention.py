@@ -12,7 +12,7 @@ Dimension key: T rows of a pass, W those of one sequence, H query heads, K key/v
 """
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -96,7 +96,9 @@ class CachedPasses:
         self._binding = Binding(Session(graph))
         self._scratch = KVCache(self.layers, self.heads.K, 1, self.heads.D, torch.float32, "cpu")
         self.fewest = FEWEST[1]  # rows of an attention
-        self._caches = [lambda: None] * self.sequences  # weak: a cache is freed with its run
+        self._caches: list[Callable[[], KVCache | None]] = [
+            lambda: None
+        ] * self.sequences  # weak: a cache is freed with its run
         self._slots = 0  # the largest cache that rotary tables were bound for
         self._lengths = torch.zeros(self.sequences, 2, dtype=torch.int32)
         for b, (last, total) in enumerate(self._lengths):

@@ -6,6 +6,7 @@ Dimension key: T positions fed at once, R rows of logits, E hidden size, Vd draf
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -90,7 +91,9 @@ class OnnxEagle(EagleModel):
     def new_cache(self, slots: int) -> KVCache:
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
-    def forward(self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features=None, state=None):
+    def forward(
+        self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features: Any = None, state: Any = None
+    ):
         """As that of `EagleModel`, of one sequence."""
         return self._run(ids, spans, rows, self._projected(features) if state is None else state)
 

@@ -9,6 +9,7 @@ Dimension key: W tokens of a pass, E hidden size, H query heads, K key/value hea
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,7 +100,7 @@ class Graph:
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def _in_file(self, name: str, dtype: np.dtype, shape: Sequence[int], parts: Iterable[np.ndarray]) -> str:
+    def _in_file(self, name: str, dtype: Any, shape: Sequence[int], parts: Iterable[np.ndarray]) -> str:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         tensor = TensorProto(name=name, data_type=kind, dims=shape, data_location=TensorProto.EXTERNAL)
         for key, value in self.weights.add(dtype, shape, parts).items():
@@ -155,6 +156,7 @@ class Graph:
         steps = self._rounded([x, packed, scales], f"{name}.steps", N, K, 4)
         members = self._shared(f"members{K}", np.repeat(np.eye(K // GROUP, dtype=np.float32), GROUP, 0))
         sums = self.node("MatMul", [x, members], f"{name}.sums")
+        assert weight.offset is not None
         rest = self.weight(f"{name}.o", (weight.offset + 8 * weight.scale).T.contiguous().numpy())
         return self.node("Gemm", [sums, rest, steps], name)
 
@@ -165,8 +167,9 @@ class Graph:
 
     def norm(self, x: str, name: str, weight: np.ndarray, eps: float) -> str:
         """RMS norm over the last axis."""
-        weight = self.weight(f"{name}.w", weight)
-        return self.node("SimplifiedLayerNormalization", [x, weight], name, axis=-1, epsilon=eps)
+        return self.node(
+            "SimplifiedLayerNormalization", [x, self.weight(f"{name}.w", weight)], name, axis=-1, epsilon=eps
+        )
 
     def add_norm(self, x: str, residual: str, name: str, weight: np.ndarray, eps: float) -> tuple[str, str]:
         """Returns the norm of x + residual, and the sum itself."""
@@ -202,5 +205,6 @@ def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torc
 def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """w = scale · (n − zero): n [N, G, 32] and zero [N, G] uint8, scale [N, G]."""
     exact = weight.in_eight_bits()
+    assert exact.offset is not None
     zero = (-exact.offset / exact.scale).round().to(torch.uint8)
     return exact.n.view(*exact.scale.shape, GROUP).numpy(), exact.scale.numpy(), zero.numpy()

@@ -9,6 +9,7 @@ V vocabulary.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +59,8 @@ class OnnxLlama:
         self.rotary = RotaryTables(*rotary_frequencies(config, self.D, "cpu"))
         self._embedding = embedding_name(reader, config)
         self.embed = self.weights.table(self._embedding, self.vocab_size, self.width)
-        self._alone, self._several = self._passes(1, progress), None
+        self._alone = self._passes(1, progress)
+        self._several: Any = None  # passes of several sequences, from the first shared one on
         share_cores()
         check_all_read(reader)
         self.same_bits = self._choose_fewest()

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,8 +14,6 @@ from engine.device import to_device
 from engine.errors import BadInput
 from engine.models.attention import HostSequenceSlice, SequenceSlice, within
 from engine.models.cuda_graphs import EagerGraphs, graphs_for
-from engine.models.kv_cache import KVCache
-from engine.models.llama import LlamaModel
 
 _PREFILL_CHUNK = 512
 _SMALLEST_BUCKET = 256  # on CUDA the visible length is rounded up, so that one graph serves many rounds
@@ -25,8 +23,8 @@ class Tokens(NamedTuple):
     """New tokens [W] of one sequence in a pass over several; ``parents`` as in `Runner.forward`. Without
     ``wants_logits`` they are ids on the host that are only appended, as a prompt's are."""
 
-    runner: "Runner"
-    ids: torch.Tensor | Sequence[int]
+    runner: Any  # a Runner of the model that the pass is over
+    ids: Any
     parents: Sequence[int] | None = None
     wants_logits: bool = True
 
@@ -39,10 +37,22 @@ class Runner(Protocol):
     vocab_size: int
     max_length: int
     device: str
-    length: int  # tokens whose keys and values are cached
     trees: bool  # whether forward takes parents
-    captured: bool  # whether passes are CUDA graphs, one for each width
-    same_bits: bool | None  # whether a row was found to have the same bits in every pass; None where it was not tried
+
+    @property
+    def length(self) -> int:
+        """Tokens whose keys and values are cached."""
+        ...
+
+    @property
+    def captured(self) -> bool:
+        """Whether passes are CUDA graphs, one for each width."""
+        ...
+
+    @property
+    def same_bits(self) -> bool | None:
+        """Whether a row was found to have the same bits in every pass; None where it was not tried."""
+        ...
 
     def reset(self, capacity: int) -> None:
         """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput if that exceeds the context
@@ -54,18 +64,22 @@ class Runner(Protocol):
     def forward(self, tokens: torch.Tensor, parents: Sequence[int] | None = None, last: bool = False) -> torch.Tensor:
         """Appends tokens [W]; returns logits [W, V], or [1, V] with ``last``. With ``parents`` [W−1] the tokens are a
         tree: token 0 its root, parents[i] the parent of token i+1; position = base + depth."""
+        ...
 
     def fork(self) -> "Runner":
         """Returns a runner of another sequence on the same weights, with a cache of its own, never captured."""
+        ...
 
     def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
         """Appends tokens to several sequences of this model, in one pass where it can. Returns the logits [W, V] of
         each, None where they are not wanted."""
+        ...
 
     def memory(self, capacity: int) -> int:
         """Bytes that `reset` makes room for ``capacity`` tokens with."""
+        ...
 
-    def loop(self, key, total: int, body: Callable):
+    def loop(self, key: Any, total: int, body: Callable) -> Any:
         """Appends ``total`` tokens in several passes and returns the result of ``body(step)``. ``step(ids, offset)``
         gives the last row's logits [1, V] and features; ``offset``: tokens appended before in this loop. The caller
         rolls back if the body appended fewer. On CUDA the loop is one captured graph per ``key``."""
@@ -78,6 +92,9 @@ class Runner(Protocol):
 
     def release(self) -> None:
         """Releases the cache's memory."""
+
+    def close(self) -> None:
+        """Releases all memory; the runner cannot be used again."""
 
 
 def tree_shape(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -99,11 +116,12 @@ class DecoderRunner:
     """Runs our own models. On CUDA each width is one captured graph over a bucket of the cache; on a CPU the same code
     runs eagerly."""
 
-    def __init__(self, model: LlamaModel, graphs=None):
+    def __init__(self, model: Any, graphs=None):
+        """``model``: a `LlamaModel`, or a head with the same interface."""
         self.model, self.device, self.trees = model, model.device, model.trees
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self.graphs = graphs or graphs_for(model.device)
-        self.cache: KVCache | None = None
+        self.cache: Any = None  # a KVCache between reset and release
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
         self._layers: tuple[int, ...] = ()  # whose states they are; the model's taps at the reset
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
@@ -152,6 +170,7 @@ class DecoderRunner:
 
     def features(self, layers: Sequence[int], start: int, end: int) -> torch.Tensor:
         """[end − start, layers·E]: the states that entered these tapped layers, of the tokens start … end − 1."""
+        assert self.tapped is not None, "the layers were tapped before the reset"
         return self._of_layers(self.tapped[start:end], self._layers, tuple(layers))
 
     def _of_layers(self, features: torch.Tensor, tapped: tuple[int, ...], layers: tuple[int, ...]) -> torch.Tensor:
@@ -169,7 +188,7 @@ class DecoderRunner:
             self.tapped = torch.zeros(self.cache.slots, width, dtype=self.model.dtype, device=self.device)
 
     def _remember(self, features: torch.Tensor | None, count: int) -> None:
-        if self.tapped is not None:  # another request may have tapped more layers since
+        if self.tapped is not None and features is not None:  # another request may have tapped more layers since
             own = self._of_layers(features, self.model.taps, self._layers)
             self.tapped[self.length : self.length + count] = own
 
@@ -179,7 +198,7 @@ class DecoderRunner:
         return max(_SMALLEST_BUCKET, 1 << (length - 1).bit_length())
 
     @torch.inference_mode()
-    def prefill(self, ids: Sequence[int], **inputs: torch.Tensor) -> None:
+    def prefill(self, ids: Sequence[int], **inputs: Any) -> None:
         """``inputs``: further inputs of the model, one row per id."""
         for start in range(0, len(ids), _PREFILL_CHUNK):
             chunk = to_device(ids[start : start + _PREFILL_CHUNK], self.device)
@@ -230,18 +249,22 @@ class DecoderRunner:
         """Number of slots that a pass over ``more`` further tokens reads."""
         return min(self._bucket(self.length + more), self.cache.slots)
 
-    def step(self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs):
+    def step(
+        self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs: Any
+    ):
         """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
         return self.model.forward(ids, [self.span(len(ids), offset, shape, visible)], rows, **inputs)
 
-    def next_span(self, W: int, parents: Sequence[int] | None = None) -> SequenceSlice:
+    def next_span(self, W: int, parents: Sequence[int] | None = None) -> SequenceSlice | HostSequenceSlice:
         """`span` after all tokens that are cached; ``parents`` as in `forward`."""
         assert parents is None or self.trees, "this model runs chains only"
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
         return self.span(W, 0, None if parents is None else tree_shape(parents))
 
-    def span(self, W: int, offset: int = 0, shape=None, visible: int | None = None) -> SequenceSlice:
+    def span(
+        self, W: int, offset: int = 0, shape=None, visible: int | None = None
+    ) -> SequenceSlice | HostSequenceSlice:
         """Where the next W tokens go, and what they attend to.
 
         ``shape``: depth [W] below the root and ancestors [W, M], of tokens that are the last W of a tree's M nodes; the
@@ -252,7 +275,8 @@ class DecoderRunner:
         visible = visible or self.visible(offset + W)
         order = torch.arange(W, device=self.device)
         slots = self._base + offset + order
-        positions, mask, window = slots, None, getattr(self.model, "window", None)
+        positions, window = slots, getattr(self.model, "window", None)
+        mask: Any = None
         seen = torch.arange(visible, device=self.device)
         if shape is not None:
             depth, ancestors = shape[0], within(shape[1], window)

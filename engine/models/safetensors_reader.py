@@ -76,10 +76,9 @@ class TensorReader:
     def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
         """Yields a matrix in parts: the first row's number, and rows in fp32."""
         blocks = self.blocks(name, shape)
-        tensor = self._stored(name, shape) if blocks is None else None
+        rows = self._stored(name, shape).__getitem__ if blocks is None else blocks.dense_rows
         for start, end in row_ranges(*shape):
-            part = slice(start, end)
-            yield start, tensor[part].float() if blocks is None else blocks.rows(part).dense()
+            yield start, rows(slice(start, end)).float()
 
     def _stored(self, name: str, shape: tuple[int, ...] | None) -> torch.Tensor:
         tensor = self.raw(name)

@@ -11,6 +11,7 @@ ends at the original context.
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCausalLM, DynamicCache
@@ -40,12 +41,12 @@ class TransformersRunner:
     same_bits = None
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
-        self.model = load_transformers(folder, dtype, device)
+        self.model: Any = load_transformers(folder, dtype, device)
         self.dtype, self.device = dtype, device
         text = self.model.config.get_text_config()
         self.vocab_size = text.vocab_size
         self.max_length = getattr(text, "max_position_embeddings", None) or 2048
-        self.cache: DynamicCache | None = None
+        self.cache: Any = None  # a DynamicCache between reset and release
         self._switch: int | None = None  # the longest text that is turned by the short factors, where it can grow on
         self._seen = torch.zeros(0, dtype=torch.long, device=device)  # the cached tokens, kept for reading them again
         self._is_long = False  # whether the cached keys were turned by the long factors
@@ -180,7 +181,7 @@ class TransformersRunner:
     def _append_past_switch(self, tokens: torch.Tensor, last: bool) -> torch.Tensor:
         """Each row is that of a pass over the whole text before it: up to the switch by the short factors, after it by
         the long ones. Reads the text again where the cached keys were turned by the others."""
-        start, at = self.length, self._switch
+        start, at = self.length, self._switch or 0
         seen = torch.cat([self._seen, tokens])
         before, rows = max(0, min(at - start, len(tokens))), []  # tokens up to the switch
         is_all_short = before == len(tokens)
@@ -259,7 +260,7 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
         return _filled(config, folder, dtype, device)
     quantised = quantization is not None
     check_kind(folder, config)
-    model, loaded = AutoModelForCausalLM.from_pretrained(
+    model, loaded = cast(Any, AutoModelForCausalLM).from_pretrained(
         folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
         output_loading_info=True, device_map={"": device} if quantised else None,
     )  # fmt: skip

@@ -7,6 +7,7 @@ place would change what the draft's cache already holds.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 from engine.weights.vocabulary import Vocabulary, common_tokens, last_boundary
 
@@ -161,7 +162,7 @@ class Reading:
     def read(self, committed: Sequence[int], drafted: Sequence[int] = ()) -> list[int]:
         """Reads the tokens committed since; returns all ``ids``. ``drafted``: the draft's own ids of the first of
         those tokens, which they stay."""
-        parts = self.translation.parts(committed[self.count :])
+        parts: list[Any] = self.translation.parts(committed[self.count :])
         self.count = len(committed)
         texts = self.translation.draft.vocabulary.texts
         for token in drafted if not self._unfinished else ():

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,9 @@ class WeightFile:
     """``bytes``: written so far. The folder is made with the first weight, and removed by `close`."""
 
     def __init__(self):
-        self.folder: Path | None = None
+        self.folder: Any = None  # a Path from the first weight on
         self.bytes = 0
-        self._file = None
+        self._file: Any = None
 
     def add(self, dtype: np.dtype, shape: Iterable[int], parts: Iterable[np.ndarray]) -> dict[str, str]:
         """Appends a tensor that comes in parts, and returns where it is as ONNX describes it. Raises Unavailable for a
@@ -66,7 +67,7 @@ class WeightFile:
         if self._file is not None:
             self._file.close()
             shutil.rmtree(self.folder, ignore_errors=True)
-            self._file = None
+            self._file: Any = None
 
     def __del__(self):
         self.close()

@@ -10,15 +10,16 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
 from engine.config import SamplingParams
-from engine.decoding.draft_length import ReplayedGamma
+from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
@@ -42,7 +43,7 @@ def _seconds(step: Callable[[], object], device: str) -> float:
 @torch.inference_mode()  # as the loop is, because a drafter's buffers serve both
 def measure(
     target: Runner,
-    drafter: Drafter | None = None,
+    drafter: Any = None,
     widths: Sequence[int] = (),
     context: int = CONTEXT,
     repeats: int = 7,
@@ -56,7 +57,7 @@ def measure(
     widths = [w for w in widths if w <= longest // 3] or [1]
     context = max(1, min(context, longest - max(*widths, _DRAFT_STEPS + 2)))
     prompt = [(7 * i + 1) % target.vocab_size for i in range(context)]
-    passes = {w: _scoring(target, prompt[:w], context) for w in widths}
+    passes: dict[Any, Callable[[], object]] = {w: _scoring(target, prompt[:w], context) for w in widths}
     steps = 1
     try:
         target.reset(context + max(*widths, _DRAFT_STEPS + 2))
@@ -78,9 +79,9 @@ def measure(
 
 
 def timings(
-    passes: Mapping[Hashable, Callable[[], object]], device: str, repeats: int,
+    passes: Mapping[Any, Callable[[], object]], device: str, repeats: int,
     progress: Callable[[float], None] | None = None,
-) -> dict[Hashable, list[float]]:  # fmt: skip
+) -> dict[Any, list[float]]:  # fmt: skip
     """Runs all ``passes`` in turn, in an order that rotates, and once more before to warm up. Returns the seconds of
     each; their minimum is its cost."""
     times = {key: [] for key in passes}
@@ -114,7 +115,7 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
 
 def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
     """What drafts, and the steps that it takes: fewer than _DRAFT_STEPS where one gives several drafts."""
-    chain = ReplayedGamma([(_DRAFT_STEPS, _DRAFT_STEPS, "", tuple(range(_DRAFT_STEPS)))])  # of a tree too
+    chain = ReplayedGamma([RecordedRound(_DRAFT_STEPS, _DRAFT_STEPS, parents=tuple(range(_DRAFT_STEPS)))])  # a tree too
     setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device, chain)
     drafter.start(prompt, setup)
 

@@ -1,5 +1,8 @@
 """Builds a pair's drafters, each with the models that it drafts with, when a method first needs them."""
 
+from pathlib import Path
+from typing import cast
+
 from engine.config import AUTO, METHODS, draft_of
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
@@ -26,7 +29,7 @@ class Drafts:
         self.translations: dict[str, Translation] = {}
         self.parts: dict[str, tuple] = {}  # what each method's drafters are constructed with
         self.unusable: dict[str, str] = {}  # methods that auto goes without, and why
-        self._drafters: dict[tuple[str, type[Drafter]], Drafter] = {}
+        self._drafters: dict[tuple[str, type], Drafter] = {}
         self._corpus_hash = ""
         self._has_competed = False
 
@@ -77,7 +80,7 @@ class Drafts:
                 return self._models.load_copy(), target
 
     def _corpus(self) -> ContextIndex:
-        file = self.pair.corpus
+        file = cast(Path, self.pair.corpus)  # the method is offered by pairs with one
         target = self._models.target
         index = ContextIndex(corpus_file.load(file, target.tokenizer, target.runner.vocab_size))
         self._corpus_hash = sha256(file)

@@ -18,7 +18,7 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.drafters import drafter_class
-from engine.drafters.base import Drafter
+from engine.drafters.base import Drafter, GammaPolicy
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback, cache_root
@@ -218,19 +218,22 @@ def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig)
         )
 
 
-def _gamma_policy(config: RunConfig, drafter: Drafter, costs: CostModel, gammas: Sequence[int] | None):
+def _gamma_policy(
+    config: RunConfig, drafter: Drafter, costs: CostModel, gammas: Sequence[int | tuple] | None
+) -> GammaPolicy:
     if gammas is not None:
         return ReplayedGamma(gammas)
-    if config.method == AUTO:
+    gamma = None if isinstance(config.gamma, str) else config.gamma
+    if isinstance(drafter, HybridDrafter):
         rate = Rate()
         members = {
             name: AdaptiveGamma(costs.draft_costs[name], costs.v, member.priors, rate=rate)
             for name, member in drafter.members.items()
         }
-        return DrafterChoice(members, rate, None if config.gamma == AUTO else config.gamma)
-    if config.gamma == AUTO:
+        return DrafterChoice(members, rate, gamma)
+    if gamma is None:
         return AdaptiveGamma(costs.c, costs.v, drafter.priors, at_once=method_of(config.method).drafts_at_once)
-    return FixedGamma(config.gamma)
+    return FixedGamma(gamma)
 
 
 def versions() -> dict[str, str]:

@@ -9,14 +9,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from engine.config import RunConfig
 from engine.errors import EngineError
 from engine.trace.events import Progress
 
-NamedConfigs = tuple[tuple[str, RunConfig | None], ...]
+NamedConfigs = tuple[tuple[str, Any], ...]  # a RunConfig, or None for work without an engine
 # (engine, should_stop) → results of any kind, and Progress between them. The engine is None where the config is.
-Work = Callable[[object, Callable[[], bool]], Iterator[object]]
+Work = Callable[[Any, Callable[[], bool]], Any]  # a generator of results
 
 
 class LoadCancelled(BaseException):
@@ -53,7 +53,7 @@ class Job:
     def __init__(
         self,
         worker,
-        configs: Sequence[tuple[str, RunConfig | None]],
+        configs: Sequence[tuple[str, Any]],
         work: Work | None = None,
         seconds: float | None = None,
         on_end: Callable[["Job"], None] | None = None,
@@ -63,7 +63,7 @@ class Job:
         self.id = secrets.token_hex(4)
         self.configs, self.work, self.seconds, self.is_warm_up = tuple(configs), work, seconds, is_warm_up
         self.context = contextvars.copy_context()  # a hosted GPU is granted to the visitor who asked first
-        self.log: list[tuple[str, object]] = []
+        self.log: list[tuple[str, Any]] = []
         self.progress: Progress | None = None
         self.error: EngineError | None = None
         self.is_cancelled = self.is_done = self.timed_out = False
@@ -177,7 +177,9 @@ class Job:
     @property
     def elapsed(self) -> float:
         """Seconds since its first event; 0 for a job without one, or without a limit."""
-        return 0.0 if self._deadline is None else max(0.0, time.monotonic() - (self._deadline - self.seconds))
+        if self._deadline is None or self.seconds is None:
+            return 0.0
+        return max(0.0, time.monotonic() - (self._deadline - self.seconds))
 
     def should_stop(self) -> bool:
         """The engine asks this before every round."""

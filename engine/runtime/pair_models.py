@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -119,7 +120,7 @@ class PairModels:
             reason = onnx_session.problem() or "Use another method."
             raise Unavailable(f"An int4 copy is quicker than its target only where ONNX Runtime runs both. {reason}")
         self._check_memory("An int4 copy", self.pair.target.weight_bytes("int4"))
-        return self.load(self.pair.target, "the target's int4 copy", "int4").runner
+        return cast(DecoderRunner, self.load(self.pair.target, "the target's int4 copy", "int4").runner)
 
     def _load_head(self, spec: ModelSpec) -> LoadedModel:
         target, folder = self.target, self.folder(spec)

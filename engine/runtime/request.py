@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from engine.config import AUTO, RunConfig
 from engine.decoding.batch import Steps
@@ -14,12 +15,15 @@ from engine.models import onnx_session
 from engine.models.loader import device_name
 from engine.trace.events import CostModel, PromptToken, RunFinished, RunStarted, Translated
 
+if TYPE_CHECKING:
+    from engine.runtime.engine import Engine
+
 
 @dataclass(frozen=True)
 class Request:
     """``engine`` made it, with everything loaded that it needs; ``costs``: those that γ is chosen by."""
 
-    engine: object
+    engine: "Engine"
     decoding: SpeculativeDecoder
     costs: CostModel
     versions: dict[str, str]
@@ -46,11 +50,11 @@ class Request:
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
         yield RunFinished(
-            reason=decoding.reason,
+            reason=decoding.reason or "length",
             text=_before_stop(decoding.text, self.config.stop),
             prefill=decoding.prefill_seconds,
             ttft=first.end if first else 0.0,
-            decode_seconds=last.end - first.start if first else 0.0,
+            decode_seconds=last.end - first.start if first and last else 0.0,
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
             extra={} if (share := others.share) is None else {"busy": share},

@@ -1,6 +1,7 @@
 """Runs several requests on one engine at once. Decides whether one more fits, and says why not."""
 
 from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 from engine.config import MAX_SHARERS, RunConfig
 from engine.decoding.batch import Batch
@@ -60,7 +61,7 @@ class RunBatch(Batch):
         super().remove(name)
         self._memory.pop(name, None)
 
-    def step(self) -> Iterator[tuple[Hashable, object]]:
+    def step(self) -> Iterator[tuple[Any, Any]]:
         """Steps the batch. An error that means full memory becomes a sentence."""
         what = "This request does" if self.most == 1 else "These requests do"
         problem = f"{what} not fit into the memory of {self.engine.device}"

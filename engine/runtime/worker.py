@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any, cast
 
 from engine.config import AUTO, MAX_WAITING, RunConfig
 from engine.errors import BadInput, EngineError, QueueFull
@@ -29,14 +30,14 @@ class Worker:
     ):
         self.device, self.precision, self.max_waiting = device, precision, max_waiting
         self.max_batch_size: int | None = None
-        self.engine = None
+        self.engine: Any = None  # an Engine, once a run has loaded one
         self._loaded_as: tuple[str, str] | None = None  # the pair and precision that the loaded engine was requested by
         self._load, self._fetch = loader or _load, fetcher or (_fetch if loader is None else None)
         self._waiting: list[Job] = []
         self._running: list[Job] = []
         self._changed = threading.Condition()
         self.is_closed = False
-        serve = {"target": self._serve, "name": f"engine-{device}", "daemon": True}
+        serve: dict[str, Any] = {"target": self._serve, "name": f"engine-{device}", "daemon": True}
         self._threads = [threading.Thread(**serve) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -160,7 +161,7 @@ class Worker:
             while runs:
                 self._admit(runs)
                 for job, error in runs.step():
-                    self._end(job, error and _without_traceback(error))
+                    self._end(job, _without_traceback(error) if error else None)
         except BaseException as error:
             bug = _without_traceback(error)
         if runs is not None:
@@ -200,7 +201,7 @@ class Worker:
         if config is None:
             job.start_clock()
         # A generator frozen by an exception would hold the cache through its frame; closing it frees that at once.
-        with self._reporting(job, config) as engine, closing(job.work(engine, job.should_stop)) as results:
+        with self._reporting(job, config) as engine, closing(cast(Work, job.work)(engine, job.should_stop)) as results:
             for result in results:
                 job.publish(name, result)
 

@@ -65,7 +65,7 @@ class Answer:
     prompt_ids: list[int] = field(default_factory=list)
     prompt_size: int | None = None
     size: int | None = None
-    reason: str = ""
+    reason: Any = ""  # of a trace; empty until the server says why it ended
     steps: list[tuple[int, int]] | None = None
     counters: dict[str, int] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
@@ -155,7 +155,7 @@ def _word(value: Any) -> str:
 
 
 def _ids(value: Any) -> list[int]:
-    ids = [as_count(each) for each in value] if isinstance(value, list) else []
+    ids: list[Any] = [as_count(each) for each in value] if isinstance(value, list) else []
     return [] if None in ids or len(ids) > LONGEST else ids
 
 

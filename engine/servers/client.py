@@ -84,7 +84,7 @@ class Client:
         """The bytes of an answer as they come, each with the seconds since the request was sent."""
         parts, size = urlsplit(self.address), 0
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname, parts.port, timeout=min(QUIET, self.seconds))
+        connection = kind(parts.hostname or "", parts.port, timeout=min(QUIET, self.seconds))
         root = parts.path.rstrip("/").removesuffix("/v1")
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from engine.errors import EngineError
 from engine.servers.answer import Adapter, Answer, Piece, Request, mapping
@@ -133,7 +134,7 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
     if not one.is_told and index > 0:
         closing = "closing"
     rejected = drafted - used
-    statuses = ["accepted"] * used + (["rejected"] if rejected and has_closing else [])
+    statuses: list[Any] = ["accepted"] * used + (["rejected"] if rejected and has_closing else [])
     statuses += ["discarded"] * (drafted - len(statuses)) + [closing] * has_closing
     words, tokens, place = iter(one.tokens), [], position
     for i, status in enumerate(statuses):

@@ -5,6 +5,8 @@ spec_num_proposed_drafts and spec_num_correct_drafts. ``continuous_usage_stats``
 there are. An event is one round with ``--stream-interval 1``, the default.
 """
 
+from typing import Any
+
 from engine.servers.answer import Adapter, Answer, as_count, mapping
 from engine.servers.client import Client
 
@@ -32,7 +34,7 @@ class Sglang(Adapter):
     def read(self, answer: Answer, at: float, event: dict) -> None:
         answer.add(at, event)
         details = mapping(mapping(event.get("sglext")).get("spec_tokens_details"))
-        counts = {ours: as_count(details.get(theirs)) for ours, theirs in NAMES.items()}
+        counts: dict[str, Any] = {ours: as_count(details.get(theirs)) for ours, theirs in NAMES.items()}
         if self._is_plain:
             answer.counters = dict.fromkeys(NAMES, 0)
         elif details and None not in counts.values():

@@ -7,6 +7,8 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 /metrics before and after are used, which count every user of the server.
 """
 
+from typing import Any
+
 from engine.errors import EngineError
 from engine.servers.answer import Adapter, Answer, as_count, mapping, owners
 from engine.servers.client import Client
@@ -45,13 +47,13 @@ class Vllm(Adapter):
         answer.add(at, event)
         details = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
         names = {"rounds": "num_spec_steps", "drafted": "num_draft_tokens", "accepted": "num_accepted_draft_tokens"}
-        counts = {ours: as_count(details.get(theirs)) for ours, theirs in names.items()}
+        counts: dict[str, Any] = {ours: as_count(details.get(theirs)) for ours, theirs in names.items()}
         if details and None not in counts.values():
             answer.counters = counts
             answer.flags["num_speculative_tokens"] = str(as_count(details.get("num_spec_tokens")) or "")
-            lists = [details.get("per_step_accepted"), details.get("per_step_drafted")]
+            lists: list[Any] = [details.get("per_step_accepted"), details.get("per_step_drafted")]
             if all(isinstance(each, list) for each in lists) and len(lists[0]) == len(lists[1]):
-                pairs = [(as_count(a), as_count(d)) for a, d in zip(*lists, strict=True)]
+                pairs: list[Any] = [(as_count(a), as_count(d)) for a, d in zip(*lists, strict=True)]
                 answer.steps = pairs if all(None not in pair and pair[0] <= pair[1] for pair in pairs) else None
 
 

@@ -6,6 +6,7 @@ that drafting goes on equally where a round of both runs begins at the same plac
 """
 
 from dataclasses import replace
+from typing import Any
 
 from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
@@ -22,7 +23,7 @@ def request_of(trace: Trace) -> RunConfig:
         settings = dict(trace.started.config)
         sampling = SamplingParams(**settings.pop("sampling", {}))
         lookahead = LookaheadSizes(**settings.pop("lookahead", {}))
-        known = {
+        known: dict[str, Any] = {
             "sampling": sampling,
             "lookahead": lookahead,
             "pair": trace.started.pair,

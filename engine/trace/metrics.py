@@ -131,7 +131,7 @@ def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
 
 
 def _predicted(rounds: Iterable[Round], costs: CostModel) -> float:
-    shape = [(len(r.emitted), r.draft_steps * costs.draft_cost(r.drafter), len(r.parents)) for r in rounds]
+    shape = [(len(r.emitted), (r.draft_steps or 0) * costs.draft_cost(r.drafter), len(r.parents)) for r in rounds]
     return predicted_speedup(shape, costs.v)
 
 
@@ -226,7 +226,7 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
     speedup: Speedup | None = None
     is_shared = trace.others or baseline.others
-    if ours.tokens_per_second and plain.tokens_per_second and not is_shared:
+    if ours.tokens_per_second and plain.tokens_per_second and ours.tau and not is_shared:
         ratio = ours.tokens_per_second / plain.tokens_per_second
         runs = (trace.rounds, baseline.rounds)
         speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import stdev, variance
-from typing import Literal, TypeVar
+from typing import Literal, TypeGuard, TypeVar
 
 from engine.trace.events import BUSY, CHEAPEST, CostModel, Round
 
@@ -238,7 +238,7 @@ def and_list(items: Iterable[object]) -> str:
 # ── other programs ──
 
 
-def is_crowded(share: float | None) -> bool:
+def is_crowded(share: float | None) -> TypeGuard[float]:
     return share is not None and share >= CROWDED
 
 

@@ -4,6 +4,7 @@ Costs are relative to one plain target step: c for one draft step, v(W) for scor
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 _WIDEST = 17  # tokens of one user in a pass
 MOST_BY_DEFAULT = 16  # requests that share a pass; with more each would wait too long for its next token
@@ -16,7 +17,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     return (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
 
 
-def interpolate(v: Mapping[int, float], width: int) -> float:
+def interpolate(v: Mapping[Any, float], width: float) -> float:
     """Returns v at any width: linear between measured widths, and beyond them along the last slope, or the mean slope
     where that is steeper: a wide pass that happened to be cheap says nothing of wider ones."""
     if width in v:

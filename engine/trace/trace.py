@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from engine.config import LOSSY, MAX_NODES
 from engine.errors import BadInput, explain
@@ -135,7 +135,8 @@ class _File:
 def _adapter():
     from pydantic import ConfigDict, TypeAdapter
 
-    _File.__pydantic_config__ = ConfigDict(allow_inf_nan=False, extra="forbid")  # nested dataclasses inherit it
+    config = ConfigDict(allow_inf_nan=False, extra="forbid")
+    _File.__pydantic_config__ = config  # ty: ignore[missing-attribute] pydantic reads it; nested dataclasses inherit it
     return TypeAdapter(_File)
 
 
@@ -154,7 +155,7 @@ def _validator():
 
 
 def to_json(trace: Trace) -> str:
-    branch = trace.branch and _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished)
+    branch = _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished) if trace.branch else None
     lossy = LOSSY if trace.started.is_lossy else ""
     file = _File(SCHEMA, trace.started, trace.rounds, trace.finished, branch, lossy=lossy)
     return _adapter().dump_json(file, exclude=None if lossy else {"lossy"}).decode()
@@ -166,9 +167,9 @@ def from_json(data: str | bytes) -> Trace:
 
     if len(data) > MAX_BYTES:
         raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
-    if data.count("," if isinstance(data, str) else b",") > MAX_VALUES:
+    comma, mark = cast(Any, (",", "\ufeff") if isinstance(data, str) else (b",", BOM_UTF8))  # some editors write a mark
+    if data.count(comma) > MAX_VALUES:
         raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
-    mark = "\ufeff" if isinstance(data, str) else BOM_UTF8  # some editors write one before the text
     try:
         file = _validator().validate_json(data.removeprefix(mark))
     except ValidationError as error:

@@ -9,6 +9,8 @@ Dimension key: B rows, L positions, E hidden size, K slots, S masked slots of a 
 size.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -35,7 +37,7 @@ class BlockHead(EagleHead):
         super().__init__(config, embed, head, taps)
         self.mask_token = mask_token
         self.mask_hidden = nn.Parameter(torch.zeros(taps * config.hidden_size))
-        self.further = nn.ModuleList(PlainLayer(self, config.hidden_size) for _ in range(layers - 1))
+        self.further: Any = nn.ModuleList(PlainLayer(self, config.hidden_size) for _ in range(layers - 1))
 
     def blocks(self, ids: torch.Tensor, features: torch.Tensor, anchors: list[torch.Tensor]) -> list[torch.Tensor]:
         """ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions whose blocks have

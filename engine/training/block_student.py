@@ -1,6 +1,7 @@
 """Defines the student of method block: an EAGLE-3 head with masked slots, trained at all depths at once (P-EAGLE)."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -63,7 +64,9 @@ class BlockStudent(Student):
         own = {"mask_hidden": "mask_hidden"}
         for i, layer in enumerate(self.module.further):
             own |= {f"further.{i}.{name}": f"layers.{i + 1}.{FURTHER[name]}" for name, _ in layer.named_parameters()}
-        return EagleStudent.stored_names(self, read) | {ours: theirs for ours, theirs in own.items() if theirs in read}
+        return EagleStudent.stored_names(cast(Any, self), read) | {
+            ours: theirs for ours, theirs in own.items() if theirs in read
+        }
 
     def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1):
         super().__init__()

@@ -7,7 +7,7 @@ import hashlib
 import io
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ class Samples:
     prompt_len: np.ndarray
     reply_len: np.ndarray
     temperature: np.ndarray
+    starts: np.ndarray = field(init=False)
 
     def __post_init__(self):
         lengths = self.prompt_len.astype(np.int64) + self.reply_len.astype(np.int64)

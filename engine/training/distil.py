@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,7 +91,7 @@ class Data:
         B, L = len(rows), max(s.length(i) for i in rows)
         ids = torch.zeros(B, L, dtype=torch.long)
         final = torch.zeros(B, L, E)
-        tapped = torch.zeros(B, L, len(self.taps) * E) if self.taps else None
+        tapped: Any = torch.zeros(B, L, len(self.taps) * E) if self.taps else None
         for b, i in enumerate(rows):
             start, end = int(s.starts[i]), int(s.starts[i + 1])
             n = end - start

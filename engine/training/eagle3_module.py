@@ -8,6 +8,8 @@ Dimension key: B rows, L positions, E hidden size, H query heads, K key/value he
 At position t the head reads features of token t and the embedding of token t + 1, and guesses token t + 2.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -34,6 +36,10 @@ class EagleHead(nn.Module):
     EAGLE-3.1 (arXiv 2605.09992) each tapped state has a norm before `fc`, and the next step reads the state after the
     last norm, so that no state outweighs the others and none grows from step to step."""
 
+    embed: torch.Tensor
+    head: torch.Tensor
+    inverse: torch.Tensor
+
     def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int = 3, is_normed: bool = False):
         super().__init__()
         E, self.eps, inner = config.hidden_size, config.rms_norm_eps, config.intermediate_size
@@ -42,7 +48,7 @@ class EagleHead(nn.Module):
         self.register_buffer("embed", embed, persistent=False)
         self.register_buffer("head", head, persistent=False)
         self.fc = nn.Linear(taps * E, E, bias=False)
-        self.fc_norm = nn.Parameter(torch.ones(taps, E)) if is_normed else None
+        self.fc_norm: Any = nn.Parameter(torch.ones(taps, E)) if is_normed else None
         self.norm_embed, self.norm_hidden, self.norm_mid, self.norm = (nn.Parameter(torch.ones(E)) for _ in range(4))
         self.q = nn.Linear(2 * E, self.H * self.D, bias=False)
         self.k = nn.Linear(2 * E, self.K * self.D, bias=False)

@@ -7,6 +7,7 @@ only.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -31,10 +32,10 @@ class Batch:
     draws [B, L]: uniform numbers by which a student chooses the positions that an update trains; None for all."""
 
     ids: torch.Tensor
-    features: torch.Tensor | None
+    features: Any  # a tensor, or None without taps
     final: torch.Tensor
-    prompt_len: torch.Tensor | None
-    length: torch.Tensor | None
+    prompt_len: Any
+    length: Any
     draws: torch.Tensor | None = None
 
 
@@ -45,9 +46,26 @@ def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
 
 
 class Student(nn.Module):
-    """Base of all kinds."""
+    """Base of all kinds, which set all of these."""
+
+    reduced: ClassVar[bool]
+    RECIPE: ClassVar[str]
+    USE: ClassVar[str]
+    module: Any
+    words: torch.Tensor
+    head: torch.Tensor
+    norm: torch.Tensor
+    rest: torch.Tensor
 
     FILE = "model.safetensors"  # of an exported one
+
+    @staticmethod
+    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> Any:
+        raise NotImplementedError
+
+    @staticmethod
+    def rollout(is_continued: bool) -> Rollout | None:
+        raise NotImplementedError
 
     @staticmethod
     def layers_read(folder: Path) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from dataclasses import field, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -88,7 +89,7 @@ def _shipped(name: str, entry: _Shipped, where: str) -> ModelSpec:
     try:
         sizes = figures(folder)
     except BadInput:
-        sizes = {f.name: 1 for f in fields(ModelSpec) if f.type is PositiveInt}
+        sizes: dict[str, Any] = {f.name: 1 for f in fields(ModelSpec) if f.type is PositiveInt}
     return ModelSpec(name, entry.licence, **sizes, folder=folder, head=head_method(folder), alpha=entry.alpha)
 
 

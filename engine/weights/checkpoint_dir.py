@@ -10,6 +10,7 @@ import json
 import struct
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
@@ -155,7 +156,7 @@ def other_kind(folder: Path) -> str | None:
     return folder_problem(contents) or tokenizer_problem(contents)
 
 
-def figures(folder: Path) -> dict[str, int]:
+def figures(folder: Path) -> dict[str, Any]:
     """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for a folder that holds something else, or that
     is incomplete."""
     if problem := other_kind(folder):
@@ -174,7 +175,7 @@ def figures(folder: Path) -> dict[str, int]:
     return config_figures(config, str(folder / "config.json")) | {"parameters": parameters}
 
 
-def config_figures(config: dict, where: str) -> dict[str, int]:
+def config_figures(config: dict, where: str) -> dict[str, Any]:
     """Returns the sizes that a config.json gives, by the names of ModelSpec. BadInput, naming ``where``, if it is not a
     language model's."""
     config = config | (config.get("text_config") or config.get("transformer_layer_config") or {})

@@ -27,7 +27,7 @@ def vocabulary_hash(tokenizer) -> str:
 
 def save(path: Path, texts: Iterable[np.ndarray], tokenizer) -> int:
     """Returns the number of tokens written."""
-    parts = [part for text in texts for part in (text.astype(np.uint32), np.uint32([END]))]
+    parts = [part for text in texts for part in (text.astype(np.uint32), np.array([END], np.uint32))]
     tokens = np.concatenate(parts)
     if tokens[tokens != END].max() < np.iinfo(np.uint16).max:
         tokens = tokens.astype(np.uint16)  # END wraps to the largest id of 16 bits

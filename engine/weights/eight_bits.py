@@ -5,6 +5,7 @@ the scale of its group of K / G. config.json says so under `quantization_config`
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 GROUP = 32  # weights of a row that share a scale, in folders written here
 SCALE, ZERO = "_scale", "_zero_point"  # added to the name of a matrix
@@ -24,7 +25,7 @@ def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> d
     }
 
 
-def is_read_here(quantization: object) -> bool:
+def is_read_here(quantization: Any) -> bool:
     """Whether a `quantization_config` describes that layout, with activations, keys and values that are not rounded."""
     try:
         if (quantization["quant_method"], quantization["format"]) != ("compressed-tensors", "int-quantized"):

@@ -52,7 +52,7 @@ def fitness(
     reasons = [] if fitting else problems[offered[-1]]
     wrong = family_problem(target.name, config)
     if wrong or faults:
-        reasons, fitting = [wrong] if wrong else [*faults.values()], ()
+        reasons, fitting = [wrong] if wrong else [*(faults or {}).values()], ()
     memory = ", ".join(f"{gigabytes(pair.memory(p, draft))} in {p}" for p in offered)
     has = f"; {gigabytes(free)} are free" if free is not None else ""
     lines = [

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.errors import Unavailable
 from engine.weights.gguf_file import GgufHeader, GgufTensor, OtherFormat, read_header
@@ -62,7 +63,7 @@ class GgufModel:
         return str(self.fields.get("general.architecture"))
 
     @property
-    def own(self) -> dict[str, object]:
+    def own(self) -> dict[str, Any]:
         """The architecture's own fields, without its name before them."""
         start = f"{self.architecture}."
         return {name.removeprefix(start): value for name, value in self.fields.items() if name.startswith(start)}

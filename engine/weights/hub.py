@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk, read_json
@@ -27,7 +28,7 @@ def cached(model: ModelSpec) -> Path | None:
         return None
 
 
-def _snapshot(model: ModelSpec) -> dict:
+def _snapshot(model: ModelSpec) -> dict[str, Any]:
     patterns = {"allow_patterns": _ALLOWED, "ignore_patterns": _IGNORED}
     return {"repo_id": model.repo, "revision": model.revision, **patterns}
 
@@ -101,7 +102,7 @@ def _append(model, file: str, path: Path, length: int) -> None:
     from huggingface_hub.utils import build_hf_headers
 
     headers = build_hf_headers() | {"Range": f"bytes={path.stat().st_size}-{length - 1}"}
-    address = hf_hub_url(model.repo, file, revision=model.revision)
+    address = hf_hub_url(model.repo or "", file, revision=model.revision)
     with get_session().stream("GET", address, headers=headers, follow_redirects=True) as response:
         response.raise_for_status()
         with open(path, "ab" if response.status_code == 206 else "wb") as out:  # else the hub sends all of the file
@@ -115,7 +116,7 @@ def cached_config(model: ModelSpec) -> str | None:
     """The path of the config.json that `describe` fetched; None if it is not in the hub's cache."""
     from huggingface_hub import constants, try_to_load_from_cache
 
-    path = try_to_load_from_cache(model.repo, "config.json", constants.HF_HUB_CACHE, model.revision)
+    path = try_to_load_from_cache(model.repo or "", "config.json", constants.HF_HUB_CACHE, model.revision)
     return path if isinstance(path, str) else None
 
 
@@ -123,30 +124,30 @@ def cached_file(model: ModelSpec) -> Path | None:
     """Returns a GGUF file from the hub's cache, which a hosted page is built with; None if it is not there."""
     from huggingface_hub import constants, try_to_load_from_cache
 
-    path = try_to_load_from_cache(model.repo, model.gguf.file, constants.HF_HUB_CACHE, model.revision)
+    path = try_to_load_from_cache(model.repo or "", model.gguf_source.file, constants.HF_HUB_CACHE, model.revision)
     return Path(path) if isinstance(path, str) else None
 
 
 def download_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
     from huggingface_hub import hf_hub_download
 
-    message = f"Downloading {model.gguf.file} ({gigabytes(model.gguf.size)}) from the hub"
+    message = f"Downloading {model.gguf_source.file} ({gigabytes(model.gguf_source.size)}) from the hub"
     say(0.0, message)
     with _errors_as_sentences(model, work):
-        _probe(model, model.gguf.file)
-        bar = _bar(lambda done: say(done / model.gguf.size, message))
-        at = {"revision": model.revision, "local_dir": work / "hub", "tqdm_class": bar}
-        return Path(hf_hub_download(model.repo, model.gguf.file, **at))
+        _probe(model, model.gguf_source.file)
+        bar = _bar(lambda done: say(done / model.gguf_source.size, message))
+        at: dict[str, Any] = {"revision": model.revision, "local_dir": work / "hub", "tqdm_class": bar}
+        return Path(hf_hub_download(model.repo or "", model.gguf_source.file, **at))
 
 
 def _probe(model: ModelSpec, file: str) -> None:
     """Sends one request that fails at once. Otherwise the download would retry for half a minute before it fails."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    get_hf_file_metadata(hf_hub_url(model.repo, file, revision=model.revision), timeout=10)
+    get_hf_file_metadata(hf_hub_url(model.repo or "", file, revision=model.revision), timeout=10)
 
 
-def _bar(report: Callable[[int], None]) -> type:
+def _bar(report: Callable[[int], None]) -> Any:
     """Returns a progress bar class for the hub that draws nothing and reports the bytes written so far."""
     from tqdm import tqdm
 

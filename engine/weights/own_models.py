@@ -182,6 +182,10 @@ def family_problem(name: str, config: dict) -> str | None:
 def _in_transformers(family: str) -> bool:
     """Looked for among its files, because importing it takes seconds and belongs to the engine's thread."""
     spec = importlib.util.find_spec("transformers")
-    folders = [Path(folder) / "models" for folder in spec.submodule_search_locations] if spec else []
+    folders = (
+        [Path(folder) / "models" for folder in spec.submodule_search_locations]
+        if spec and spec.submodule_search_locations
+        else []
+    )
     names = {family, family.removesuffix("_text"), family.replace("-", "_")}
     return any((folder / name).is_dir() for folder in folders for name in names)

@@ -130,7 +130,8 @@ def _cgroup_free() -> list[int]:
     group = Path("/sys/fs/cgroup")
     try:
         limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        cached = int(re.search(r"^inactive_file (\d+)", (group / "memory.stat").read_text(), re.M)[1])
-    except (OSError, ValueError, TypeError):  # no container, another cgroup version, or no limit ("max")
+        statistics = (group / "memory.stat").read_text()
+        cached = re.search(r"^inactive_file (\d+)", statistics, re.M)
+    except (OSError, ValueError):  # no container, another cgroup version, or no limit ("max")
         return []
-    return [limit - used + cached]
+    return [limit - used + int(cached[1])] if cached else []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
 
 from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -24,7 +25,7 @@ _WORKING_ROOM = 128 * 2**20  # bytes for activations, logits and scratch buffers
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-Text = matching(r"\S.*", "a text")
+Text = Annotated[str, matching(r"\S.*", "a text")]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -33,7 +34,7 @@ class GgufSource:
 
     file: str
     size: PositiveInt
-    sha256: matching("[0-9a-f]{64}", "64 hex digits")
+    sha256: Annotated[str, matching("[0-9a-f]{64}", "64 hex digits")]
     package: str | None = None
     version: str | None = None
 
@@ -53,13 +54,19 @@ class ModelSpec:
     head_dim: PositiveInt
     vocab_size: PositiveInt
     context: PositiveInt
-    repo: matching(r"[^/]+/[^/]+", "OWNER/NAME") | None = None
-    revision: matching("main|[0-9a-f]{40}", '40 hex digits, or "main" if not pinned') | None = None
+    repo: Annotated[str, matching(r"[^/]+/[^/]+", "OWNER/NAME")] | None = None
+    revision: Annotated[str, matching("main|[0-9a-f]{40}", '40 hex digits, or "main" if not pinned')] | None = None
     gated: bool = False
     gguf: GgufSource | None = None
     folder: Path | None = None
     head: str = ""
     alpha: float | None = None
+
+    @property
+    def gguf_source(self) -> GgufSource:
+        """The file of a model that is stored in one."""
+        assert self.gguf is not None
+        return self.gguf
 
     def weight_bytes(self, dtype: str) -> int:
         if dtype not in _ROUNDED_BYTES:

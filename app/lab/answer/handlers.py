@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -10,7 +10,7 @@ from app.lab.answer import recordings, view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
 from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.figures import encode_figures
 from app.views.notice import notice
 from app.views.safe_json import encode
@@ -24,7 +24,14 @@ from engine.errors import BadInput, EngineError
 MOST_TEXTS, EACH = 64, 2
 SEPARATOR = "\n---\n"  # between several texts of one's own
 OTHER_SERVER = "Another server (tokens per pass only)"
-Outputs = outputs("notice", "answer", "picture", "recipes", "mark")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    answer: Any = SKIP
+    picture: Any = SKIP
+    recipes: Any = SKIP
+    mark: Any = SKIP
 
 
 class AnswerHandlers(Measurement):

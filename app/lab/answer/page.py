@@ -1,7 +1,8 @@
 """Lays out the answer: three questions, one button, and the answer."""
 
+from typing import Any
+
 import gradio as gr
-from gradio.components import Component
 
 from app.jobs.service import Service
 from app.lab.answer.handlers import AnswerHandlers, Outputs
@@ -47,7 +48,7 @@ def answer(service: Service) -> Wiring:
     return wiring
 
 
-def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Component], gr.UploadButton]:
+def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Any], gr.UploadButton]:
     """The controls of the question, the last of them the name of the reader's own model, and the upload."""
     with gr.Column(scale=3, min_width=260):
         own = gr.Textbox(label="Your texts", lines=3, max_lines=6, elem_id="answer-own", info=HINT,

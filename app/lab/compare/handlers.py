@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -21,7 +21,7 @@ from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.lab.recorded import Recorded
 from app.ui.method_choices import method_choices
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
@@ -37,7 +37,14 @@ START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "accept
          {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
          {"method": "lm", "auto": False, "gamma": 2, "temperature": 0, "acceptance": "token"},
          {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0, "acceptance": "token"})  # fmt: skip
-Outputs = outputs("notice", "grid", "table", "charts", "mark")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    grid: Any = SKIP
+    table: Any = SKIP
+    charts: Any = SKIP
+    mark: Any = SKIP
 
 
 @dataclass(frozen=True)

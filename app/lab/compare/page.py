@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 
 from app.form import choices, described
 from app.jobs.service import Service
@@ -78,7 +78,7 @@ def compare(service: Service, session: gr.State, tab: gr.Tab) -> Wiring:
     return wiring
 
 
-def _follow(widgets: dict[str, Component]) -> None:
+def _follow(widgets: dict[str, Any]) -> None:
     """Disables γ where auto chooses it, and all that is about drafts without them."""
 
     def follow(method: str, auto: bool):
@@ -90,10 +90,10 @@ def _follow(widgets: dict[str, Component]) -> None:
     gr.on([each.change for each in both], follow, both, followers, **QUIET)
 
 
-def _shared(service: Service) -> dict[str, Component]:
+def _shared(service: Service) -> dict[str, Any]:
     """Lays out the controls that all runs share, by name in the order of SHARED."""
     controls, widgets = described(service.limits), {}
-    lines = {"lines": 3, "max_lines": 8}
+    lines: dict[str, Any] = {"lines": 3, "max_lines": 8}
     widgets["prompt"] = gr.Textbox(
         controls["prompt"].default, label="Prompt", info=controls["prompt"].hint, elem_id="compare-prompt", **lines
     )

@@ -1,7 +1,7 @@
 """Tests rules on the page: the form, the numbers as runs come in, and the files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -12,7 +12,7 @@ from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport,
 from app.lab.distribution.work import work_units
 from app.lab.experiment import Experiment, PageState, whole_number
 from app.lab.recorded import Recorded
-from app.ui.widgets import SKIP, outputs
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
 from engine.exactness.results import RIGHT, TOY_METHODS
@@ -48,9 +48,27 @@ CONTROLS = (
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
-Outputs = outputs("notice", "charts", "rules", "outcomes", "mark")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    charts: Any = SKIP
+    rules: Any = SKIP
+    outcomes: Any = SKIP
+    mark: Any = SKIP
+
+
 # What the controls offer for a model.
-PairOptions = outputs("rule", "method", "temperature", "top_k", "top_p", "runs", "length", "prompt", "notice")
+class PairOptions(NamedTuple):
+    rule: Any = SKIP
+    method: Any = SKIP
+    temperature: Any = SKIP
+    top_k: Any = SKIP
+    top_p: Any = SKIP
+    runs: Any = SKIP
+    length: Any = SKIP
+    prompt: Any = SKIP
+    notice: Any = SKIP
 
 
 class RuleTestHandlers(Experiment):

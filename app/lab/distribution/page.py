@@ -1,9 +1,9 @@
 """Lays out the test of losslessness: a rule is chosen or broken on purpose, and judged by many seeded runs."""
 
 from functools import partial
+from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 
 from app.form import choices
 from app.jobs.service import Service
@@ -82,7 +82,7 @@ def _small(label: str, name: str) -> gr.Button:
     return gr.Button(label, elem_id=f"lossless-{name}", size="sm", min_width=140)
 
 
-def _controls(service: Service) -> dict[str, Component]:
+def _controls(service: Service) -> dict[str, Any]:
     """Lays out the controls, by name in the order of NAMES."""
     titles = {TOY: "The toy: three words, no model needed"}
     if service.runs.offers_experiments:

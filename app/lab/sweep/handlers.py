@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from app.lab.experiment import counted, whole_number
 from app.lab.in_parts import InParts
 from app.lab.recorded import Recorded
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
-from app.ui.widgets import outputs
+from app.ui.widgets import SKIP
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.table import empty
 from engine.bench.metrics import ALL
@@ -20,7 +21,14 @@ from engine.errors import BadInput
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
 MOST_EACH, MOST_REPEATS = 8, 5
-Outputs = outputs("notice", "charts", "table", "recipes", "mark")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    charts: Any = SKIP
+    table: Any = SKIP
+    recipes: Any = SKIP
+    mark: Any = SKIP
 
 
 class SweepHandlers(InParts):

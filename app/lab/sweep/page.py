@@ -1,7 +1,8 @@
 """Lays out the sweep: what to measure, and the charts and tables of the results."""
 
+from typing import Any
+
 import gradio as gr
-from gradio.components import Component
 
 from app.form import choices, described
 from app.jobs.service import Service
@@ -22,7 +23,7 @@ TITLES = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedu
 def sweep(service: Service) -> Wiring:
     handlers = SweepHandlers(service)
 
-    def recipes(opening) -> list[Component]:
+    def recipes(opening) -> list[Any]:
         title = "The best setting, in other engines"
         return [component("engine_recipes", opening.recipes, "sweep-production", title=title)]
 

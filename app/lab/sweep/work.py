@@ -78,8 +78,11 @@ class SweepPoints:
         grid = Grid(plan.methods, plan.gammas, plan.temperatures, plan.tokens, plan.repeats)
         prompts = [Prompt(text, category) for category, text in plan.texts]
         self.sweep = Sweep(engine, grid, prompts, folder=cache_root() / "lab", afresh=afresh)
-        self.pair, self.plan, self.warm = pair, plan, self.sweep.warm
+        self.pair, self.plan = pair, plan
         tidy(self.sweep.benchmark.file.path)
+
+    def warm(self, cancelled) -> None:
+        self.sweep.warm(cancelled)
 
     def missing(self) -> Sequence:
         return self.sweep.benchmark.missing()

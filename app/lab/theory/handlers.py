@@ -1,7 +1,7 @@
 """Feeds the theory's curves: the visitor's last run, and points measured here at an acceptance set by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -14,7 +14,7 @@ from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
 from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
-from app.ui.widgets import outputs
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, method_of
 from engine.errors import BadInput
@@ -31,7 +31,12 @@ def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) ->
     return view.curves(*recorded(), False, measured, gammas)
 
 
-Outputs = outputs("notice", "curves", "break_even", "points", "mark")
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    curves: Any = SKIP
+    break_even: Any = SKIP
+    points: Any = SKIP
+    mark: Any = SKIP
 
 
 class TheoryHandlers(Measurement):

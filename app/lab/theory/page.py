@@ -1,9 +1,9 @@
 """Lays out the theory: curves under sliders, drawn in the browser, and points measured here beside them."""
 
 from functools import partial
+from typing import Any
 
 import gradio as gr
-from gradio.components import Component
 from gradio.context import Context
 
 from app.form import METHOD_LABELS, choices, described
@@ -74,7 +74,7 @@ def theory(service: Service, session: gr.State) -> Wiring:
     return wiring
 
 
-def _controls(service: Service, handlers: TheoryHandlers) -> list[Component]:
+def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
     """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
     most = min(MOST_TOKENS, service.limits.new_tokens)

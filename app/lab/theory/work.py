@@ -41,7 +41,7 @@ class TheoryPoints:
         yield f"α = {point[0]:g} with γ = {point[1]}{again}, compared with plain decoding", 0
         turn = measure_turn(self.engine, self.config, *point, cancelled)
         if turn is not None:
-            points = self.measured.points | {point: fastest(*point, (*earlier, turn))}
+            points = {**self.measured.points, point: fastest(*point, (*earlier, turn))}
             self.measured = replace(self.measured, points=points)
 
     def size(self) -> tuple[int, int]:

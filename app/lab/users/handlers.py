@@ -2,20 +2,27 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from app.lab.experiment import counted, whole_number
 from app.lab.in_parts import InParts
 from app.lab.recorded import Recorded
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
-from app.ui.widgets import outputs
+from app.ui.widgets import SKIP
 from app.views.table import empty
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
 
 GAMMAS = ("1", "2", "3", "4", "6", AUTO)
 MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5
-Outputs = outputs("notice", "charts", "table", "mark")
+
+
+class Outputs(NamedTuple):
+    notice: Any = SKIP
+    charts: Any = SKIP
+    table: Any = SKIP
+    mark: Any = SKIP
 
 
 class UsersHandlers(InParts):

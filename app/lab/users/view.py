@@ -109,7 +109,7 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
 
 def _measured(line: Rows, is_each: bool = False) -> dict[int, float]:
     """Tokens a second by users: of all, or of each."""
-    return {row.users: row.all_writing_tokens_per_second / (row.users if is_each else 1) for row in line}
+    return {row.users: (row.all_writing_tokens_per_second or 0.0) / (row.users if is_each else 1) for row in line}
 
 
 def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> dict:
@@ -241,7 +241,8 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
     plain, sentences = _of(rows, BASELINE), []
     if len(plain) > 1:
         few, many = plain[0], plain[-1]
-        gain = many.all_writing_tokens_per_second / few.all_writing_tokens_per_second
+        measured = _measured(plain)
+        gain = measured[many.users] / measured[few.users]
         who = "one" if few.users == 1 else f"{few.users}"
         if gain <= ceiling(many.users / few.users):  # a pass gives each user one token
             got = f"get {gain:.1f} times the tokens of {who}"

@@ -3,6 +3,12 @@
 
 // ``started(line)``: a run takes the place of the one before; ``readers``: type of a line → what it does; ``ended()``: the
 // value is read.
+// @ts-check
+/**
+ * @param {(start: { type: 'start', run: string | null, segment: number }) => void} started
+ * @param {Record<string, (line: any) => void>} readers
+ * @param {() => void} ended
+ */
 export function makeNdjsonReader(started, readers, ended) {
   let run = null,
     head = '',

@@ -1,5 +1,12 @@
 // The table of engine/trace/events.py, by a token's status or by the stage before it has one; a test compares the two.
+// @ts-check
+/** @import { Status } from '../player/trace.d.ts' */
 
+/**
+ * @typedef {Status | 'forced' | 'waiting' | 'scored'} Stage
+ * @typedef {{ drafted?: boolean, tested?: boolean, emitted?: boolean, mark: string, word: string }} Row
+ * @type {Record<Stage, Row>}
+ */
 export const STATUSES = {
   accepted: { drafted: true, tested: true, emitted: true, mark: '✓', word: 'accepted' },
   rescued: { drafted: true, tested: true, emitted: true, mark: '◎', word: 'rescued' },
@@ -13,7 +20,12 @@ export const STATUSES = {
   waiting: { mark: '?', word: 'draft' },
   scored: { mark: '?', word: 'draft, scored' },
 };
+/** @typedef {{ status: Stage, id?: number | null }} AnyToken */
+/** @param {AnyToken} token */
 export const isDrafted = token => STATUSES[token.status].drafted;
+/** @param {AnyToken} token */
 export const isTested = token => STATUSES[token.status].tested;
+/** @param {AnyToken} token */
 export const isUnknown = token => token.id === null && !isEmitted(token); // a guess that a server rejected
+/** @param {AnyToken} token */
 export const isEmitted = token => STATUSES[token.status].emitted;

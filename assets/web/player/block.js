@@ -1,10 +1,14 @@
 // Shows how the drafts of a block were decided on together: a line a draft, and the block rolled anew.
+// @ts-check
+/** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
 import { format, shown, spoken } from '../lib/format.js';
 import { isDrafted, isEmitted, STATUSES } from '../lib/statuses.js';
 import { firstToPass, isOnPath } from './timeline.js';
 
+/** @param {Round} round */
 const draftsOf = round => round.tokens.filter(isDrafted);
+/** @param {Round} round */
 export const rollBlock = round => draftsOf(round).map(() => Math.random());
 
 const COLUMNS = [
@@ -17,6 +21,11 @@ const COLUMNS = [
 ];
 
 // ``rolled``: the u of each draft, or null for the recorded ones.
+/**
+ * @param {Round} round
+ * @param {Token} token
+ * @param {number[] | null} rolled
+ */
 export function blockNode(round, token, rolled) {
   const drafts = draftsOf(round),
     us = rolled ?? drafts.map(draft => draft.u),
@@ -43,6 +52,10 @@ export function blockNode(round, token, rolled) {
 }
 
 // The chance that draft i or one that follows it decides.
+/**
+ * @param {Round} round
+ * @param {number} i
+ */
 export function chanceOf(round, i) {
   let chance = 0,
     fails = 1;
@@ -54,6 +67,12 @@ export function chanceOf(round, i) {
   return chance;
 }
 
+/**
+ * @param {Round} round
+ * @param {Token} token
+ * @param {number[]} rolled
+ * @param {{ accepted: number, times: number }} tally
+ */
 export function blockRollSentence(round, token, rolled, { accepted, times }) {
   const last = firstToPass(round, rolled),
     stays = isOnPath(round, token.index, last);

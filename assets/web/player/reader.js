@@ -1,4 +1,6 @@
 // Reads the server's lines into the timelines of the run and of its branch. Knows no DOM.
+// @ts-check
+/** @import { Round } from './timeline.js' */
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 
 // ``on`` has a function for each event: ``started``, ``about``, ``finished(line)``, ``labelled``, ``branched``,
@@ -6,9 +8,14 @@ import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 // ``arrived({hasRounds, hasBranchRounds, numbers, status})`` with the last numbers and status.
 export function makeReader(timeline, branch, on) {
   let isMissing = false,
-    isOver = false,
-    news = {};
+    isOver = false;
+  /** @type {{ hasRounds?: boolean, hasBranchRounds?: boolean, numbers?: object, status?: object }} */
+  let news = {};
 
+  /**
+   * @param {{ rounds: Round[], add: (round: Round) => void }} lane
+   * @param {Round} round
+   */
   function add(lane, round) {
     if (round.index > lane.rounds.length) isMissing = true;
     if (round.index !== lane.rounds.length) return false;
@@ -38,6 +45,7 @@ export function makeReader(timeline, branch, on) {
         if (line.prefix && !timeline.rounds.length) timeline.begin(line.prefix);
         on.about();
       },
+      /** @param {Round} line */
       round(line) {
         if (add(timeline, line)) news.hasRounds = true;
       },
@@ -57,6 +65,7 @@ export function makeReader(timeline, branch, on) {
       branch(line) {
         if (branch.begin(line)) on.branched();
       },
+      /** @param {Round} line */
       branch_round(line) {
         if (branch.on && add(branch, line)) news.hasBranchRounds = true;
       },

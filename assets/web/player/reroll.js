@@ -1,4 +1,7 @@
 // Draws another u for a token, with p and q held fixed, and says what would have come of it.
+// @ts-check
+/** @import { Distribution } from './trace.d.ts' */
+/** @import { Round, Token } from './timeline.js' */
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolated, percent, shown, spoken, visible } from '../lib/format.js';
 import { isDrafted } from '../lib/statuses.js';
@@ -7,26 +10,46 @@ import { drawFrom, keptShare, probabilitiesOf } from './probabilities.js';
 import { firstToPass, isOnPath } from './timeline.js';
 
 // What a token that closes its round was drawn from.
+/**
+ * @param {Token} token
+ * @param {Round} round
+ */
 function sourceOf(token, round) {
   const { p, residual } = probabilitiesOf(token, round);
   return token.status === 'resampled' ? residual : p;
 }
 
+/**
+ * @param {Token} token
+ * @param {Round} round
+ */
 export function canReroll(token, round) {
   if (token.u === undefined) return false;
   return isDrafted(token) ? token.accept !== undefined : Boolean(sourceOf(token, round));
 }
 
 // ``changed()`` is called after the u changed.
+/**
+ * @typedef {{ times: number, accepted: number, tokens: Map<string | null, number> }} Tally
+ * @param {() => void} changed
+ */
 export function makeReroll(changed) {
+  /** @type {number | null} */
   let u = null; // the one drawn last, or null for the recorded one
+  /** @type {number[] | null} */
   let block = null; // of a block, the u of every draft
+  /** @type {Tally | null} */
   let tally = null; // {times, accepted, tokens: text → times}
 
   function reset() {
     u = block = tally = null;
   }
 
+  /**
+   * @param {Token} token
+   * @param {Round} round
+   * @param {number} times
+   */
   function roll(token, round, times) {
     tally ||= { times: 0, accepted: 0, tokens: new Map() };
     for (let i = 0; i < times; i++) {
@@ -83,6 +106,12 @@ export function makeReroll(changed) {
   };
 }
 
+/**
+ * @param {Token} token
+ * @param {Round} round
+ * @param {number} u
+ * @param {Tally} tally
+ */
 function draftSentence(token, round, u, { accepted, times }) {
   const isAccepted = u < token.accept,
     flipped = isAccepted !== (token.status === 'accepted');
@@ -101,6 +130,12 @@ function draftSentence(token, round, u, { accepted, times }) {
   return `${words} So far ${accepted} of ${times} accepted; expected ${spoken(token.accept)}.`;
 }
 
+/**
+ * @param {Token} token
+ * @param {Distribution} source
+ * @param {number} u
+ * @param {Tally} tally
+ */
 function closingSentence(token, source, u, { times, tokens }) {
   const drawn = drawFrom(source, u);
   const words = drawn
@@ -112,7 +147,7 @@ function closingSentence(token, source, u, { times, tokens }) {
   const expected = name =>
     name === null ? rest : top.filter(([, text]) => visible(text) === name).reduce((sum, [, , mass]) => sum + mass, 0);
   const often = [...tokens]
-    .sort((a, b) => (b[0] === own) - (a[0] === own) || b[1] - a[1])
+    .sort((a, b) => Number(b[0] === own) - Number(a[0] === own) || b[1] - a[1])
     .slice(0, 3)
     .map(
       ([name, count]) =>

@@ -1,8 +1,14 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
+// @ts-check
+/** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
 import { format, shown } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
+/**
+ * @param {Token} token
+ * @param {Round} round
+ */
 export function siblingsOf(token, round) {
   if (!round.parents || !isDrafted(token)) return [];
   const parent = round.parents[token.index];
@@ -10,11 +16,16 @@ export function siblingsOf(token, round) {
 }
 
 // After each rejection p ← normalised max(p − q, 0), so p′ ÷ q′ is the chance to stay; of p′ above q′ only that is known.
+/** @param {Token} token */
 function leftOfP({ p, q, accept, sibling }) {
   if (!sibling || accept === undefined || q === undefined) return p === undefined ? '' : format(p);
   return accept < 1 || q === 1 ? format(accept * q) : `≥ ${format(q)}`;
 }
 
+/**
+ * @param {Token} token
+ * @param {Round} round
+ */
 export function siblingsNode(token, round) {
   const cells = (...texts) => texts.map(text => make('td', '', text));
   const rows = siblingsOf(token, round).map(other =>

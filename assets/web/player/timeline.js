@@ -2,13 +2,27 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
+// @ts-check
+/** @import * as Trace from './trace.d.ts' */
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
+
+/**
+ * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of a
+ * block that decides; ``tried``: the drafts in the order in which they are decided on.
+ * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
+ * @typedef {Trace.Token & { round: number, index: number, order?: number, isPastEnd: boolean, block?: number,
+ *   isChosen?: boolean, place?: Place }} Token
+ * @typedef {Omit<Trace.Round, 'tokens'> & { tokens: Token[], tried: number[], drafts: number, steps: number,
+ *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
+ */
 
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
 // other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
+/** @param {number[]} parents */
 function placesOf(parents) {
-  const children = [[]],
-    places = [];
+  const children = [[]];
+  /** @type {Place[]} */
+  const places = [];
   for (const [i, parent] of parents.entries()) {
     children[parent].push(i + 1);
     children.push([]);
@@ -26,11 +40,13 @@ function placesOf(parents) {
 }
 
 // The closing token has a column of its own, in the row of the draft it follows.
+/** @param {Round} round */
 function placeTree(round) {
   const places = placesOf(round.parents),
     drafts = round.tokens.slice(0, places.length);
   const column = Math.max(...places.map(place => place.depth)) + 1;
   const followed = drafts.findLastIndex(isEmitted);
+  /** @type {Place} */
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
   round.tokens.forEach((token, i) => {
     token.place = places[i] ?? closing;
@@ -44,6 +60,10 @@ function placeTree(round) {
 
 // The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
 // the last one first.
+/**
+ * @param {number[] | undefined} parents
+ * @param {number} drafts
+ */
 function fromTheLeaves(parents, drafts) {
   const children = Array.from({ length: drafts + 1 }, () => []),
     order = [];
@@ -57,7 +77,16 @@ function fromTheLeaves(parents, drafts) {
   return order;
 }
 // The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
+/**
+ * @param {Round} round
+ * @param {number[]} us
+ */
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
+/**
+ * @param {Round} round
+ * @param {number} index
+ * @param {number} last
+ */
 export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1)
     if (node === index + 1) return true;
@@ -92,6 +121,7 @@ export function makeTimeline() {
   }
 
   // Counts once, so that a step costs no more in a long trace than in a short one.
+  /** @param {Round} round */
   function add(round) {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
@@ -142,6 +172,11 @@ export function makeTimeline() {
 }
 
 // A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
+/**
+ * @param {Round} round
+ * @param {Token} token
+ * @param {number} step
+ */
 export function stageOf(round, token, step) {
   const { drafts, tested } = round;
   if (!drafts) return step > token.index ? token.status : 'hidden';
@@ -154,6 +189,10 @@ export function stageOf(round, token, step) {
 }
 
 // The token of a step: the newest draft, the newest verdict, or the closing token.
+/**
+ * @param {Round} round
+ * @param {number} step
+ */
 export function currentOf(round, step) {
   const { drafts, tested, tokens } = round;
   if (!drafts) return tokens[Math.min(step, tokens.length) - 1];
