@@ -1,5 +1,6 @@
 """Defines the drafting methods and the configuration of a run: frozen, validated on construction, without torch."""
 
+import json
 import math
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -22,16 +23,17 @@ class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
     this list without torch.
 
-    ``reads``: what it drafts from: the committed "text" alone, a "corpus" of other texts, a "draft model", a "head" on
-    the target's hidden states, or a rounded "copy" of the target. ``passes``: how often that runs: "each" draft takes
-    one pass, or all drafts of a round take "one". ``is_window``: its drafts are further rows of the target's own pass,
-    a tree. ``competes``: auto may choose it. ``shares``: the method whose weights it uses; auto leaves such a one out.
+    ``reads``: what it drafts from: the committed "text" alone, the "grammar" of a constraint, a "corpus" of other
+    texts, a "draft model", a "head" on the target's hidden states, or a rounded "copy" of the target. ``passes``: how
+    often that runs: "each" draft takes one pass, or all drafts of a round take "one". ``is_window``: its drafts are
+    further rows of the target's own pass, a tree. ``competes``: auto may choose it. ``shares``: the method whose
+    weights it uses; auto leaves such a one out.
     """
 
     title: str
     description: str
     drafter: str
-    reads: Literal["text", "corpus", "draft model", "head", "copy"] = "text"
+    reads: Literal["text", "grammar", "corpus", "draft model", "head", "copy"] = "text"
     passes: Literal["none", "one", "each"] = "none"
     is_window: bool = False
     competes: bool = True
@@ -62,11 +64,9 @@ class Method:
 METHODS = {
     "none": Method("plain decoding", "the baseline", "engine.drafters.none:NoDrafter"),
     "ngram": Method("n-gram lookup", "copies what came before", "engine.drafters.ngram:NgramDrafter"),
+    "grammar": Method("grammar", "writes what must come", "engine.drafters.grammar:GrammarDrafter", reads="grammar"),
     "corpus": Method(
-        title="corpus lookup",
-        description="copies what followed in other texts",
-        drafter="engine.drafters.corpus:CorpusDrafter",
-        reads="corpus",
+        "corpus lookup", "copies what followed in other texts", "engine.drafters.corpus:CorpusDrafter", reads="corpus"
     ),
     "lm": Method(
         title="draft model",
@@ -260,6 +260,37 @@ class LookaheadSizes:
         return (self.ngram - 1) * (self.window + self.guesses)
 
 
+# What an answer can be held to, in words.
+CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What the whole answer must match. ``kind``: one of ``CONSTRAINTS``; ``text``: the schema, the regular expression,
+    the texts to choose from (one a line) or a Lark grammar. ``compact``: JSON has no white space between its parts."""
+
+    kind: str
+    text: str
+    compact: bool = False
+
+    def __post_init__(self):
+        if self.kind not in CONSTRAINTS:
+            raise BadInput(f"The constraint is {str(self.kind)[:40]!r}; choose from {', '.join(CONSTRAINTS)}.")
+        name = CONSTRAINTS[self.kind]
+        if not is_text(self.text) or not self.text.strip() or len(self.text) > 100_000:
+            raise BadInput(f"The {name} must be a text of up to 100,000 characters.")
+        if self.kind == "json_schema":
+            try:
+                json.loads(self.text)
+            except (ValueError, RecursionError) as error:
+                raise BadInput(f"The JSON schema cannot be read as JSON: {str(error)[:100]}.") from error
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of a choice."""
+        return [text for text in self.text.split("\n") if text]
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """One request; raises BadInput if a value is out of range. ``method`` names a drafter, or is "auto": the fastest
@@ -269,7 +300,7 @@ class RunConfig:
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
     the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that
-    method. ``epsilon`` and ``delta``: of typical acceptance.
+    method. ``epsilon`` and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
     """
 
     prompt: str
@@ -291,6 +322,7 @@ class RunConfig:
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
     epsilon: float = 0.09
     delta: float = 0.3
+    constraint: Constraint | None = None
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -309,6 +341,8 @@ class RunConfig:
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)
+        if self.method == "grammar" and self.constraint is None:
+            raise BadInput("The method grammar drafts what a constraint demands; add a constraint or choose another.")
         if self.acceptance not in ACCEPTANCE:
             raise BadInput(f"acceptance is {str(self.acceptance)[:40]!r}; choose from {', '.join(ACCEPTANCE)}.")
         object.__setattr__(self, "stop", tuple(self.stop))

@@ -7,7 +7,7 @@ tokens from 0. Imports no torch.
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from engine.config import ACCEPTANCE, AUTO, is_lossy
+from engine.config import ACCEPTANCE, AUTO, CONSTRAINTS, is_lossy
 
 Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain", "closing"]
 
@@ -42,6 +42,8 @@ Reason = Literal["eos", "stop", "length", "cancelled"]
 REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
 
 
+# A draft that was not scored, because the run's constraint forbids it: it was not rejected. Of `Round.forbidden`.
+FORBIDDEN = StatusRow(True, False, False, "⊘", "a draft that the grammar forbids, so that it was not scored")
 # A token that a branch begins with. No round has it, because it was neither drafted nor drawn.
 FORCED = StatusRow(False, False, True, "⤳", "forced by you, not drawn")
 
@@ -76,8 +78,11 @@ class Token:
     verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
     of running · p. In a tree both are weights of traversal verification, once this draft's turn has come.
     ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None for drafts.
-    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of these are None
-    with tracing off. ``id``: None where another server did not tell it, as of each draft that it rejected.
+    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. ``removed``: in a run
+    with a constraint, the likeliest words that it forbids here, with what they had of p before its mask and before
+    truncation, and the rest of what it removed; so the sum is how much. All of these are None with tracing off.
+    ``from_grammar``: a draft that the constraint demanded. ``id``: None where another server did not tell it, as of
+    each draft that it rejected.
     """
 
     id: int | None
@@ -98,6 +103,8 @@ class Token:
     h: float | None = None
     expected: float | None = None
     threshold: float | None = None
+    removed: Distribution | None = None
+    from_grammar: bool = False
 
     @property
     def emitted(self) -> bool:
@@ -119,6 +126,17 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class Forbidden:
+    """A draft that was cut off before the pass, because the run's constraint forbids it. ``parent``: the node that it
+    would have followed, as in `Round.parents`; the drafts after it are not told."""
+
+    id: int
+    text: str
+    parent: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One draft → verify → accept → commit.
 
@@ -130,7 +148,8 @@ class Round:
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
     many runs shared the target; with more than one the times are not this run's own. ``gamma``, ``draft_steps``,
-    ``context`` and ``timings`` are None in the recording of a server that does not tell them.
+    ``context`` and ``timings`` are None in the recording of a server that does not tell them. ``forbidden``: further
+    drafts, not scored because a constraint forbids them.
     """
 
     index: int
@@ -145,6 +164,7 @@ class Round:
     drafter: str = ""
     row_cost: float | None = None
     rows: int = 1
+    forbidden: tuple[Forbidden, ...] = ()
 
     @property
     def emitted(self) -> tuple[Token, ...]:
@@ -299,6 +319,13 @@ class RunStarted:
     def prompt_text(self) -> str:
         """The prompt as the visitor wrote it, before the chat template."""
         return self._setting("prompt", str, "")
+
+    @property
+    def constraint(self) -> dict[str, Any]:
+        """The fields of a `Constraint`; empty without one, or where a file has anything else."""
+        constraint = self._setting("constraint", dict, {})
+        is_known = constraint.get("kind") in CONSTRAINTS and isinstance(constraint.get("text"), str)
+        return constraint if is_known else {}
 
     @property
     def lookahead(self) -> dict[str, int]:

@@ -1,0 +1,130 @@
+"""Holds a run to its grammar: cuts the drafts that it forbids, and masks the rows of the rest.
+
+A forbidden draft is not scored. Without it the drafts before it stay what they were: each was drawn from its q, whether
+the next one is scored depends on draws that decide nothing else, and one that is scored was drawn from q over the
+allowed words, which is what it is tested with (`mask_rows`). So the output has the distribution of plain constrained
+decoding, however a drafter guesses.
+
+Dimension key: N drafts that are scored, V vocabulary.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from engine.config import RunConfig
+from engine.device import read, to_device
+from engine.drafters.base import Draft
+from engine.sampling.candidates import top
+from engine.sampling.constraint import GrammarReader, Path, is_set, mask_logits, mask_rows, unpack
+
+SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
+
+
+class ForbiddenDraft(NamedTuple):
+    """``parent``: the node that it would have followed; ``key``: its class of confidence, if it has one of its own."""
+
+    token: int
+    parent: int
+    key: object
+
+
+class Allowed(NamedTuple):
+    """What the grammar leaves of a round. draft: what is scored. rows [N+1, V] bool: the tokens that may follow each
+    node. forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
+    scored even if they are forbidden, because their rows serve the drafter; else None."""
+
+    draft: Draft
+    rows: torch.Tensor
+    forbidden: tuple[ForbiddenDraft, ...] = ()
+    is_inside: torch.Tensor | None = None
+
+    def with_forbidden(
+        self, outcomes: list[bool | None], classes: tuple, reached: Collection[int]
+    ) -> tuple[list[bool | None], tuple]:
+        """Adds the forbidden drafts whose turn came, after the nodes ``reached``: a policy should know that they were
+        of no use, though they were not tested."""
+        missed = [draft for draft in self.forbidden if draft.parent in reached]
+        return [*outcomes, *(False for _ in missed)], classes and (*classes, *(draft.key for draft in missed))
+
+
+class Constrained:
+    """``reader`` is where the text is."""
+
+    def __init__(self, reader: GrammarReader, vocab_size: int, device: str):
+        self.reader, self.vocab_size, self.device = reader, vocab_size, device
+
+    def read(self, draft: Draft) -> Allowed:
+        """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
+        tokens = read(draft.tokens).tolist() if len(draft) else []
+        parents = range(len(tokens)) if draft.parents is None else draft.parents
+        paths: list[Path | None] = [()]  # of each node; None behind a forbidden draft, and behind the end
+        bits, places, kept, forbidden = [self.mask(())], [0], [], []
+        for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
+            before, may_come = paths[parent], False
+            if before is not None and self.reader.eos_ids.isdisjoint(before):
+                may_come = is_set(self.mask(before), token)
+                if not may_come:
+                    key = draft.confidence_classes[i] if draft.confidence_classes else None
+                    forbidden.append(ForbiddenDraft(token, places[parent], key))
+                else:  # nothing can follow where the tokenizer cannot go on
+                    may_come = self.mask((*before, token)).any()
+            paths.append((*before, token) if may_come else None)
+            places.append(len(bits) if may_come else -1)
+            if may_come:
+                kept.append(i)
+                bits.append(self.mask(paths[-1]))
+        if draft.is_window:
+            return self._whole(draft, paths)
+        rows = unpack(np.stack(bits), self.vocab_size, self.device)
+        if len(kept) < len(tokens):
+            draft = _part(draft, kept, places)
+        if draft.q is not None and kept:
+            at = list(range(len(kept))) if draft.parents is None else draft.parents
+            draft = replace(draft, q=mask_rows(draft.q, rows[to_device(at, self.device)]))
+        return Allowed(draft, rows, tuple(forbidden))
+
+    def mask(self, path: Path) -> np.ndarray:
+        """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
+        return self.reader.after(path)
+
+    def _whole(self, draft: Draft, paths: Sequence[Path | None]) -> Allowed:
+        """A window whose rows are all wanted. Behind what is forbidden any token may come, because nothing there can be
+        reached."""
+        anything = np.full_like(self.mask(()), 0xFF)
+        bits = np.stack([anything if path is None else self.mask(path) for path in paths])
+        is_inside = to_device([path is not None for path in paths[1:]], self.device, torch.bool)
+        return Allowed(draft, unpack(bits, self.vocab_size, self.device), is_inside=is_inside)
+
+    def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
+        """logits [N+1, V] of the target, penalised → those that p is made of."""
+        return mask_logits(logits.float(), allowed.rows)
+
+    def removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
+        """For the trace, of each row [N+1]: the share of p, as it would be without truncation, that the grammar
+        removed, and its likeliest words [N+1, k]."""
+        p = (logits.float() / (config.sampling.temperature or 1.0)).softmax(-1).masked_fill(allowed.rows, 0.0)
+        mass, words = top(p, SHOWN)
+        return {"removed": p.sum(-1), "removed_mass": mass, "removed_words": words}
+
+
+def _part(draft: Draft, kept: Sequence[int], places: Sequence[int]) -> Draft:
+    """The drafts of these places, renumbered: ``places`` [N+1] is the new number of each node."""
+    index = to_device(kept, draft.tokens.device)
+    parents = draft.parents and (tuple(places[draft.parents[i]] for i in kept) or None)
+
+    def of(values: tuple) -> tuple:
+        return tuple(values[i] for i in kept) if values else values
+
+    return replace(
+        draft,
+        tokens=draft.tokens[index],
+        q=None if draft.q is None or not kept else draft.q[index],
+        parents=parents,
+        confidence_classes=of(draft.confidence_classes),
+        expected=of(draft.expected),
+        from_grammar=of(draft.from_grammar),
+    )
