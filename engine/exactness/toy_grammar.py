@@ -5,7 +5,6 @@ two. So the masks limit what is written, and not which tokens write it.
 """
 
 from collections.abc import Sequence
-from os.path import commonprefix
 
 import numpy as np
 import torch
@@ -46,12 +45,17 @@ class TextMatcher:
 
     def forced(self) -> list[int]:
         """Cuts the text that must come into the longest words."""
-        text, tokens = commonprefix(self._left()), []
+        left, tokens = self._left(), []
+        text = max((rest for rest in _beginnings(left[0]) if all(t.startswith(rest) for t in left)), key=len)
         by_length = sorted(range(len(self._words)), key=lambda token: -len(self._words[token]))
         while text:
             tokens.append(next(t for t in by_length if self._words[t] and text.startswith(self._words[t])))
             text = text[len(self._words[tokens[-1]]) :]
         return tokens
+
+
+def _beginnings(text: str) -> list[str]:
+    return [text[:length] for length in range(len(text) + 1)]
 
 
 def text_reader(texts: Sequence[str], words: Sequence[str], eos: int) -> GrammarReader:
