@@ -69,16 +69,16 @@ METHODS = {
         "corpus lookup", "copies what followed in other texts", "engine.drafters.corpus:CorpusDrafter", reads="corpus"
     ),
     "lm": Method(
-        title="draft model",
-        description="a small model guesses",
-        drafter="engine.drafters.draft_model:DraftModelDrafter",
+        "draft model",
+        "a small model guesses",
+        "engine.drafters.draft_model:DraftModelDrafter",
         reads="draft model",
         passes="each",
     ),
     "quantised": Method(
-        title="int4 copy",
-        description="the model itself, rounded, guesses",
-        drafter="engine.drafters.quantised:QuantisedDrafter",
+        "int4 copy",
+        "the model itself, rounded, guesses",
+        "engine.drafters.quantised:QuantisedDrafter",
         reads="copy",
         passes="each",
     ),
@@ -285,10 +285,15 @@ class Constraint:
             except (ValueError, RecursionError) as error:
                 raise BadInput(f"The JSON schema cannot be read as JSON: {str(error)[:100]}.") from error
 
-    @property
-    def texts(self) -> list[str]:
-        """The texts of a choice."""
-        return [text for text in self.text.split("\n") if text]
+    @staticmethod
+    def of(compact: bool = False, **texts: str | None) -> "Constraint | None":
+        """Returns the constraint of the one text that is given by its kind; None without one. Raises BadInput."""
+        given = {kind: text for kind, text in texts.items() if text}
+        if len(given) > 1:
+            raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")
+        if compact and "json_schema" not in given:
+            raise BadInput("Compact JSON is for a run with a JSON schema; give one, or leave it out.")
+        return next((Constraint(kind, text, compact) for kind, text in given.items()), None)
 
 
 @dataclass(frozen=True)
@@ -299,8 +304,8 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
-    the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that
-    method. ``epsilon`` and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
+    the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that method. ``epsilon``
+    and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
     """
 
     prompt: str

@@ -13,18 +13,8 @@ def parse(
 ) -> Constraint | None:
     """What the answer must match; None if nothing is asked for. Raises BadInput for a file that cannot be read, and for
     more than one constraint."""
-    given = {
-        "json_schema": json_schema and read_text(json_schema),
-        "regex": regex,
-        "choice": "\n".join(choice) or None,
-        "grammar": grammar and read_text(grammar),
-    }
-    given = {kind: text for kind, text in given.items() if text is not None}
-    if len(given) > 1:
-        raise BadInput("A run takes one constraint; give a JSON schema, a regular expression, choices or a grammar.")
-    if is_compact and "json_schema" not in given:
-        raise BadInput("--compact-json is about a JSON schema; name one with --json-schema.")
-    return next((Constraint(kind, text, is_compact) for kind, text in given.items()), None)
+    texts = {"json_schema": json_schema and read_text(json_schema), "grammar": grammar and read_text(grammar)}
+    return Constraint.of(is_compact, regex=regex, choice="\n".join(choice), **texts)
 
 
 def read_text(file: Path) -> str:
@@ -43,7 +33,7 @@ def rows(trace: Trace) -> Iterator[tuple[str, str]]:
     cut = sum(len(round_.forbidden) for round_ in trace.rounds)
     removed = [sum(c.mass for c in t.removed.top) + t.removed.rest for t in trace.emitted if t.removed is not None]
     layout = ", compact" if constraint.get("compact") is True else ""
-    yield "constraint", f"{CONSTRAINTS[constraint['kind']]}{layout}"
+    yield "constraint", f"{CONSTRAINTS.get(str(constraint.get('kind')), 'of an unknown kind')}{layout}"
     yield "from the grammar", f"{own} of {tokens} tokens (§); {cut} drafts were forbidden (⊘) and not scored"
     if removed:
         yield "removed by it", f"{sum(removed) / len(removed):.1%} of p on average"

@@ -52,17 +52,17 @@ class Allowed(NamedTuple):
 
 
 class Constrained:
-    """``reader`` is where the text is."""
+    """``reader`` is where the text is. ``drafts``: whether the grammar itself drafts in this run."""
 
-    def __init__(self, reader: GrammarReader, vocab_size: int, device: str):
-        self.reader, self.vocab_size, self.device = reader, vocab_size, device
+    def __init__(self, reader: GrammarReader, vocab_size: int, device: str, drafts: bool = False):
+        self.reader, self.vocab_size, self.device, self.drafts = reader, vocab_size, device, drafts
 
     def read(self, draft: Draft) -> Allowed:
         """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
         tokens = read(draft.tokens).tolist() if len(draft) else []
         parents = range(len(tokens)) if draft.parents is None else draft.parents
         paths: list[Path | None] = [()]  # of each node; None behind a forbidden draft, and behind the end
-        bits, places, kept, forbidden = [self.mask(())], [0], [], []
+        bits, places, kept, forbidden, demanded = [self.mask(())], [0], [], [], []
         for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
             before, may_come = paths[parent], False
             if before is not None and self.reader.eos_ids.isdisjoint(before):
@@ -76,12 +76,14 @@ class Constrained:
             places.append(len(bits) if may_come else -1)
             if may_come:
                 kept.append(i)
+                demanded.append(self.drafts and self.reader.forced(before)[:1] == [token])
                 bits.append(self.mask(paths[-1]))
         if draft.is_window:
             return self._whole(draft, paths)
         rows = unpack(np.stack(bits), self.vocab_size, self.device)
         if len(kept) < len(tokens):
             draft = _part(draft, kept, places)
+        draft = replace(draft, from_grammar=tuple(demanded))
         if draft.q is not None and kept:
             at = list(range(len(kept))) if draft.parents is None else draft.parents
             draft = replace(draft, q=mask_rows(draft.q, rows[to_device(at, self.device)]))
@@ -126,5 +128,4 @@ def _part(draft: Draft, kept: Sequence[int], places: Sequence[int]) -> Draft:
         parents=parents,
         confidence_classes=of(draft.confidence_classes),
         expected=of(draft.expected),
-        from_grammar=of(draft.from_grammar),
     )

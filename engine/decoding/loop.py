@@ -89,7 +89,7 @@ class SpeculativeDecoder:
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
         self._constrained = self.reader and self.rules.constrained(
-            self.reader, self.target.vocab_size, self.target.device
+            self.reader, self.target.vocab_size, self.target.device, self.config.method in (AUTO, "grammar")
         )
         self._commit_prefix()
         self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None

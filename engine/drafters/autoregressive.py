@@ -128,9 +128,11 @@ class AutoregressiveDrafter(Drafter):
         return self._masked(logits, [tuple(int(token) for token in drafts)])
 
     def _masked(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
-        """logits [W, Vd] after each path → those of the words that the run's constraint allows there."""
+        """logits [W, Vd] after each path → those of the words that the run's constraint allows there, or of the one
+        that it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
-        masks = [reader.after(path) for path in paths]
+        may_come = reader.to_draft if self.setup.reads_grammar else reader.after
+        masks = [may_come(path) for path in paths]
         bits = np.stack([np.full((V + 7) // 8, 0xFF, np.uint8) if mask is None else mask for mask in masks])
         allowed = unpack(bits, V, logits.device)
         own = allowed[:, : logits.shape[1]] if self.target_ids is None else allowed[:, self.target_ids]

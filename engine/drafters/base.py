@@ -65,7 +65,8 @@ class DrafterSetup:
     None where the draft length is fixed in advance. ``copy_from``: index of the first prompt token that may be copied,
     because a hidden system prompt must not be shown. ``eos_ids`` end a text; ``control_ids``: those and the other marks
     of a chat template, which no text has inside. ``trees``: whether the target can score a tree. ``lookahead``: the
-    sizes of that method. ``reader``: of the run's constraint, at the end of the committed text; None without one."""
+    sizes of that method. ``reader``: of the run's constraint, at the end of the committed text; None without one.
+    ``reads_grammar``: a draft model takes the text that must come from the constraint instead of guessing it."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -80,6 +81,7 @@ class DrafterSetup:
     trees: bool = False
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
     reader: GrammarReader | None = None
+    reads_grammar: bool = False
 
     @staticmethod
     def greedy(vocab_size: int, capacity: int, device: str, policy: DraftPolicy | None = None) -> "DrafterSetup":

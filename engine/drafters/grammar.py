@@ -25,5 +25,4 @@ class GrammarDrafter(Drafter):
         return (FORCED,) * len(self._tokens) or None
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        tokens = self._tokens[:gamma]
-        return Draft(to_device(tokens, self._setup.device), from_grammar=(True,) * len(tokens))
+        return Draft(to_device(self._tokens[:gamma], self._setup.device))

@@ -48,8 +48,8 @@ class RequestsMask(Constrained):
 
 
 class EndsEarly(Constrained):
-    def __init__(self, reader: GrammarReader, vocab_size: int, device: str):
-        super().__init__(reader, vocab_size, device)
+    def __init__(self, reader: GrammarReader, vocab_size: int, device: str, drafts: bool = False):
+        super().__init__(reader, vocab_size, device, drafts)
         reader.may_end = lambda: True
 
 

@@ -20,6 +20,7 @@ from engine.weights.vocabulary import Vocabulary
 _HEAD = '%llguidance {"no_forcing": true}\n'
 _AT = re.compile(r"^(\d+)(?=\(\d+\): )")  # the line of a mistake, at the beginning of llguidance's message
 _LONGEST_REASON = 160
+_AFTER_SEPARATOR = re.compile(r"(?<=[:,])")
 
 
 class Grammars:
@@ -81,7 +82,7 @@ def lark_of(constraint: Constraint) -> str:
         case "regex":
             rule = "/" + re.sub(r"(\\.)|(/)|(\n)", _for_lark, constraint.text) + "/"
         case "choice":
-            rule = " | ".join(json.dumps(text, ensure_ascii=False) for text in constraint.texts)
+            rule = " | ".join(json.dumps(text, ensure_ascii=False) for text in constraint.text.split("\n") if text)
         case _:
             return _HEAD + constraint.text
     return f"{_HEAD}start: {rule}"
@@ -138,10 +139,17 @@ class _LLMatcher:
         return self._raw.is_accepting()
 
     def forced(self) -> list[int]:
+        """Cuts behind each colon and comma, too: models know JSON with a space there, and so with tokens that end
+        there, and go on like that where no space may come."""
         text = self._raw.compute_ff_bytes()
         with suppress(UnicodeDecodeError):  # a part of a character is guessed with the rest of it
-            return self._tokens.tokenize_str(text.decode()) if text else []
+            return [token for part in _AFTER_SEPARATOR.split(text.decode()) for token in self._cut(part)]
         return []
+
+    def _cut(self, text: str) -> list[int]:
+        tokens = self._tokens.tokenize_str(text)
+        is_same = self._tokens.decode_bytes(tokens) == text.encode()  # some tokenizers put a space before a text
+        return tokens if is_same else self._tokens.greedy_tokenize(text)
 
 
 def _reason(raw) -> str:

@@ -44,7 +44,8 @@ class GrammarReader:
     def __init__(self, matcher: Matcher, eos_ids: Collection[int], vocab_size: int):
         self._matcher, self.eos_ids, self.vocab_size = matcher, frozenset(eos_ids), vocab_size
         self._path: Path = ()  # where the matcher is, behind the text
-        self._masks: dict[Path, np.ndarray | None] = {}  # of this round
+        self._masks: dict[Path, np.ndarray | None] = {}  # of this round, as those below
+        self._forced: dict[Path, list[int]] = {}
         self._has_ended = False
 
     def advance(self, token: int) -> None:
@@ -52,7 +53,7 @@ class GrammarReader:
         if self._has_ended:
             return
         self._go(())
-        self._masks = {}
+        self._masks, self._forced = {}, {}
         self._has_ended = token in self.eos_ids
         if not self._has_ended:
             self._matcher.consume(token)
@@ -97,10 +98,28 @@ class GrammarReader:
     def forced(self, path: Path = ()) -> list[int]:
         """Returns the tokens of the only text that can follow ``path``, as the tokenizer would cut it; none if several
         texts can, or none."""
+        if path not in self._forced:
+            self._forced[path] = self._compute_forced(path)
+        return self._forced[path]
+
+    def _compute_forced(self, path: Path) -> list[int]:
         if self._has_ended or self.after(path) is None or not self.eos_ids.isdisjoint(path):
             return []
+        before = self._forced.get(path[:-1], []) if path else []
+        if len(before) > 1 and before[0] == path[-1]:
+            return before[1:]
         self._go(path)
         return self._matcher.forced()
+
+    def to_draft(self, path: Path = ()) -> np.ndarray | None:
+        """Returns [B], as `after`: what a drafter that reads the grammar may guess there. Where one text must come that
+        is only its next token, so that q is one-hot."""
+        forced = self.forced(path)
+        if not forced or (allowed := self.after(path)) is None or not is_set(allowed, forced[0]):
+            return self.after(path)
+        bits = np.zeros_like(allowed)
+        set_bit(bits, forced[0], True)
+        return bits
 
 
 def is_set(bits: np.ndarray, token: int) -> bool:

@@ -7,7 +7,7 @@ tokens from 0. Imports no torch.
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from engine.config import ACCEPTANCE, AUTO, CONSTRAINTS, is_lossy
+from engine.config import ACCEPTANCE, AUTO, is_lossy
 
 Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain", "closing"]
 
@@ -42,7 +42,7 @@ Reason = Literal["eos", "stop", "length", "cancelled"]
 REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
 
 
-# A draft that was not scored, because the run's constraint forbids it: it was not rejected. Of `Round.forbidden`.
+# Of `Round.forbidden`: not rejected, because it was not scored.
 FORBIDDEN = StatusRow(True, False, False, "⊘", "a draft that the grammar forbids, so that it was not scored")
 # A token that a branch begins with. No round has it, because it was neither drafted nor drawn.
 FORCED = StatusRow(False, False, True, "⤳", "forced by you, not drawn")
@@ -78,11 +78,10 @@ class Token:
     verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
     of running · p. In a tree both are weights of traversal verification, once this draft's turn has come.
     ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None for drafts.
-    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. ``removed``: in a run
-    with a constraint, the likeliest words that it forbids here, with what they had of p before its mask and before
-    truncation, and the rest of what it removed; so the sum is how much. All of these are None with tracing off.
-    ``from_grammar``: a draft that the constraint demanded. ``id``: None where another server did not tell it, as of
-    each draft that it rejected.
+    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. ``removed``: what a
+    constraint took of p, before truncation: its likeliest words and the rest. All of these are None with tracing off.
+    ``from_grammar``: a draft that a constraint demanded. ``id``: None where another server did not tell it, as of each
+    draft that it rejected.
     """
 
     id: int | None
@@ -127,8 +126,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """A draft that was cut off before the pass, because the run's constraint forbids it. ``parent``: the node that it
-    would have followed, as in `Round.parents`; the drafts after it are not told."""
+    """A draft that was not scored, because a constraint forbids it after the node ``parent`` (as in `Round`)."""
 
     id: int
     text: str
@@ -322,10 +320,8 @@ class RunStarted:
 
     @property
     def constraint(self) -> dict[str, Any]:
-        """The fields of a `Constraint`; empty without one, or where a file has anything else."""
-        constraint = self._setting("constraint", dict, {})
-        is_known = constraint.get("kind") in CONSTRAINTS and isinstance(constraint.get("text"), str)
-        return constraint if is_known else {}
+        """The fields of a `Constraint`; empty without one."""
+        return self._setting("constraint", dict, {})
 
     @property
     def lookahead(self) -> dict[str, int]:
