@@ -288,12 +288,12 @@ class Constraint:
     @staticmethod
     def of(compact: bool = False, **texts: str | None) -> "Constraint | None":
         """Returns the constraint of the one text that is given by its kind; None without one. Raises BadInput."""
-        given = {kind: text for kind, text in texts.items() if text}
-        if len(given) > 1:
+        by_kind = {kind: text for kind, text in texts.items() if text}
+        if len(by_kind) > 1:
             raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")
-        if compact and "json_schema" not in given:
+        if compact and "json_schema" not in by_kind:
             raise BadInput("Compact JSON is for a run with a JSON schema; give one, or leave it out.")
-        return next((Constraint(kind, text, compact) for kind, text in given.items()), None)
+        return next((Constraint(kind, text, compact) for kind, text in by_kind.items()), None)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reads a run's constraint from the command line, and says what came of it. Imports no torch."""
+"""Reads a run's constraint from the command line, and prints its effect. Imports no torch."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from engine.trace.trace import Trace
 def parse(
     json_schema: Path | None, regex: str | None, choice: Sequence[str], grammar: Path | None, is_compact: bool
 ) -> Constraint | None:
-    """What the answer must match; None if nothing is asked for. Raises BadInput for a file that cannot be read, and for
-    more than one constraint."""
+    """Returns the constraint of these options; None without one. Raises BadInput for an unreadable file and for more
+    than one constraint."""
     texts = {"json_schema": json_schema and read_text(json_schema), "grammar": grammar and read_text(grammar)}
     return Constraint.of(is_compact, regex=regex, choice="\n".join(choice), **texts)
 

@@ -33,7 +33,7 @@ class ForbiddenDraft(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """What the grammar leaves of a round. draft: what is scored. rows [N+1, V] bool: the tokens that may follow each
+    """A round inside the grammar. draft: the one that is scored. rows [N+1, V] bool: the tokens that may follow each
     node. forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
     scored even if they are forbidden, because their rows serve the drafter; else None."""
 
@@ -61,8 +61,8 @@ class Constrained:
         """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
         tokens = read(draft.tokens).tolist() if len(draft) else []
         parents = range(len(tokens)) if draft.parents is None else draft.parents
-        paths: list[Path | None] = [()]  # of each node; None behind a forbidden draft, and behind the end
-        bits, places, kept, forbidden, demanded = [self.mask(())], [0], [], [], []
+        paths: list[Path | None] = [()]  # of each node; None after a forbidden draft, and after the end
+        bits, places, allowed_places, forbidden, demanded = [self.mask(())], [0], [], [], []
         for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
             before, may_come = paths[parent], False
             if before is not None and self.reader.eos_ids.isdisjoint(before):
@@ -75,17 +75,17 @@ class Constrained:
             paths.append((*before, token) if may_come else None)
             places.append(len(bits) if may_come else -1)
             if may_come:
-                kept.append(i)
+                allowed_places.append(i)
                 demanded.append(self.drafts and self.reader.forced(before)[:1] == [token])
                 bits.append(self.mask(paths[-1]))
         if draft.is_window:
-            return self._whole(draft, paths)
+            return self._all_scored(draft, paths)
         rows = unpack(np.stack(bits), self.vocab_size, self.device)
-        if len(kept) < len(tokens):
-            draft = _part(draft, kept, places)
+        if len(allowed_places) < len(tokens):
+            draft = _part(draft, allowed_places, places)
         draft = replace(draft, from_grammar=tuple(demanded))
-        if draft.q is not None and kept:
-            at = list(range(len(kept))) if draft.parents is None else draft.parents
+        if draft.q is not None and allowed_places:
+            at = list(range(len(allowed_places))) if draft.parents is None else draft.parents
             draft = replace(draft, q=mask_rows(draft.q, rows[to_device(at, self.device)]))
         return Allowed(draft, rows, tuple(forbidden))
 
@@ -93,16 +93,16 @@ class Constrained:
         """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
         return self.reader.after(path)
 
-    def _whole(self, draft: Draft, paths: Sequence[Path | None]) -> Allowed:
-        """A window whose rows are all wanted. Behind what is forbidden any token may come, because nothing there can be
-        reached."""
+    def _all_scored(self, draft: Draft, paths: Sequence[Path | None]) -> Allowed:
+        """Cuts nothing off a window, whose rows all have a use. After a forbidden draft any token may come, because
+        nothing there can be reached."""
         anything = np.full_like(self.mask(()), 0xFF)
         bits = np.stack([anything if path is None else self.mask(path) for path in paths])
         is_inside = to_device([path is not None for path in paths[1:]], self.device, torch.bool)
         return Allowed(draft, unpack(bits, self.vocab_size, self.device), is_inside=is_inside)
 
     def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
-        """logits [N+1, V] of the target, penalised → those that p is made of."""
+        """logits [N+1, V] of the target, penalised → those of the words that may come."""
         return mask_logits(logits.float(), allowed.rows)
 
     def removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
@@ -113,18 +113,18 @@ class Constrained:
         return {"removed": p.sum(-1), "removed_mass": mass, "removed_words": words}
 
 
-def _part(draft: Draft, kept: Sequence[int], places: Sequence[int]) -> Draft:
+def _part(draft: Draft, allowed_places: Sequence[int], places: Sequence[int]) -> Draft:
     """The drafts of these places, renumbered: ``places`` [N+1] is the new number of each node."""
-    index = to_device(kept, draft.tokens.device)
-    parents = draft.parents and (tuple(places[draft.parents[i]] for i in kept) or None)
+    index = to_device(allowed_places, draft.tokens.device)
+    parents = draft.parents and (tuple(places[draft.parents[i]] for i in allowed_places) or None)
 
     def of(values: tuple) -> tuple:
-        return tuple(values[i] for i in kept) if values else values
+        return tuple(values[i] for i in allowed_places) if values else values
 
     return replace(
         draft,
         tokens=draft.tokens[index],
-        q=None if draft.q is None or not kept else draft.q[index],
+        q=None if draft.q is None or not allowed_places else draft.q[index],
         parents=parents,
         confidence_classes=of(draft.confidence_classes),
         expected=of(draft.expected),

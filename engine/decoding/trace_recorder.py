@@ -253,7 +253,7 @@ class TraceRecorder:
         return numbers | self._of_row(arrays, parent)
 
     def _of_row(self, arrays: dict[str, np.ndarray], row: int) -> dict:
-        """What is told of a row whether a draft or the closing token came of it."""
+        """The numbers of a row, the same for a draft and for a closing token."""
         numbers = {}
         if "gap" in arrays and np.isfinite(gap := arrays["gap"][row]):  # a constraint may leave one word
             numbers["gap"] = float(gap)

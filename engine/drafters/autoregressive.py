@@ -122,7 +122,7 @@ class AutoregressiveDrafter(Drafter):
 
     def _allowed(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
         """logits [1, Vd] after ``drafts``, without the words that the run's constraint forbids there. On a device the
-        host does not know the drafts; what is forbidden is then cut off before the pass."""
+        host does not know the drafts; a forbidden one is then cut off before the pass."""
         if self.setup.reader is None or logits.device.type != "cpu":
             return logits
         return self._masked(logits, [tuple(int(token) for token in drafts)])

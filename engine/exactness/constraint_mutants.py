@@ -23,7 +23,7 @@ class MaskStays(Constrained):
 
 class ClosingOnly(Constrained):
     def read(self, draft: Draft) -> Allowed:
-        """Cuts nothing off; what was drafted counts as allowed."""
+        """Cuts nothing off; every draft counts as allowed."""
         allowed = super().read(replace(draft, is_window=True))
         for node, token in _followers(draft):
             allowed.rows[node, token] = True
@@ -55,15 +55,12 @@ class EndsEarly(Constrained):
 
 class CutUnscaled(Constrained):
     def read(self, draft: Draft) -> Allowed:
-        """What is forbidden is cut off, and the rest tested with the q that all of it was drawn from."""
+        """Cuts forbidden drafts off, and tests the rest with the q that all were drawn from."""
         allowed = super().read(draft)
-        whole = super().read(replace(draft, q=None)).draft
-        if draft.q is None or not len(whole):
+        N = len(allowed.draft)
+        if draft.q is None or draft.parents is not None or not N:
             return allowed
-        kept, tokens = [], read(draft.tokens).tolist()
-        for token in read(whole.tokens).tolist():
-            kept.append(tokens.index(token, kept[-1] + 1 if kept else 0))
-        return allowed._replace(draft=replace(allowed.draft, q=draft.q[kept]))
+        return allowed._replace(draft=replace(allowed.draft, q=draft.q[:N]))
 
 
 def _followers(draft: Draft) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Defines a grammar of a few texts over a toy's words, and the exact distribution of the answers that it allows.
 
 As in a real tokenizer one text can be cut in several ways: with the words a, b and ab the text "ab" is one token or
-two. So the masks limit what is written, and not which tokens write it.
+two. So the masks limit the text, and not the tokens that write it.
 """
 
 from collections.abc import Sequence

@@ -88,9 +88,9 @@ def lark_of(constraint: Constraint) -> str:
     return f"{_HEAD}start: {rule}"
 
 
-def _for_lark(found: re.Match) -> str:
+def _for_lark(match: re.Match) -> str:
     """A slash would end the expression, and a line break the rule."""
-    return found[1] or ("\\/" if found[2] else "\\n")
+    return match[1] or ("\\/" if match[2] else "\\n")
 
 
 class _Tokens:
@@ -139,7 +139,7 @@ class _LLMatcher:
         return self._raw.is_accepting()
 
     def forced(self) -> list[int]:
-        """Cuts behind each colon and comma, too: models know JSON with a space there, and so with tokens that end
+        """Cuts after each colon and comma, too: models know JSON with a space there, and so with tokens that end
         there, and go on like that where no space may come."""
         text = self._raw.compute_ff_bytes()
         with suppress(UnicodeDecodeError):  # a part of a character is guessed with the rest of it

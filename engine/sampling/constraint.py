@@ -39,11 +39,11 @@ class Matcher(Protocol):
 
 class GrammarReader:
     """Follows the text of one run. It may end where the grammar accepts it, with one of ``eos_ids``, and nowhere
-    else. Drafts are asked about by their ``path``: the tokens after the text, up to and with the draft."""
+    else. A draft is named by its ``path``: the tokens after the text, up to and with the draft."""
 
     def __init__(self, matcher: Matcher, eos_ids: Collection[int], vocab_size: int):
         self._matcher, self.eos_ids, self.vocab_size = matcher, frozenset(eos_ids), vocab_size
-        self._path: Path = ()  # where the matcher is, behind the text
+        self._path: Path = ()  # where the matcher is, after the text
         self._masks: dict[Path, np.ndarray | None] = {}  # of this round, as those below
         self._forced: dict[Path, list[int]] = {}
         self._has_ended = False
@@ -59,7 +59,7 @@ class GrammarReader:
             self._matcher.consume(token)
 
     def is_complete(self) -> bool:
-        """Whether the text is one of the grammar, whatever may still follow."""
+        """Whether the text is one of the grammar, even if more may follow."""
         self._go(())
         return self._matcher.is_complete()
 
@@ -139,19 +139,23 @@ def unpack(bits: np.ndarray, vocab_size: int, device: str) -> torch.Tensor:
     """
     if torch.device(device).type == "cpu":
         return torch.from_numpy(np.unpackbits(bits, axis=1, count=vocab_size, bitorder="little")).view(torch.bool)
-    packed = to_device(bits, device, torch.uint8)
-    each = packed[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=device) & 1
+    return unpack_on_device(to_device(bits, device, torch.uint8), vocab_size)
+
+
+def unpack_on_device(packed: torch.Tensor, vocab_size: int) -> torch.Tensor:
+    """packed [R, B] uint8 → [R, V] bool, where the bits are."""
+    each = packed[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=packed.device) & 1
     return each.bool().flatten(1)[:, :vocab_size]
 
 
 def mask_logits(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """logits [R, V], allowed [R, V] bool → logits, −∞ for what is not allowed."""
+    """logits [R, V], allowed [R, V] bool → logits, −∞ for every other word."""
     return logits.masked_fill(~allowed, -torch.inf)
 
 
 def mask_guesses(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """The same of a draft's logits. A row of which nothing is allowed stays as it is, because it must be one that can
-    be drawn from; what is drawn is then cut off."""
+    """Masks a draft's logits. A row without an allowed word stays as it is, because a token must be drawn from it; that
+    one is then cut off."""
     return mask_logits(logits, allowed | ~allowed.any(-1, keepdim=True))
 
 

@@ -133,7 +133,7 @@ def test_a_text_longer_than_the_limit_is_refused_before_the_run():
     grammars().reader(constraint, 64)
 
 
-def test_a_schema_may_be_true_and_a_slash_or_a_line_may_be_in_an_expression():
+def test_a_schema_may_be_true_and_an_expression_have_a_slash():
     assert grammars().reader(Constraint("json_schema", "true"), 64).after().any()
     assert lark_of(Constraint("regex", r"a/b\/c" + "\n")).endswith(r"start: /a\/b\/c\n/")
     reader = grammars().reader(Constraint("regex", "and/\nso"), 64)
