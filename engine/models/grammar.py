@@ -18,7 +18,7 @@ from engine.sampling.constraint import GrammarReader
 from engine.weights.vocabulary import Vocabulary
 
 _HEAD = '%llguidance {"no_forcing": true}\n'
-_AT = re.compile(r"^(\d+)(?=\(\d+\): )")  # the line of a mistake, at the beginning of llguidance's message
+_AT = re.compile(r"^(?:at )?(\d+)\(\d+\): ")  # the line and column of a mistake, as llguidance writes them
 _LONGEST_REASON = 160
 _AFTER_SEPARATOR = re.compile(r"(?<=[:,])")
 
@@ -121,6 +121,8 @@ class _LLMatcher:
         if not self._raw.is_stopped():
             self._raw.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         self._check()
+        if self._raw.is_error():
+            words[:] = 0
         return words.view(np.uint8)[: self._bytes]
 
     def consume(self, token: int) -> None:
@@ -132,7 +134,7 @@ class _LLMatcher:
         self._check()
 
     def _check(self) -> None:
-        if self._raw.is_error():
+        if self._raw.is_error() and not self._raw.get_error().startswith("NoExtensionBias"):  # no token can come next
             raise BadInput(f"The constraint became too complex to follow: {_reason(self._raw)}.")
 
     def is_complete(self) -> bool:
@@ -153,7 +155,9 @@ class _LLMatcher:
 
 
 def _reason(raw) -> str:
-    """The first line of an error, its line number as in the constraint's own text."""
-    first = raw.get_error().strip().split("\n")[0]
-    first = _AT.sub(lambda line: str(max(1, int(line[0]) - 1)), first)
-    return first[:_LONGEST_REASON].rstrip(".: ") or "it has a mistake"
+    """The gist of an error: the line that says so, else its first; a line number counts as in the constraint's own
+    text."""
+    lines = raw.get_error().strip().split("\n")
+    gist = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
+    gist = _AT.sub(lambda match: f"line {max(1, int(match[1]) - 1)}, ", gist)
+    return gist[:_LONGEST_REASON].rstrip(".: ")
