@@ -183,13 +183,15 @@ class SpeculativeDecoder:
         if self.history is not None:
             seen = self.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
-        free, logits = logits, self._constrained.mask_target(logits, allowed) if allowed else logits
+        removed = {}
+        if allowed:
+            removed = self._constrained.removed(logits, allowed, self.config) if self.config.trace else {}
+            logits = self._constrained.mask_target(logits, allowed)
         p, read, words = self._probabilities(logits, draft)
         verdict = self._accept(p, read, u, u_closing)
         if allowed and allowed.is_inside is not None:
             verdict = verdict._replace(tested=verdict.tested & allowed.is_inside)
         timer.stop()
-        removed = self._constrained.removed(free, allowed, self.config) if allowed and self.config.trace else {}
         verdict = self.recorder.fetch(p, logits, read, verdict, words, removed)
         self._check_finite(verdict, draft.drafter or self.config.method)
         # 4 commit
