@@ -260,7 +260,6 @@ class LookaheadSizes:
         return (self.ngram - 1) * (self.window + self.guesses)
 
 
-# What an answer can be held to, in words.
 CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
 
 
