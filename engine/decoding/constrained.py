@@ -70,7 +70,7 @@ class Constrained:
                 if not may_come:
                     key = draft.confidence_classes[i] if draft.confidence_classes else None
                     forbidden.append(ForbiddenDraft(token, places[parent], key))
-                else:  # nothing can follow where the tokenizer cannot go on
+                elif not draft.is_window:  # nothing can follow where the tokenizer cannot go on
                     may_come = self.mask((*before, token)).any()
             paths.append((*before, token) if may_come else None)
             places.append(len(bits) if may_come else -1)
