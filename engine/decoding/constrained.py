@@ -19,7 +19,7 @@ from engine.config import RunConfig
 from engine.device import read, to_device
 from engine.drafters.base import Draft
 from engine.sampling.candidates import top
-from engine.sampling.constraint import GrammarReader, Path, is_set, mask_logits, mask_rows, unpack
+from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
 
 SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
 
@@ -33,12 +33,12 @@ class ForbiddenDraft(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """A round inside the grammar. draft: the one that is scored. rows [N+1, V] bool: the tokens that may follow each
-    node. forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
+    """A round inside the grammar. draft: the one that is scored. bits [N+1, B]: the tokens that may follow each node.
+    forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
     scored even if they are forbidden, because their rows serve the drafter; else None."""
 
     draft: Draft
-    rows: torch.Tensor
+    bits: np.ndarray
     forbidden: tuple[ForbiddenDraft, ...] = ()
     is_inside: torch.Tensor | None = None
 
@@ -80,14 +80,14 @@ class Constrained:
                 bits.append(self.mask(paths[-1]))
         if draft.is_window:
             return self._all_scored(draft, paths)
-        rows = unpack(np.stack(bits), self.vocab_size, self.device)
+        masks = np.stack(bits)
         if len(allowed_places) < len(tokens):
             draft = _part(draft, allowed_places, places)
         draft = replace(draft, from_grammar=tuple(demanded))
         if draft.q is not None and allowed_places:
-            at = list(range(len(allowed_places))) if draft.parents is None else draft.parents
-            draft = replace(draft, q=mask_rows(draft.q, rows[to_device(at, self.device)]))
-        return Allowed(draft, rows, tuple(forbidden))
+            at = list(range(len(allowed_places)) if draft.parents is None else draft.parents)
+            draft = replace(draft, q=mask_rows(draft.q, factors(masks[at], self.vocab_size, self.device)))
+        return Allowed(draft, masks, tuple(forbidden))
 
     def mask(self, path: Path) -> np.ndarray:
         """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
@@ -99,16 +99,17 @@ class Constrained:
         anything = np.full_like(self.mask(()), 0xFF)
         bits = np.stack([anything if path is None else self.mask(path) for path in paths])
         is_inside = to_device([path is not None for path in paths[1:]], self.device, torch.bool)
-        return Allowed(draft, unpack(bits, self.vocab_size, self.device), is_inside=is_inside)
+        return Allowed(draft, bits, is_inside=is_inside)
 
     def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
         """logits [N+1, V] of the target, penalised → those of the words that may come."""
-        return mask_logits(logits.float(), allowed.rows)
+        return mask_logits(logits.float(), allowed.bits)
 
     def removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
         """For the trace, of each row [N+1]: the share of p, as it would be without truncation, that the grammar
         removed, and its likeliest words [N+1, k]."""
-        p = (logits.float() / (config.sampling.temperature or 1.0)).softmax(-1).masked_fill(allowed.rows, 0.0)
+        p = (logits.float() / (config.sampling.temperature or 1.0)).softmax(-1)
+        p *= factors(~allowed.bits, self.vocab_size, self.device)
         mass, words = top(p, SHOWN)
         return {"removed": p.sum(-1), "removed_mass": mass, "removed_words": words}
 

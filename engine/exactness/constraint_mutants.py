@@ -13,7 +13,7 @@ from engine.decoding.constrained import Allowed, Constrained
 from engine.decoding.loop import Rules
 from engine.device import read
 from engine.drafters.base import Draft
-from engine.sampling.constraint import GrammarReader, Path
+from engine.sampling.constraint import GrammarReader, Path, set_bit
 
 
 class MaskStays(Constrained):
@@ -26,8 +26,8 @@ class ClosingOnly(Constrained):
         """Cuts nothing off; every draft counts as allowed."""
         allowed = super().read(replace(draft, is_window=True))
         for node, token in _followers(draft):
-            allowed.rows[node, token] = True
-        return Allowed(draft, allowed.rows)
+            set_bit(allowed.bits[node], token, True)
+        return Allowed(draft, allowed.bits)
 
 
 class TargetUnmasked(Constrained):
@@ -39,11 +39,11 @@ class RequestsMask(Constrained):
     def read(self, draft: Draft) -> Allowed:
         """Each draft is tested under its own mask; the token in its place is drawn under that of the round."""
         allowed = super().read(draft)
-        own, followers = allowed.rows.clone(), _followers(allowed.draft)
+        followers = _followers(allowed.draft)
         for node in {node for node, _ in followers}:
-            allowed.rows[node] = own[0]
+            allowed.bits[node] = allowed.bits[0]
         for node, token in followers:
-            allowed.rows[node, token] = own[node, token]
+            set_bit(allowed.bits[node], token, True)
         return allowed
 
 

@@ -20,7 +20,7 @@ from engine.errors import BadInput
 from engine.exactness.mutants import Mutant
 from engine.exactness.results import FALSE_ALARM, Draws, Law, Outcome, RuleTestResult
 from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
-from engine.sampling.constraint import GrammarReader, mask_logits, unpack
+from engine.sampling.constraint import GrammarReader, mask_logits
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import ACCEPTED, TESTED, Round, Token
 
@@ -170,7 +170,7 @@ def _extended(
             seen = History([*prompt, *so_far], runner.vocab_size, runner.device).seen[None]
             logits = penalise(logits, seen, sampling.repetition_penalty)
         if reader is not None:
-            logits = mask_logits(logits, unpack(reader.after(so_far)[None], runner.vocab_size, runner.device))
+            logits = mask_logits(logits, reader.after(so_far)[None])
         row = warp(logits, sampling)[0].double().cpu()
         for token in row.nonzero()[:, 0].tolist():
             longer[*so_far, token] = mass * float(row[token] / row.sum())

@@ -11,7 +11,7 @@ import torch
 
 from engine.config import SamplingParams
 from engine.exactness.toy_models import PLAIN, ToyLM
-from engine.sampling.constraint import GrammarReader, mask_logits, unpack
+from engine.sampling.constraint import GrammarReader, mask_logits
 from engine.sampling.warping import penalise, warp
 
 
@@ -85,5 +85,4 @@ def _row(model: ToyLM, context: list[int], reader: GrammarReader, path: tuple[in
     seen = torch.zeros(1, model.vocab_size, dtype=torch.bool)
     seen[0, context] = True
     logits = penalise(model.logits(context)[None], seen, sampling.repetition_penalty)
-    allowed = unpack(reader.after(path)[None], model.vocab_size, "cpu")
-    return warp(mask_logits(logits, allowed), sampling)[0].double()
+    return warp(mask_logits(logits, reader.after(path)[None]), sampling)[0].double()

@@ -20,6 +20,7 @@ from engine.weights.vocabulary import Vocabulary
 _HEAD = '%llguidance {"no_forcing": true}\n'
 _AT = re.compile(r"^(?:at )?(\d+)\(\d+\): ")  # the line and column of a mistake, as llguidance writes them
 _LONGEST_REASON = 160
+_MOST_CUTS = 4096
 _AFTER_SEPARATOR = re.compile(r"(?<=[:,])")
 
 
@@ -29,6 +30,9 @@ class Grammars:
     def __init__(self, tokenizer, vocab_size: int, eos_ids: Collection[int]):
         self._tokenizer, self.vocab_size, self.eos_ids = tokenizer, vocab_size, frozenset(eos_ids)
         self._vocabulary = None  # llguidance's, made from our table when it is first needed
+        self._cuts: dict[
+            str, list[int]
+        ] = {}  # the tokens of texts that had to come, because encoding one takes longest
 
     def reader(self, constraint: Constraint, max_new_tokens: int) -> GrammarReader:
         """Returns a reader at the beginning of a text. Raises BadInput for a constraint that is broken, not supported,
@@ -58,7 +62,7 @@ class Grammars:
         raw = llguidance.LLMatcher(self._vocabulary, lark_of(constraint), log_level=0)
         if raw.is_error():
             raise BadInput(f"The {CONSTRAINTS[constraint.kind]} cannot be used: {_reason(raw)}.")
-        return _LLMatcher(raw, self._vocabulary, self.vocab_size)
+        return _LLMatcher(raw, self._vocabulary, self.vocab_size, self._cuts)
 
 
 def _library():
@@ -112,8 +116,8 @@ class _Tokens:
 class _LLMatcher:
     """`Matcher` on llguidance's."""
 
-    def __init__(self, raw, vocabulary, vocab_size: int):
-        self._raw, self._tokens, self._bytes = raw, vocabulary, (vocab_size + 7) // 8
+    def __init__(self, raw, vocabulary, vocab_size: int, cuts: dict[str, list[int]]):
+        self._raw, self._tokens, self._bytes, self._cuts = raw, vocabulary, (vocab_size + 7) // 8, cuts
 
     def allowed(self) -> np.ndarray:
         # In a state of error the mask would be that of a text that has ended.
@@ -149,9 +153,13 @@ class _LLMatcher:
         return []
 
     def _cut(self, text: str) -> list[int]:
-        tokens = self._tokens.tokenize_str(text)
-        is_same = self._tokens.decode_bytes(tokens) == text.encode()  # some tokenizers put a space before a text
-        return tokens if is_same else self._tokens.greedy_tokenize(text)
+        if text not in self._cuts:
+            if len(self._cuts) > _MOST_CUTS:
+                self._cuts.clear()
+            tokens = self._tokens.tokenize_str(text)
+            is_same = self._tokens.decode_bytes(tokens) == text.encode()  # some tokenizers put a space before a text
+            self._cuts[text] = tokens if is_same else self._tokens.greedy_tokenize(text)
+        return self._cuts[text]
 
 
 def _reason(raw) -> str:

@@ -137,7 +137,7 @@ def unpack(bits: np.ndarray, vocab_size: int, device: str) -> torch.Tensor:
     >>> unpack(np.array([[0b101]], np.uint8), 3, "cpu").tolist()
     [[True, False, True]]
     """
-    if torch.device(device).type == "cpu":
+    if _is_on_host(device):
         return torch.from_numpy(np.unpackbits(bits, axis=1, count=vocab_size, bitorder="little")).view(torch.bool)
     return unpack_on_device(to_device(bits, device, torch.uint8), vocab_size)
 
@@ -148,19 +148,41 @@ def unpack_on_device(packed: torch.Tensor, vocab_size: int) -> torch.Tensor:
     return each.bool().flatten(1)[:, :vocab_size]
 
 
-def mask_logits(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """logits [R, V], allowed [R, V] bool → logits, −∞ for every other word."""
-    return logits.masked_fill(~allowed, -torch.inf)
+def _is_on_host(device: str) -> bool:
+    return torch.device(device).type == "cpu"
+
+
+# Of each byte of a mask eight numbers. On a CPU adding a row of these takes a quarter of the time of a masked fill.
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+_ADDED = np.where(_BITS, np.float32(0), np.float32(-np.inf))
+_FACTORS = _BITS.astype(np.float32)
+
+
+def _spread(table: np.ndarray, bits: np.ndarray, vocab_size: int) -> torch.Tensor:
+    return torch.from_numpy(np.take(table, bits, axis=0).reshape(len(bits), -1)[:, :vocab_size])
+
+
+def mask_logits(logits: torch.Tensor, bits: np.ndarray) -> torch.Tensor:
+    """logits [R, V] in fp32, bits [R, B] → logits, −∞ for every word that may not come."""
+    V, device = logits.shape[-1], logits.device
+    if _is_on_host(device):
+        return logits + _spread(_ADDED, bits, V)
+    return logits.masked_fill(~unpack(bits, V, device), -torch.inf)
+
+
+def factors(bits: np.ndarray, vocab_size: int, device: str) -> torch.Tensor:
+    """bits [R, B] → [R, V] in fp32: 1 for a word that may come, else 0."""
+    return _spread(_FACTORS, bits, vocab_size) if _is_on_host(device) else unpack(bits, vocab_size, device).float()
 
 
 def mask_guesses(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """Masks a draft's logits. A row without an allowed word stays as it is, because a token must be drawn from it; that
-    one is then cut off."""
-    return mask_logits(logits, allowed | ~allowed.any(-1, keepdim=True))
+    """Masks a draft's logits [R, Vd] by ``allowed`` [R, Vd] bool. A row without an allowed word stays as it is, because
+    a token must be drawn from it; that one is then cut off."""
+    return logits.masked_fill(~allowed & allowed.any(-1, keepdim=True), -torch.inf)
 
 
-def mask_rows(q: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """q [R, V], allowed [R, V] → q over the allowed words, each row scaled to 1. A draft that is cut off if it is
-    forbidden, and tested with this q if it is not, is one that was drawn from it, or none at all."""
-    left = torch.where(allowed, q, 0.0)
+def mask_rows(q: torch.Tensor, may_come: torch.Tensor) -> torch.Tensor:
+    """q [R, V], may_come [R, V] of `factors` → q over the allowed words, each row scaled to 1. A draft that is cut off
+    if it is forbidden, and tested with this q if it is not, is one that was drawn from it, or none at all."""
+    left = q * may_come
     return left / left.sum(-1, keepdim=True).clamp_min(1e-38)
