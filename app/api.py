@@ -7,7 +7,7 @@ import inspect
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
@@ -27,7 +27,7 @@ from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
-from engine.config import AUTO, RunConfig
+from engine.config import AUTO, Constraint, RunConfig
 from engine.errors import BadInput, EngineError, QueueFull
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.trace import Trace, to_json
@@ -35,6 +35,7 @@ from engine.trace.trace import Trace, to_json
 SECONDS_BETWEEN_UPDATES = 1.0
 MOST_BYTES = 1_000_000  # of a request's body
 START = defaults()
+_NO_TEXTS: Mapping[str, str] = {}
 
 
 class SentenceError(gr.Error):
@@ -82,10 +83,16 @@ class Api:
         guesses: int = START["guesses"],
         again: bool = False,
         alone: bool = False,
+        json_schema: str | dict | None = None,
+        compact_json: bool = False,
+        regex: str = "",
+        choice: list[str] | None = None,
+        grammar: str = "",
     ) -> tuple[str, dict, dict | None]:  # ty: ignore[invalid-generator-return-type] gr.api reads one value's types
         """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length again each
         round; `again` measures even where exactly these settings have been run before. The arguments are the page's.
-        Where other visitors' runs share the passes nothing is compared; `alone` waits for the device instead.
+        Where other visitors' runs share the passes nothing is compared; `alone` waits for the device instead. One of
+        `json_schema`, `regex`, `choice` and `grammar` (Lark) says what the answer must match.
 
         Streams (text, figures, trace), about once a second. `figures["status"]` is "waiting" (with `place`, the number
         of visitors who go first), "running" or "measuring the baseline"; then "finished", "recorded" or "stopped",
@@ -102,7 +109,7 @@ class Api:
             "epsilon": epsilon, "delta": delta, "window": window, "ngram_size": ngram_size, "guesses": guesses,
         }  # fmt: skip
         with self._as_gradio_error():
-            config = self._settings(values)
+            config = self._settings(values, _texts(json_schema, regex, choice, grammar), compact_json)
             for traces, status in self._follow(request, with_baseline(config), again, not alone):
                 run, plain = traces["run"], traces.get("baseline")
                 text = run.text if run else ""
@@ -147,10 +154,11 @@ class Api:
                 for pair in self.service.offer.pairs.values()
             ]
 
-    def _settings(self, values: dict) -> RunConfig:
-        """The arguments as a request. One that is refused here is counted as those are that are refused later."""
+    def _settings(self, values: dict, texts: Mapping = _NO_TEXTS, compact: bool = False) -> RunConfig:
+        """The arguments as a request, ``texts`` being those of its constraint by kind. One that is refused here is
+        counted as those are that are refused later."""
         try:
-            return settings(values, self.service.limits)
+            return settings(values, self.service.limits, Constraint.of(compact, **texts))
         except EngineError as error:
             self.service.runs.numbers.refuse(error)
             raise
@@ -193,6 +201,17 @@ class Api:
         elif not ended:
             reason = {"message": "It was stopped."}
         yield traces, {"status": "finished" if ended else "stopped"} | reason
+
+
+def _texts(json_schema, regex, choice, grammar) -> dict[str, str]:
+    """The texts of a constraint by kind. A schema may come as JSON or as its text."""
+    schema = json.dumps(json_schema) if isinstance(json_schema, dict | bool) else json_schema
+    texts = {"json_schema": schema, "regex": regex, "grammar": grammar, "choice": choice or ""}
+    if isinstance(choice, list) and all(isinstance(text, str) for text in choice):
+        texts["choice"] = "\n".join(choice)
+    if wrong := [name for name, text in texts.items() if not isinstance(text, str | None)]:
+        raise BadInput(f"{wrong[0]} must be a text" + (", or a list of them." if wrong[0] == "choice" else "."))
+    return texts
 
 
 def _status(update: Update) -> dict:

@@ -14,6 +14,7 @@ from engine.config import (
     DEFAULT_PAIR,
     METHODS,
     PRECISIONS,
+    Constraint,
     LookaheadSizes,
     RunConfig,
     SamplingParams,
@@ -131,7 +132,9 @@ def defaults(limits: Limits | None = None) -> dict[str, Any]:
     return {name: control.default for name, control in described(limits or Limits()).items()}
 
 
-def settings(values: Mapping[str, Any], limits: Limits | None = None) -> RunConfig:
+def settings(
+    values: Mapping[str, Any], limits: Limits | None = None, constraint: Constraint | None = None
+) -> RunConfig:
     """Returns the controls as a validated request, with defaults for missing ``values``; raises BadInput.
 
     The tokens are checked against ``limits`` first. Otherwise a visitor would read the engine's limit first.
@@ -155,6 +158,7 @@ def settings(values: Mapping[str, Any], limits: Limits | None = None) -> RunConf
         chat=complete["form"] == "chat",
         system=complete["system"] if complete["system"].strip() else None,
         thinking=next(value for value, word in THINKING.items() if word == complete["thinking"]),
+        constraint=constraint,
     )
 
 

@@ -1,5 +1,6 @@
 """Defines the drafting methods and the configuration of a run: frozen, validated on construction, without torch."""
 
+import json
 import math
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -22,16 +23,17 @@ class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
     this list without torch.
 
-    ``reads``: what it drafts from: the committed "text" alone, a "corpus" of other texts, a "draft model", a "head" on
-    the target's hidden states, or a rounded "copy" of the target. ``passes``: how often that runs: "each" draft takes
-    one pass, or all drafts of a round take "one". ``is_window``: its drafts are further rows of the target's own pass,
-    a tree. ``competes``: auto may choose it. ``shares``: the method whose weights it uses; auto leaves such a one out.
+    ``reads``: what it drafts from: the committed "text" alone, the "grammar" of a constraint, a "corpus" of other
+    texts, a "draft model", a "head" on the target's hidden states, or a rounded "copy" of the target. ``passes``: how
+    often that runs: "each" draft takes one pass, or all drafts of a round take "one". ``is_window``: its drafts are
+    further rows of the target's own pass, a tree. ``competes``: auto may choose it. ``shares``: the method whose
+    weights it uses; auto leaves such a one out.
     """
 
     title: str
     description: str
     drafter: str
-    reads: Literal["text", "corpus", "draft model", "head", "copy"] = "text"
+    reads: Literal["text", "grammar", "corpus", "draft model", "head", "copy"] = "text"
     passes: Literal["none", "one", "each"] = "none"
     is_window: bool = False
     competes: bool = True
@@ -62,23 +64,21 @@ class Method:
 METHODS = {
     "none": Method("plain decoding", "the baseline", "engine.drafters.none:NoDrafter"),
     "ngram": Method("n-gram lookup", "copies what came before", "engine.drafters.ngram:NgramDrafter"),
+    "grammar": Method("grammar", "writes what must come", "engine.drafters.grammar:GrammarDrafter", reads="grammar"),
     "corpus": Method(
-        title="corpus lookup",
-        description="copies what followed in other texts",
-        drafter="engine.drafters.corpus:CorpusDrafter",
-        reads="corpus",
+        "corpus lookup", "copies what followed in other texts", "engine.drafters.corpus:CorpusDrafter", reads="corpus"
     ),
     "lm": Method(
-        title="draft model",
-        description="a small model guesses",
-        drafter="engine.drafters.draft_model:DraftModelDrafter",
+        "draft model",
+        "a small model guesses",
+        "engine.drafters.draft_model:DraftModelDrafter",
         reads="draft model",
         passes="each",
     ),
     "quantised": Method(
-        title="int4 copy",
-        description="the model itself, rounded, guesses",
-        drafter="engine.drafters.quantised:QuantisedDrafter",
+        "int4 copy",
+        "the model itself, rounded, guesses",
+        "engine.drafters.quantised:QuantisedDrafter",
         reads="copy",
         passes="each",
     ),
@@ -277,6 +277,41 @@ class LookaheadSizes:
         return (self.ngram - 1) * (self.window + self.guesses)
 
 
+CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What the whole answer must match. ``kind``: one of ``CONSTRAINTS``; ``text``: the schema, the regular expression,
+    the texts to choose from (one a line) or a Lark grammar. ``compact``: JSON has no white space between its parts."""
+
+    kind: str
+    text: str
+    compact: bool = False
+
+    def __post_init__(self):
+        if self.kind not in CONSTRAINTS:
+            raise BadInput(f"The constraint is {str(self.kind)[:40]!r}; choose from {', '.join(CONSTRAINTS)}.")
+        name = CONSTRAINTS[self.kind]
+        if not is_text(self.text) or not self.text.strip() or len(self.text) > 100_000:
+            raise BadInput(f"The {name} must be a text of up to 100,000 characters.")
+        if self.kind == "json_schema":
+            try:
+                json.loads(self.text)
+            except (ValueError, RecursionError) as error:
+                raise BadInput(f"The JSON schema cannot be read as JSON: {str(error)[:100]}.") from error
+
+    @staticmethod
+    def of(compact: bool = False, **texts: str | None) -> "Constraint | None":
+        """Returns the constraint of the one text that is given by its kind; None without one. Raises BadInput."""
+        by_kind = {kind: text for kind, text in texts.items() if text}
+        if len(by_kind) > 1:
+            raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")
+        if compact and "json_schema" not in by_kind:
+            raise BadInput("Compact JSON is for a run with a JSON schema; give one, or leave it out.")
+        return next((Constraint(kind, text, compact) for kind, text in by_kind.items()), None)
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """One request; raises BadInput if a value is out of range. ``method`` names a drafter, or is "auto": the fastest
@@ -285,8 +320,8 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
-    the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that
-    method. ``epsilon`` and ``delta``: of typical acceptance.
+    the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that method. ``epsilon``
+    and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
     """
 
     prompt: str
@@ -308,6 +343,7 @@ class RunConfig:
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
     epsilon: float = 0.09
     delta: float = 0.3
+    constraint: Constraint | None = None
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -326,6 +362,8 @@ class RunConfig:
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)
+        if self.method == "grammar" and self.constraint is None:
+            raise BadInput("The method grammar drafts what a constraint demands; add a constraint or choose another.")
         if self.acceptance not in ACCEPTANCE:
             raise BadInput(f"acceptance is {str(self.acceptance)[:40]!r}; choose from {', '.join(ACCEPTANCE)}.")
         object.__setattr__(self, "stop", tuple(self.stop))

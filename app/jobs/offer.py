@@ -71,7 +71,7 @@ class Offer:
     def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:
         """Says in sentences why this choice cannot run here; loads nothing."""
         offered = self._offered(pair)
-        if method not in (AUTO, *offered.methods):
+        if method not in (AUTO, "grammar", *offered.methods):  # which needs a constraint, and nothing of the pair
             return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
         if precision != AUTO and precision not in self.engine.precisions():
             return [f"This server's device does not offer the precision {precision[:40]!r}; leave it on auto."]

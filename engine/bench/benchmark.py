@@ -10,7 +10,7 @@ from typing import Protocol
 
 from engine.bench.result_file import ResultFile
 from engine.bench.sample import Sample, from_rows, to_rows
-from engine.config import AUTO, RunConfig, SamplingParams, method_of
+from engine.config import AUTO, Constraint, RunConfig, SamplingParams, method_of
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine, device_name
 
@@ -49,12 +49,13 @@ def sample_file(path=None, about: dict | None = None) -> ResultFile:
 
 
 def request(
-    engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO
-) -> RunConfig:
+    engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO,
+    constraint: Constraint | None = None,
+) -> RunConfig:  # fmt: skip
     """The request that every system gets; with the chat template where the target has one."""
     return RunConfig(
         prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
-        seed=seed, chat=bool(engine.target.tokenizer.chat_template),
+        seed=seed, chat=bool(engine.target.tokenizer.chat_template), constraint=constraint,
     )  # fmt: skip
 
 

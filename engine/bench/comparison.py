@@ -15,7 +15,7 @@ from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest, rule_suffix
-from engine.bench.systems import Engines, Models, SpecLensSystem, check_names, our_gamma, systems
+from engine.bench.systems import Engines, Models, SpecLensSystem, check_constraints, check_names, our_gamma, systems
 from engine.config import ACCEPTANCE, AUTO, RunConfig, method_of
 from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
@@ -55,8 +55,10 @@ class Comparison:
             names += [n + UNTRACED for n in names if n.partition(":")[0] in ours and n + UNTRACED not in names]
         s = settings
         configs = [
-            request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma) for prompt in self.prompts
+            request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma, prompt.constraint)
+            for prompt in self.prompts
         ]
+        check_constraints(names, configs)
         lengths = [self._length(config) for config in configs]
         self.context = int(statistics.median(lengths)) + settings.max_new_tokens // 2
         self.gammas: dict[str, int] = {}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.config import Constraint
 from engine.errors import BadInput
 
 
@@ -13,6 +14,7 @@ from engine.errors import BadInput
 class Prompt:
     text: str
     category: str
+    constraint: Constraint | None = None
 
 
 def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
@@ -26,8 +28,8 @@ def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
 
 
 def parse_prompts(text: str, where: str) -> list[Prompt]:
-    """The rows of JSON lines: `prompt`, or the first of `turns`, and `kind` or `category`. BadInput names the line that
-    is wrong, and ``where`` it is."""
+    """The rows of JSON lines: `prompt`, or the first of `turns`, and `kind` or `category`; with `json_schema`, and
+    `compact`, what the answer must match. BadInput names the line that is wrong, and ``where`` it is."""
     lines = text.split("\n")  # splitlines() would cut at U+2028 in a string
     prompts = [_prompt(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
@@ -44,7 +46,9 @@ def _prompt(path: str, number: int, line: str) -> Prompt:
         raise BadInput(f"Line {number} of {path} is no JSON object with `prompt` or `turns` and `kind`.") from error
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"Line {number} of {path} has an empty prompt.")
-    return Prompt(text, category)
+    if "json_schema" not in row:
+        return Prompt(text, category)
+    return Prompt(text, category, Constraint("json_schema", json.dumps(row["json_schema"]), row.get("compact") is True))
 
 
 def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
@@ -64,7 +68,7 @@ def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
 
 def digest(prompts: Sequence[Prompt]) -> str:
     """Tells these prompts from others."""
-    text = "\0".join(f"{prompt.category}\1{prompt.text}" for prompt in prompts)
+    text = "\0".join(f"{p.category}\1{p.text}{p.constraint or ''}" for p in prompts)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -218,7 +218,7 @@ class Models:
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
     """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
-    ours = (*offered, AUTO)
+    ours = (*offered, "grammar", AUTO)
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
         method, _, precision = _parts(name)
@@ -230,6 +230,15 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
         if name == "hf-assisted" and "lm" not in drafts:
             raise BadInput("hf-assisted needs a pair with a draft model; choose another pair or leave it out.")
     return list(dict.fromkeys([BASELINE, *names]))
+
+
+def check_constraints(names: list[str], configs: list[RunConfig]) -> None:
+    """Raises BadInput for a system that answers as it likes where a prompt brings a schema."""
+    theirs = [name for name in names if name in (*TRANSFORMERS, *LLAMA_CPP)]
+    if theirs and any(config.constraint for config in configs):
+        raise BadInput(f"These prompts bring a JSON schema, which {theirs[0]} does not follow here; leave it out.")
+    if any(_parts(name)[0] == "grammar" for name in names) and not all(config.constraint for config in configs):
+        raise BadInput("The method grammar needs prompts that each bring a JSON schema; leave it out.")
 
 
 def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[str, int]) -> Iterator[System]:

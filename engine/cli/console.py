@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from engine.cli import constraint
 from engine.config import LOSSY
-from engine.trace.events import STATUSES, CostModel, Event, Round, RunStarted, Server, Token
+from engine.trace.events import FORBIDDEN, STATUSES, CostModel, Event, Round, RunStarted, Server, Token
 from engine.trace.metrics import (
     PARTS,
     Interval,
@@ -79,10 +80,14 @@ def _unicode(console: Console) -> bool:
 
 
 def _piece(token: Token, unicode: bool) -> Text:
-    text = visible(token.text or token.label or "", keep="").replace("␊", "⏎").replace("␉", "⇥")
-    if not text.strip():
-        text = "·" * len(text) or "∅"
+    demanded = ("§" if unicode else "=") if token.from_grammar else ""
+    text = demanded + _shown(token.text or token.label or "")
     return Text(_mark(token.status, unicode) + text, style=STATUS_STYLES[token.status][1])
+
+
+def _shown(text: str) -> str:
+    text = visible(text, keep="").replace("␊", "⏎").replace("␉", "⇥")
+    return text if text.strip() else "·" * len(text) or "∅"
 
 
 def _mark(status: str, unicode: bool) -> str:
@@ -125,6 +130,9 @@ class RoundPrinter:
             line.append(head, style="dim")
         for token in round_.tokens:
             line.append_text(_piece(token, self._unicode)).append(" ")
+        for draft in round_.forbidden:
+            mark = FORBIDDEN.mark if self._unicode else "!"
+            line.append(mark + _shown(draft.text), style="dim strike").append(" ")
         self._console.print(line, end="", soft_wrap=True)
         self._console.file.flush()
         self._open = True
@@ -174,6 +182,7 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "run", f"{started.method or 'unknown method'} on {started.pair}, {started.dtype}, {started.device}"
     if started.is_lossy:
         yield "LOSSY", LOSSY
+    yield from constraint.rows(trace)
     if started.translated:
         yield "translation", started.translated.words
     count = f"{s.tokens} in {s.passes} target passes"

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from engine import __version__
-from engine.cli import answer, bench, corpus, lab, options, prove, server, training
+from engine.cli import answer, bench, constraint, corpus, lab, options, prove, server, training
 from engine.cli.console import costs_line, pairs_table, say, screen
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, LookaheadSizes, RunConfig, SamplingParams
@@ -114,6 +114,19 @@ def run(
     window: Annotated[int, typer.Option(help="Of lookahead: columns of its window.")] = LookaheadSizes.window,
     ngram_size: Annotated[int, typer.Option(help="Of lookahead: tokens of an n-gram.")] = LookaheadSizes.ngram,
     guesses: Annotated[int, typer.Option(help="Of lookahead: n-grams tried at once.")] = LookaheadSizes.guesses,
+    json_schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The answer must be JSON that matches this schema.")
+    ] = None,
+    compact_json: Annotated[
+        bool, typer.Option("--compact-json", help="Without white space, which drafts better.")
+    ] = False,
+    regex: Annotated[str | None, typer.Option(help="The whole answer must match this regular expression.")] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option(help="The answer must be one of these; give it several times.")
+    ] = None,
+    grammar: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The answer must match this Lark grammar, rule `start`.")
+    ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Also measure the same run without drafts.")] = False,
     trace: Annotated[
@@ -138,6 +151,7 @@ def run(
         lookahead=LookaheadSizes(window, ngram_size, guesses),
         epsilon=epsilon,
         delta=delta,
+        constraint=constraint.parse(json_schema, regex, choice or (), grammar, compact_json),
     )
     options.check_writable(trace)
     options.check_method(pair, method)

@@ -17,6 +17,7 @@ import torch
 
 from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, imported
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
+from engine.decoding.constrained import Constrained
 from engine.decoding.tokenization import StopTexts
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
@@ -24,6 +25,7 @@ from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, Gamm
 from engine.errors import BadInput, Unavailable
 from engine.models.runner import Runner, tree_shape
 from engine.sampling.candidates import greedy_words
+from engine.sampling.constraint import GrammarReader, is_set
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.rejection import Verdict
 from engine.sampling.warping import History, penalise, warp
@@ -41,6 +43,7 @@ class Rules(NamedTuple):
     verify_block: Callable | None = None
     verify_traversal: Callable | None = None
     block_stream: Callable[[int], int] = lambda step: step
+    constrained: Callable = Constrained
 
     def function(self, path: str) -> Callable:
         """Returns the function at "module:name", or what replaces it here."""
@@ -54,9 +57,10 @@ TRUE_RULES = Rules()
 class SpeculativeDecoder:
     """One run. ``gamma_policy`` chooses γ; ``eos_ids`` end a text; ``cancelled`` is polled once a round; tests and
     experiments replace ``rules``; ``copy_from``: as in `DrafterSetup`; ``sharers``: how many runs share its passes.
-    ``committed``: the ids of prompt and output so far; ``text``: the decoded output; ``reason``: why the run ended,
-    None before; ``first_round`` and ``last_round``: None before; ``given_up``: the methods whose draft model gave
-    numbers that are not finite, each with the place from which the run did without it. Times are in seconds."""
+    ``reader``: of the run's constraint, None without one. ``committed``: the ids of prompt and output so far;
+    ``text``: the decoded output; ``reason``: why the run ended, None before; ``first_round`` and ``last_round``: None
+    before; ``given_up``: the methods whose draft model gave numbers that are not finite, each with the place from which
+    the run did without it. Times are in seconds."""
 
     config: RunConfig
     prompt: Sequence[int]
@@ -68,6 +72,7 @@ class SpeculativeDecoder:
     cancelled: Callable[[], bool] = lambda: False
     rules: Rules = TRUE_RULES
     copy_from: int = 0
+    reader: GrammarReader | None = None
     sharers: Callable[[], int] = lambda: 1
     started: float = 0.0
     reason: Reason | None = None
@@ -87,6 +92,9 @@ class SpeculativeDecoder:
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
+        self._constrained = self.reader and self.rules.constrained(
+            self.reader, self.target.vocab_size, self.target.device, self.config.method in (AUTO, "grammar")
+        )
         self._commit_prefix()
         self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None
 
@@ -96,6 +104,9 @@ class SpeculativeDecoder:
         for token in self.config.prefix:
             if token >= self.target.vocab_size:
                 raise BadInput(f"Token {token} does not exist: the vocabulary has {self.target.vocab_size:,} tokens.")
+            if self.reader and not is_set(self.reader.after(), token):
+                name = self.recorder.text.name(token)
+                raise BadInput(f"The constraint forbids the token {name!r} in this place; force another one.")
             self._append(token)
             if self.reason is not None:
                 raise BadInput("The forced token ends the text, so nothing would follow it; force another one.")
@@ -150,6 +161,7 @@ class SpeculativeDecoder:
             control_ids=self.recorder.text.special | self.eos_ids,
             trees=target.trees,
             lookahead=config.lookahead,
+            reader=self.reader,
         )
         self.drafter.start(self.committed, setup)
         self.prefill_seconds = now(target.device) - before
@@ -164,7 +176,7 @@ class SpeculativeDecoder:
         start, base, position, timer = self._now(), self.target.length, self.emitted, DeviceTimer(self.target.device)
         # 1 draft
         timer.start("draft")
-        gamma, keys, draft = self._draft(position)
+        gamma, keys, draft, allowed = self._draft(position)
         timer.stop()
         # 2 verify: one pass over the pending token and the drafts
         pending = to_device(self.committed[-1:], self.target.device)
@@ -175,10 +187,16 @@ class SpeculativeDecoder:
         if self.history is not None:
             seen = self.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
+        removed = {}
+        if allowed:
+            removed = self._constrained.removed(logits, allowed, self.config) if self.config.trace else {}
+            logits = self._constrained.mask_target(logits, allowed)
         p, read, words = self._probabilities(logits, draft)
         verdict = self._accept(p, read, u, u_closing)
+        if allowed and allowed.is_inside is not None:
+            verdict = verdict._replace(tested=verdict.tested & allowed.is_inside)
         timer.stop()
-        verdict = self.recorder.fetch(p, logits, read, verdict, words)
+        verdict = self.recorder.fetch(p, logits, read, verdict, words, removed)
         self._check_finite(verdict, draft.drafter or self.config.method)
         # 4 commit
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
@@ -186,7 +204,10 @@ class SpeculativeDecoder:
         self.drafter.commit(len(path))
         if len(draft):
             self.drafter.observe_target(logits)
-        self.gamma_policy.observe(keys, verdict.outcomes, draft.confidence_classes, draft.passes)
+        outcomes, classes = verdict.outcomes, draft.confidence_classes
+        if allowed:
+            outcomes, classes = allowed.with_forbidden(outcomes, classes, {0, *path})
+        self.gamma_policy.observe(keys, outcomes, classes, draft.passes)
         draft_texts = self.recorder.draft_texts(verdict, draft)
         texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
         # 5 yield
@@ -206,12 +227,18 @@ class SpeculativeDecoder:
             drafter=draft.drafter,
             row_cost=draft.row_cost if self.config.trace else None,
             rows=self._shared_by,
+            forbidden=self.recorder.forbidden(allowed.forbidden, depth, position) if allowed else (),
         )
 
     def _check_finite(self, verdict: HostVerdict, method: str) -> None:
         """Raises Unavailable for numbers of the target that decide nothing. Of a draft they end the drafting, but not
         the run."""
         if not verdict.is_finite:
+            if self.reader is not None and not self.reader.after(self._last_path(verdict)).any():
+                raise BadInput(
+                    f"After {self.emitted} new tokens the constraint demands a text that this model's tokenizer cannot "
+                    "write; change the constraint."
+                )
             raise Unavailable(
                 f"The target's logits are not finite (NaN or infinity) after {self.emitted} new tokens, so no token "
                 "can be chosen; its weights are damaged, or too large for this precision. Choose another precision or "
@@ -220,11 +247,16 @@ class SpeculativeDecoder:
         if not verdict.draft_is_finite:
             self.given_up[method] = self.emitted
 
+    def _last_path(self, verdict: HostVerdict) -> tuple[int, ...]:
+        """The accepted drafts, in order."""
+        return tuple(token for token, on_path in zip(verdict.tokens, verdict.path, strict=True) if on_path)
+
     def _now(self) -> float:
         return time.perf_counter() - self.started
 
     def _draft(self, position: int):
-        """γ of this round, the confidence keys and the drafts; leaves one place for the token that closes the round."""
+        """γ of this round, the confidence keys, the drafts that are scored, and what a constraint allows after each;
+        leaves one place for the token that closes the round."""
         most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
@@ -232,14 +264,17 @@ class SpeculativeDecoder:
         keys = self._without_broken(self.drafter.confidence_classes(self.committed))
         gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
         if gamma == 0:
-            return 0, keys, Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
-        draft = self.drafter.propose(self.committed, gamma, position)
+            draft = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
+        else:
+            draft = self.drafter.propose(self.committed, gamma, position)
         if len(draft) > MAX_NODES:
             raise BadInput(
                 f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
             )
         is_asked = draft.parents is not None and self.config.gamma != AUTO
-        return gamma if is_asked else len(draft), keys, draft
+        allowed = self._constrained.read(draft) if self._constrained else None
+        draft = allowed.draft if allowed else draft
+        return gamma if is_asked else len(draft), keys, draft, allowed
 
     def _without_broken(self, keys):
         """The confidence keys of the drafters whose numbers are finite; None if there are none."""
@@ -297,6 +332,8 @@ class SpeculativeDecoder:
         """Commits a token and returns its text. Sets ``reason`` if the text ends with it."""
         piece = self.recorder.text.push(token)
         self.committed.append(token)
+        if self.reader is not None:
+            self.reader.advance(token)
         self.text += piece
         if token in self.eos_ids:
             self.reason = "eos"

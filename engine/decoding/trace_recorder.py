@@ -3,7 +3,7 @@
 Dimension key: N drafts, V vocabulary, k candidates kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,9 @@ from engine.drafters.base import Draft
 from engine.sampling.candidates import gap, top
 from engine.sampling.rejection import Verdict, residual, rows_in_turn
 from engine.sampling.warping import one_hot
-from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Status, Token
+from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Forbidden, Status, Token
+
+_NOTHING: Mapping[str, torch.Tensor] = {}
 
 
 @dataclass(slots=True)
@@ -83,9 +85,12 @@ class TraceRecorder:
         self.config, self.text = config, Detokenizer(tokenizer)
         self.greedy, self.k = config.sampling.greedy, config.trace_top
 
-    def fetch(self, p, logits, draft: Draft, verdict: Verdict, words: torch.Tensor | None = None) -> HostVerdict:
+    def fetch(
+        self, p, logits, draft: Draft, verdict: Verdict, words: torch.Tensor | None = None, removed: Mapping = _NOTHING
+    ) -> HostVerdict:
         """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync.
-        ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V."""
+        ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V. ``removed``: those of
+        `Constrained.removed`."""
         tensors = {
             "tokens": draft.tokens,
             "path": verdict.path,
@@ -99,7 +104,7 @@ class TraceRecorder:
         if verdict.block is not None:
             tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
-            tensors |= self._numbers(p, logits, draft, verdict)
+            tensors |= self._numbers(p, logits, draft, verdict) | removed
         got = to_host(tensors)
         last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
@@ -208,9 +213,18 @@ class TraceRecorder:
                 refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), refused)
             shown = text + tail if i == last_emitted else text
-            label = self.text.label(token, text)
-            tokens.append(Token(token, shown, status, position + at - 1, at, label, **numbers))
+            label, is_demanded = self.text.label(token, text), any(draft.from_grammar[i : i + 1])
+            tokens.append(
+                Token(token, shown, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
+            )
         return tuple(tokens)
+
+    def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:
+        """The drafts that a constraint cut off, as the trace has them; ``depth`` [N+1] of the nodes they followed."""
+        return tuple(
+            Forbidden(draft.token, self.text.name(draft.token), draft.parent, position + depth[draft.parent])
+            for draft in drafts
+        )
 
     def _draft_numbers(self, verdict: HostVerdict, i: int, parent: int, u: float | None) -> dict:
         """p, q, u, the chance to be accepted and the candidates of draft i; empty if tracing is off."""
@@ -236,8 +250,17 @@ class TraceRecorder:
             mass, ids = ("r_mass", "r_ids") if "r_mass" in arrays else ("p_mass", "p_ids")
             row = i if mass == "r_mass" else parent
             numbers["residual"] = self._distribution(arrays[mass][row], arrays[ids][row])
-        if "gap" in arrays:
-            numbers["gap"] = float(arrays["gap"][parent])
+        return numbers | self._of_row(arrays, parent)
+
+    def _of_row(self, arrays: dict[str, np.ndarray], row: int) -> dict:
+        """The numbers of a row, the same for a draft and for a closing token."""
+        numbers = {}
+        if "gap" in arrays and np.isfinite(gap := arrays["gap"][row]):  # a constraint may leave one word
+            numbers["gap"] = float(gap)
+        if "removed" in arrays:
+            top = self._distribution(arrays["removed_mass"][row], arrays["removed_words"][row]).top
+            rest = float(arrays["removed"][row]) - sum(candidate.mass for candidate in top)
+            numbers["removed"] = Distribution(top, max(0.0, rest))
         return numbers
 
     @staticmethod
@@ -256,8 +279,7 @@ class TraceRecorder:
             return {}
         numbers = {"p": float(arrays["closing_p"][0]), "u": u}
         numbers["p_top"] = self._distribution(arrays["p_mass"][row], arrays["p_ids"][row])
-        if "gap" in arrays:
-            numbers["gap"] = float(arrays["gap"][row])
+        numbers |= self._of_row(arrays, row)
         if refused:  # the residual it was drawn from is that of the last one
             numbers["q"] = float(arrays["closing_q"][0])
             numbers |= {"q_top": refused[-1].q_top, "residual": refused[-1].residual}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -14,6 +15,7 @@ from engine.config import MAX_GAMMA
 from engine.device import read, to_device
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
 from engine.models.runner import Runner
+from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.warping import draw, penalise, warp
 
@@ -93,7 +95,7 @@ class AutoregressiveDrafter(Drafter):
         while len(tokens) < gamma:
             logits, state = step(ids, offset, **inputs)
             offset, passes = offset + len(ids), 1 if self.is_parallel else passes + 1
-            logits = self._guesses(logits)[:, : self.setup.vocab_size].float()
+            logits = self._allowed(self._guesses(logits)[:, : self.setup.vocab_size].float(), tokens)
             if policy is not None:
                 path += certainties(logits)
                 is_broken = path[-1] == NOT_FINITE
@@ -117,6 +119,24 @@ class AutoregressiveDrafter(Drafter):
         q = None if q_rows[0] is None else torch.cat(q_rows)
         finite = torch.cat(tops) if tops else None
         return Draft(torch.cat(tokens), q, None, passes, tuple(path), is_broken=is_broken, finite=finite)
+
+    def _allowed(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """logits [1, Vd] after ``drafts``, without the words that the run's constraint forbids there. On a device the
+        host does not know the drafts; a forbidden one is then cut off before the pass."""
+        if self.setup.reader is None or logits.device.type != "cpu":
+            return logits
+        return self._masked(logits, [tuple(int(token) for token in drafts)])
+
+    def _masked(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
+        """logits [W, Vd] after each path → those of the words that the run's constraint allows there, or of the one
+        that it demands."""
+        reader, V = self.setup.reader, self.setup.vocab_size
+        may_come = reader.to_draft if self.setup.reads_grammar else reader.after
+        masks = [may_come(path) for path in paths]
+        bits = np.stack([np.full((V + 7) // 8, 0xFF, np.uint8) if mask is None else mask for mask in masks])
+        allowed = unpack(bits, V, logits.device)
+        own = allowed[:, : logits.shape[1]] if self.target_ids is None else allowed[:, self.target_ids]
+        return mask_guesses(logits, own)
 
     def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
         """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares

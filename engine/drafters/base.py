@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 
 from engine.config import LookaheadSizes, SamplingParams
+from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 
@@ -21,7 +22,8 @@ class Draft:
     drafters that decide per token. drafter: the member that proposed it, where several compete. expected [N] and
     row_cost: as in a trace, of a tree whose nodes were chosen by cost. is_broken: the draft model's numbers were not
     finite, and drafting ended before them. finite: numbers on the device that are finite if the model's are; None where
-    the host has looked."""
+    the host has looked. from_grammar [N]: which drafts a constraint demanded; empty where it demanded none. is_window:
+    every row is wanted, of drafts that a constraint forbids, too."""
 
     tokens: torch.Tensor
     q: torch.Tensor | None = None
@@ -33,6 +35,8 @@ class Draft:
     row_cost: float | None = None
     is_broken: bool = False
     finite: torch.Tensor | None = None
+    from_grammar: tuple[bool, ...] = ()
+    is_window: bool = False
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -81,7 +85,8 @@ class DrafterSetup:
     None where the draft length is fixed in advance. ``copy_from``: index of the first prompt token that may be copied,
     because a hidden system prompt must not be shown. ``eos_ids`` end a text; ``control_ids``: those and the other marks
     of a chat template, which no text has inside. ``trees``: whether the target can score a tree. ``lookahead``: the
-    sizes of that method."""
+    sizes of that method. ``reader``: of the run's constraint, at the end of the committed text; None without one.
+    ``reads_grammar``: a draft model takes the text that must come from the constraint instead of guessing it."""
 
     sampling: SamplingParams
     vocab_size: int
@@ -95,6 +100,8 @@ class DrafterSetup:
     control_ids: frozenset[int] = frozenset()
     trees: bool = False
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
+    reader: GrammarReader | None = None
+    reads_grammar: bool = False
 
     @staticmethod
     def greedy(vocab_size: int, capacity: int, device: str, policy: DraftPolicy | None = None) -> "DrafterSetup":

@@ -91,6 +91,8 @@ class EagleTreeDrafter(Eagle3Drafter):
     def _add(self, tree: TokenTree, level: list[Node], logits: torch.Tensor) -> list[Node]:
         """logits [W, Vd] after the nodes of ``level`` → the guesses after each: the likeliest ones, or draws."""
         logits = logits[:, : self.setup.vocab_size].float()
+        if self.setup.reader is not None and logits.device.type == "cpu":
+            logits = self._masked(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])
         penalised = self._penalise(tree, level, logits)
         if isinstance(tree, DrawnTree):
             if logits.device.type != "cpu":

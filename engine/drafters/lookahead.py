@@ -57,8 +57,8 @@ class LookaheadDrafter(Drafter):
         self._in_tree = guesses if guesses + len(window) <= free_slots else -1
         nodes = (nodes + window)[:free_slots]
         tokens, parents = [token for token, _ in nodes], tuple(parent for _, parent in nodes)
-        keys = (_POOL,) * guesses + (_WINDOW,) * len(window)
-        return Draft(to_device(tokens, self.setup.device), None, parents, confidence_classes=keys[: len(nodes)])
+        keys = ((_POOL,) * guesses + (_WINDOW,) * len(window))[: len(nodes)]
+        return Draft(to_device(tokens, self.setup.device), None, parents, confidence_classes=keys, is_window=True)
 
     def _index(self, committed: Sequence[int]) -> None:
         """Adds the n-grams of the text to the pool."""

@@ -21,6 +21,7 @@ from engine.errors import BadInput
 from engine.exactness.mutants import Mutant
 from engine.exactness.results import FALSE_ALARM, Draws, Law, Outcome, RuleTestResult
 from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
+from engine.sampling.constraint import GrammarReader, mask_logits
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import ACCEPTED, TESTED, Round, Token
 
@@ -147,18 +148,21 @@ def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
     if config.sampling.temperature == 0:
         raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
+    reader = config.constraint and engine.grammars.reader(config.constraint, config.max_new_tokens)
     law: dict[Outcome, float] = {(): 1.0}
     try:
         runner.reset(len(prompt) + length + 1)
         runner.prefill(prompt[:-1])
         for _ in range(length):
-            law = _extended(engine, config.sampling, prompt, law)
+            law = _extended(engine, config.sampling, prompt, law, reader)
     finally:
         runner.release()
     return law
 
 
-def _extended(engine, sampling: SamplingParams, prompt: list[int], law: dict) -> dict[Outcome, float]:
+def _extended(
+    engine, sampling: SamplingParams, prompt: list[int], law: dict, reader: GrammarReader | None
+) -> dict[Outcome, float]:
     runner, longer = engine.target.runner, {}
     for so_far, mass in law.items():
         if so_far and so_far[-1] in engine.target.eos:
@@ -170,6 +174,8 @@ def _extended(engine, sampling: SamplingParams, prompt: list[int], law: dict) ->
         if sampling.repetition_penalty != 1.0:
             seen = History([*prompt, *so_far], runner.vocab_size, runner.device).seen[None]
             logits = penalise(logits, seen, sampling.repetition_penalty)
+        if reader is not None:
+            logits = mask_logits(logits, reader.after(so_far)[None])
         row = warp(logits, sampling)[0].double().cpu()
         for token in row.nonzero()[:, 0].tolist():
             longer[*so_far, token] = mass * float(row[token] / row.sum())

@@ -1,4 +1,5 @@
-"""Proves a method lossless on one machine: its law by both rules and with a penalty, shared passes, greedy text.
+"""Proves a method lossless on one machine: its law by both rules, with a penalty and under a constraint, shared passes,
+greedy text.
 
 Each check runs on a `Subject`: the three-word toy, whose law is known on paper, or a real pair, whose law is computed
 from the target alone.
@@ -9,12 +10,13 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
-from engine.config import RunConfig, SamplingParams
+from engine.config import Constraint, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
 from engine.errors import BadInput
 from engine.exactness import distribution_test
 from engine.exactness.distribution_test import Runs, count_outcomes, judge
-from engine.exactness.results import TOY_METHODS, Law
+from engine.exactness.results import TOY_METHODS, TOY_WORDS, Law
+from engine.exactness.toy_grammar import constrained_distribution, text_reader
 from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.trace.events import Round
 from engine.trace.metrics import NEAR_TIE
@@ -26,6 +28,8 @@ TOGETHER = 3  # requests that share passes
 _TOKENS = 24  # of a text that is compared with another
 _GREEDY, _DRAWN, _FEW_OUTCOMES = SamplingParams(0.0), SamplingParams(1.0), SamplingParams(1.0, top_k=3)
 _PENALTY = 1.3
+_WEATHER = ("sunrain", "rainsunsun", "rainrainsun", "sunsunrainsun")  # the texts of the toy's grammar; "wind" ends one
+_LETTERS = Constraint("regex", "[abc, ]{4,60}")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Subject(Protocol):
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]: ...
 
+    def constrained(self) -> tuple[Law, Runs, int]:
+        """The law of runs with a constraint, these runs, and how many tokens are counted."""
+        ...
+
 
 @dataclass(frozen=True)
 class ToySubject:
@@ -84,6 +92,20 @@ class ToySubject:
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
         return list(self._decoder("none", 0, sampling, seed).rounds())
+
+    def constrained(self) -> tuple[Law, Runs, int]:
+        target, draft = weather_pair()
+        end = TOY_WORDS.index("wind")
+        settings = {"eos": [end], "constraint": Constraint("choice", "\n".join(_WEATHER)), "max_new_tokens": 8}
+
+        def runs(seed: int) -> Iterator[Round]:
+            drafter, reader = make_drafter(self.method, draft), text_reader(_WEATHER, TOY_WORDS, end)
+            return toy_decoder(
+                target, drafter, [0], self.sampling, self.gamma, seed=seed, reader=reader, **settings
+            ).rounds()
+
+        law = constrained_distribution(target, [0], text_reader(_WEATHER, TOY_WORDS, end), self.sampling)
+        return law, runs, max(map(len, law))
 
     def _decoder(self, method: str, gamma: int, sampling: SamplingParams, seed: int):
         target, draft = weather_pair()
@@ -125,6 +147,11 @@ class EngineSubject:
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
         return self._rounds(replace(self._config(sampling), method="none", gamma=0, seed=seed))
+
+    def constrained(self) -> tuple[Law, Runs, int]:
+        config = replace(self._config(self.sampling), constraint=_LETTERS)
+        law = distribution_test.exact_law(self.engine, config, LENGTH)
+        return law, distribution_test.engine_runs(self.engine, config, LENGTH), LENGTH
 
     def _config(self, sampling: SamplingParams) -> RunConfig:
         return RunConfig(self.prompt, self.name, self.method, self.gamma, sampling, _TOKENS)
@@ -175,6 +202,7 @@ def prove(
         ("law", lambda show: _law(subject, "law", sampling, "token", runs, show)),
         ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show)),
         ("penalty", lambda show: _law(subject, "penalty", penal, "token", runs, show)),
+        ("constraint", lambda show: _judged("constraint", *subject.constrained(), runs, show)),
         ("shared passes", lambda show: _shared(subject)),
         ("greedy", lambda show: _greedy(subject)),
     )
@@ -186,8 +214,11 @@ def prove(
 
 
 def _law(subject: Subject, name: str, sampling: SamplingParams, acceptance: str, runs: int, show) -> Check:
-    law = subject.law(sampling, LENGTH)
-    draws = count_outcomes(subject.runs(sampling, acceptance, LENGTH), range(runs), LENGTH, show)
+    return _judged(name, subject.law(sampling, LENGTH), subject.runs(sampling, acceptance, LENGTH), LENGTH, runs, show)
+
+
+def _judged(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Check:
+    draws = count_outcomes(run, range(runs), length, show)
     test = judge(law, draws)
     numbers = {
         "runs": test.runs, "outcomes": len(law), "p_value": test.p_value, "distance": test.distance,

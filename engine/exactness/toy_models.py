@@ -23,6 +23,7 @@ from engine.drafters import drafter_class
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.exactness.results import TOY_WORDS, TREES
+from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.warping import draw, penalise, warp
 from engine.trace.events import PromptToken, RunFinished, RunStarted
@@ -228,6 +229,7 @@ def toy_decoder(
     rules: Rules = TRUE_RULES,
     eos: Sequence[int] = (),
     gamma_policy=None,
+    reader: GrammarReader | None = None,
     **config: Any,
 ) -> SpeculativeDecoder:
     """The real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all tokens."""
@@ -236,8 +238,9 @@ def toy_decoder(
     recorder = TraceRecorder(run_config, WordTokenizer(target.words, eos))
     policy = gamma_policy or FixedGamma(gamma)
     return SpeculativeDecoder(
-        run_config, list(prompt), ToyRunner(target), drafter, policy, frozenset(eos), recorder, rules=rules
-    )
+        run_config, list(prompt), ToyRunner(target), drafter, policy, frozenset(eos), recorder, rules=rules,
+        reader=reader,
+    )  # fmt: skip
 
 
 def generate(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> list[int]:

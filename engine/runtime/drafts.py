@@ -47,7 +47,7 @@ class Drafts:
         """The method's drafter for a run that is greedy, or not; for a fork of the target's runner a new one, with
         caches of its own. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
         offered = methods(self.pair)
-        if method not in offered:
+        if method not in (*offered, "grammar"):
             known = method in METHODS
             reason = f"{self.pair.name} has no {method!r} draft" if known else f"{method[:40]!r} is not a method"
             raise BadInput(f"{reason}; choose from {', '.join(offered)}.")
@@ -67,7 +67,7 @@ class Drafts:
         if kind.is_window:
             self._models.check_trees()
         match kind.reads:
-            case "text":
+            case "text" | "grammar":
                 return ()
             case "corpus":
                 return (self._corpus(),)

@@ -23,6 +23,7 @@ from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback, cache_root
 from engine.models import huge_pages, onnx_session
+from engine.models.grammar import Grammars
 from engine.models.loader import PRECISIONS, LoadedModel, device_name, memory_errors
 from engine.models.runner import Runner
 from engine.models.transformers_config import load_tokenizer
@@ -65,6 +66,7 @@ class Engine:
         self.pair, self.device, self.precision = pair, device, precision
         self.models = PairModels(pair, device, precision, progress or (lambda fraction, message: None))
         self.target, self.drafts = self.models.target, Drafts(self.models)
+        self.grammars = Grammars(self.target.tokenizer, self.target.runner.vocab_size, self.target.eos)
         self._ready: set[str] = set()
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
@@ -154,6 +156,7 @@ class Engine:
         all drafters for method auto). Raises BadInput and Unavailable."""
         if config.method != "none":
             self.models.check_bits()
+        reader = config.constraint and self.grammars.reader(config.constraint, config.max_new_tokens)
         prompt = encode_prompt(self.target.tokenizer, config)
         _check_ids(self.target, prompt)
         _check_length(self.target, self.pair.target.name, len(prompt), config)
@@ -170,6 +173,7 @@ class Engine:
             cancelled=cancelled,
             rules=rules,
             copy_from=template_length(self.target.tokenizer, config, prompt),
+            reader=reader,
         )
         self._ready.add(config.method)
         return Request(self, decoding, its_costs, versions())
@@ -187,6 +191,7 @@ class Engine:
                 _check_length(self.drafts.load(method), spec.name, prompt, config)
             return drafter, costs
         members = self.drafts.competitors(prompt + config.max_new_tokens)
+        members += ("grammar",) if config.constraint else ()
         drafter = HybridDrafter({name: self.drafts.drafter(name, is_greedy, fork) for name in members})
         if costs is None:  # the one v of their target, and c of each
             draft_costs = {name: self.costs(name, retry=retry).c for name in members}

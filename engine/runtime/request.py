@@ -58,7 +58,7 @@ class Request:
             seconds=last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
             extra={} if (share := others.share) is None else {"busy": share},
-            notes=tuple(_about_lost(method, place) for method, place in decoding.given_up.items()),
+            notes=tuple(self._last_notes()),
         )
 
     def _started(self) -> RunStarted:
@@ -66,6 +66,8 @@ class Request:
         detokenizer = Detokenizer(engine.target.tokenizer)
         settings = asdict(config) | {"stop": list(config.stop)}
         del settings["prefix"]  # its tokens are in the trace itself
+        if config.constraint is None:
+            del settings["constraint"]
         return RunStarted(
             config=settings,
             prompt=tuple(PromptToken(i, detokenizer.name(i)) for i in self.decoding.prompt),
@@ -98,6 +100,15 @@ class Request:
         left_out = drafts.left_out(length) if config.method == AUTO else []
         return left_out + drafts.notes(config.method)
 
+    def _last_notes(self) -> Iterator[str]:
+        for method, place in self.decoding.given_up.items():
+            yield _about_lost(method, place)
+        reader, reason = self.decoding.reader, self.decoding.reason
+        if reader is not None and not reader.is_complete():
+            what = "JSON" if self.config.constraint.kind == "json_schema" else "text"
+            why, advice = _UNFINISHED[reason]
+            yield f"The {what} is unfinished, because {why}{advice}."
+
     def _translated(self) -> Translated | None:
         method = self.config.method
         translation = self.engine.drafts.translations.get("lm" if method == AUTO else method)
@@ -111,6 +122,13 @@ class Request:
             return None
         head = self.engine.drafts.load("exit").runner.model
         return head.exit_layer, head.target.layers_count
+
+
+_UNFINISHED = {  # why a text with a constraint did not reach its end, and what helps
+    "length": ("the token limit was reached", "; ask for more tokens"),
+    "stop": ("a stop text ended it", "; leave the stop text out"),
+    "cancelled": ("the run was cancelled", ""),
+}
 
 
 def _before_stop(text: str, stops: Sequence[str]) -> str:

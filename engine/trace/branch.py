@@ -8,7 +8,7 @@ that drafting goes on equally where a round of both runs begins at the same plac
 from dataclasses import replace
 from typing import Any
 
-from engine.config import LookaheadSizes, RunConfig, SamplingParams
+from engine.config import Constraint, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.events import RunStarted
 from engine.trace.trace import Trace
@@ -23,9 +23,11 @@ def request_of(trace: Trace) -> RunConfig:
         settings = dict(trace.started.config)
         sampling = SamplingParams(**settings.pop("sampling", {}))
         lookahead = LookaheadSizes(**settings.pop("lookahead", {}))
+        constraint = settings.pop("constraint", None)
         known: dict[str, Any] = {
             "sampling": sampling,
             "lookahead": lookahead,
+            "constraint": None if constraint is None else Constraint(**constraint),
             "pair": trace.started.pair,
             "prefix": [t.id for t in trace.started.prefix],
         }

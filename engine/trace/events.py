@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from engine.config import ACCEPTANCE, AUTO, is_lossy
+from engine.trace.costs import CostModel
 
 Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain", "closing"]
 
@@ -42,6 +43,8 @@ Reason = Literal["eos", "stop", "length", "cancelled"]
 REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
 
 
+# Of `Round.forbidden`: not rejected, because it was not scored.
+FORBIDDEN = StatusRow(True, False, False, "⊘", "a draft that the grammar forbids, so that it was not scored")
 # A token that a branch begins with. No round has it, because it was neither drafted nor drawn.
 FORCED = StatusRow(False, False, True, "⤳", "forced by you, not drawn")
 
@@ -76,8 +79,10 @@ class Token:
     verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
     of running · p. In a tree both are weights of traversal verification, once this draft's turn has come.
     ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None for drafts.
-    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. All of these are None
-    with tracing off. ``id``: None where another server did not tell it, as of each draft that it rejected.
+    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. ``removed``: what a
+    constraint took of p, before truncation: its likeliest words and the rest. All of these are None with tracing off.
+    ``from_grammar``: a draft that a constraint demanded. ``id``: None where another server did not tell it, as of each
+    draft that it rejected.
     """
 
     id: int | None
@@ -98,6 +103,8 @@ class Token:
     h: float | None = None
     expected: float | None = None
     threshold: float | None = None
+    removed: Distribution | None = None
+    from_grammar: bool = False
 
     @property
     def emitted(self) -> bool:
@@ -119,6 +126,16 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class Forbidden:
+    """A draft that was not scored, because a constraint forbids it after the node ``parent`` (as in `Round`)."""
+
+    id: int
+    text: str
+    parent: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One draft → verify → accept → commit.
 
@@ -130,7 +147,8 @@ class Round:
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
     many runs shared the target; with more than one the times are not this run's own. ``gamma``, ``draft_steps``,
-    ``context`` and ``timings`` are None in the recording of a server that does not tell them.
+    ``context`` and ``timings`` are None in the recording of a server that does not tell them. ``forbidden``: further
+    drafts, not scored because a constraint forbids them.
     """
 
     index: int
@@ -145,6 +163,7 @@ class Round:
     drafter: str = ""
     row_cost: float | None = None
     rows: int = 1
+    forbidden: tuple[Forbidden, ...] = ()
 
     @property
     def emitted(self) -> tuple[Token, ...]:
@@ -158,34 +177,6 @@ class PromptToken:
     id: int
     text: str
     label: str | None = None
-
-
-BUSY = 0.2  # spread of a plain step above which its costs were measured on a busy machine
-CHEAPEST = 0.9  # a v(W) below this is a timing error: no pass is much cheaper than a plain step
-
-
-@dataclass(frozen=True, slots=True)
-class CostModel:
-    """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
-    ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds.
-    ``spread``: median ÷ minimum of that step − 1, large when other programs kept the machine busy. ``draft_costs``: c
-    of each drafter by its method, where several compete."""
-
-    c: float
-    v: dict[int, float]
-    context: int
-    step: float
-    spread: float = 0.0
-    draft_costs: dict[str, float] = field(default_factory=dict)
-
-    def draft_cost(self, drafter: str = "") -> float:
-        """Returns c of a round's drafter."""
-        return self.draft_costs.get(drafter, self.c)
-
-    @property
-    def steady(self) -> bool:
-        """Whether they describe the device rather than other programs that ran during the calibration."""
-        return self.spread <= BUSY and min(self.v.values(), default=1.0) >= CHEAPEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +290,11 @@ class RunStarted:
     def prompt_text(self) -> str:
         """The prompt as the visitor wrote it, before the chat template."""
         return self._setting("prompt", str, "")
+
+    @property
+    def constraint(self) -> dict[str, Any]:
+        """The fields of a `Constraint`; empty without one."""
+        return self._setting("constraint", dict, {})
 
     @property
     def lookahead(self) -> dict[str, int]:

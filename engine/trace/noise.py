@@ -11,7 +11,8 @@ from itertools import pairwise
 from statistics import stdev, variance
 from typing import Literal, TypeGuard, TypeVar
 
-from engine.trace.events import BUSY, CHEAPEST, CostModel, Round
+from engine.trace.costs import BUSY, CHEAPEST, CostModel
+from engine.trace.events import Round
 
 Tone = Literal["noise", "level", "faster", "slower"]
 Key = TypeVar("Key", bound=Hashable)

@@ -120,9 +120,9 @@ class PairSpec:
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
     """Returns the methods that a pair offers: those that need no draft, and those of its drafts."""
-    absent = "corpus" if pair.corpus is None else ""
+    absent = {"grammar"} | ({"corpus"} if pair.corpus is None else set())  # a grammar comes with a run
     drafted = (name for name, method in METHODS.items() if method.needs_weights and pair.draft(name))
-    return (*(name for name, method in METHODS.items() if not method.needs_weights and name != absent), *drafted)
+    return (*(name for name, method in METHODS.items() if not method.needs_weights and name not in absent), *drafted)
 
 
 def own_corpus(pair: str) -> Path:

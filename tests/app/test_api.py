@@ -18,6 +18,7 @@ from app.api import Api, http_route
 from app.jobs.service import Service
 from app.page import build, launch_options
 from app.server.limits import Limits
+from engine.config import Constraint
 from engine.trace.trace import from_json
 
 
@@ -48,6 +49,23 @@ def test_the_same_run_again_is_recorded_unless_measured_anew():
     assert again[0][1]["seconds_ago"] >= 0 and again[0][2] == first[2] and len(worker.runs) == 2
     assert list(api.run(who("b"), "Hi", tokens=20, again=True))[-1][1]["status"] == "finished"
     assert len(worker.runs) == 4
+
+
+def test_a_run_takes_one_constraint_in_any_of_four_forms():
+    worker = FakeWorker()
+    forms = [{"json_schema": {"type": "integer"}, "compact_json": True}, {"json_schema": "true"}, {"regex": "a+"},
+             {"choice": ["yes", "no"]}, {"grammar": 'start: "a"', "method": "grammar"}]  # fmt: skip
+    for form in forms:
+        assert list(served(worker).run(who(), "Hi", tokens=4, **form))[-1][1]["status"] == "finished"
+    own = list(dict.fromkeys(config.constraint for config in worker.runs))  # of each run and its baseline
+    expected = [("json_schema", '{"type": "integer"}', True), ("json_schema", "true"), ("regex", "a+"),
+                ("choice", "yes\nno"), ("grammar", 'start: "a"')]  # fmt: skip
+    assert own == [Constraint(*one) for one in expected]
+    wrong = {"takes one constraint": {"regex": "a", "choice": ["b"]}, "choice must be a text": {"choice": [1]},
+             "regex must be a text": {"regex": 5}, "add a constraint": {"method": "grammar"}}  # fmt: skip
+    for words, form in wrong.items():
+        with pytest.raises(gr.Error, match=words):
+            next(served().run(who(), "Hi", **form))
 
 
 def test_a_lossy_run_says_so():

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -188,7 +189,7 @@ class PlayedRecorder(TraceRecorder):
 
     rounds = 0
 
-    def fetch(self, p, logits, draft: Draft, verdict, words=None) -> HostVerdict:
+    def fetch(self, p, logits, draft: Draft, verdict, words=None, removed=MappingProxyType({})) -> HostVerdict:
         N = len(draft)
         assert p.shape == (N + 1, V) and p.dtype == torch.float32
         shapes = {"path": (N,), "tested": (N,), "accept": (N,), "last": (), "closing": (), "row": (V,)}
@@ -200,7 +201,7 @@ class PlayedRecorder(TraceRecorder):
             given, shapes = given | {"threshold": verdict.threshold}, shapes | {"threshold": (N,)}
         for name, tensor in given.items():
             assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
-        got = super().fetch(p, logits, draft, verdict, words)
+        got = super().fetch(p, logits, draft, verdict, words, removed)
         most = (N, 0, 1, N - 1)[self.rounds % 4]
         self.rounds += 1
         return replace(got, tokens=[3 + i for i in range(N)], closing=5, **self._verdict(draft, max(0, most)))

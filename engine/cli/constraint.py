@@ -1,0 +1,39 @@
+"""Reads a run's constraint from the command line, and prints its effect. Imports no torch."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from engine.config import CONSTRAINTS, Constraint
+from engine.errors import BadInput
+from engine.trace.trace import Trace
+
+
+def parse(
+    json_schema: Path | None, regex: str | None, choice: Sequence[str], grammar: Path | None, is_compact: bool
+) -> Constraint | None:
+    """Returns the constraint of these options; None without one. Raises BadInput for an unreadable file and for more
+    than one constraint."""
+    texts = {"json_schema": json_schema and read_text(json_schema), "grammar": grammar and read_text(grammar)}
+    return Constraint.of(is_compact, regex=regex, choice="\n".join(choice), **texts)
+
+
+def read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file} cannot be read as a text in UTF-8.") from error
+
+
+def rows(trace: Trace) -> Iterator[tuple[str, str]]:
+    """Yields the facts of a run with a constraint, by name; none without one."""
+    constraint = trace.started.constraint
+    if not constraint:
+        return
+    own, tokens = sum(token.from_grammar for token in trace.emitted), len(trace.emitted)
+    cut = sum(len(round_.forbidden) for round_ in trace.rounds)
+    removed = [sum(c.mass for c in t.removed.top) + t.removed.rest for t in trace.emitted if t.removed is not None]
+    layout = ", compact" if constraint.get("compact") is True else ""
+    yield "constraint", f"{CONSTRAINTS.get(str(constraint.get('kind')), 'of an unknown kind')}{layout}"
+    yield "from the grammar", f"{own} of {tokens} tokens (§); {cut} drafts were forbidden (⊘) and not scored"
+    if removed:
+        yield "removed by it", f"{sum(removed) / len(removed):.1%} of p on average"

@@ -1,0 +1,132 @@
+"""Holds a run to its grammar: cuts the drafts that it forbids, and masks the rows of the rest.
+
+A forbidden draft is not scored. Without it the drafts before it stay what they were: each was drawn from its q, whether
+the next one is scored depends on draws that decide nothing else, and one that is scored was drawn from q over the
+allowed words, which is what it is tested with (`mask_rows`). So the output has the distribution of plain constrained
+decoding, however a drafter guesses.
+
+Dimension key: N drafts that are scored, V vocabulary.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from engine.config import RunConfig
+from engine.device import read, to_device
+from engine.drafters.base import Draft
+from engine.sampling.candidates import top
+from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
+
+SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
+
+
+class ForbiddenDraft(NamedTuple):
+    """``parent``: the node that it would have followed; ``key``: its class of confidence, if it has one of its own."""
+
+    token: int
+    parent: int
+    key: object
+
+
+class Allowed(NamedTuple):
+    """A round inside the grammar. draft: the one that is scored. bits [N+1, B]: the tokens that may follow each node.
+    forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
+    scored even if they are forbidden, because their rows serve the drafter; else None."""
+
+    draft: Draft
+    bits: np.ndarray
+    forbidden: tuple[ForbiddenDraft, ...] = ()
+    is_inside: torch.Tensor | None = None
+
+    def with_forbidden(
+        self, outcomes: list[bool | None], classes: tuple, reached: Collection[int]
+    ) -> tuple[list[bool | None], tuple]:
+        """Adds the forbidden drafts whose turn came, after the nodes ``reached``: a policy should know that they were
+        of no use, though they were not tested."""
+        missed = [draft for draft in self.forbidden if draft.parent in reached]
+        return [*outcomes, *(False for _ in missed)], classes and (*classes, *(draft.key for draft in missed))
+
+
+class Constrained:
+    """``reader`` is where the text is. ``drafts``: whether the grammar itself drafts in this run."""
+
+    def __init__(self, reader: GrammarReader, vocab_size: int, device: str, drafts: bool = False):
+        self.reader, self.vocab_size, self.device, self.drafts = reader, vocab_size, device, drafts
+
+    def read(self, draft: Draft) -> Allowed:
+        """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
+        tokens = read(draft.tokens).tolist() if len(draft) else []
+        parents = range(len(tokens)) if draft.parents is None else draft.parents
+        paths: list[Path | None] = [()]  # of each node; None after a forbidden draft, and after the end
+        bits, places, allowed_places, forbidden, demanded = [self.mask(())], [0], [], [], []
+        for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
+            before, may_come = paths[parent], False
+            if before is not None and self.reader.eos_ids.isdisjoint(before):
+                may_come = is_set(self.mask(before), token)
+                if not may_come:
+                    key = draft.confidence_classes[i] if draft.confidence_classes else None
+                    forbidden.append(ForbiddenDraft(token, places[parent], key))
+                elif not draft.is_window:  # nothing can follow where the tokenizer cannot go on
+                    may_come = self.mask((*before, token)).any()
+            paths.append((*before, token) if may_come else None)
+            places.append(len(bits) if may_come else -1)
+            if may_come:
+                allowed_places.append(i)
+                demanded.append(self.drafts and self.reader.forced(before)[:1] == [token])
+                bits.append(self.mask(paths[-1]))
+        if draft.is_window:
+            return self._all_scored(draft, paths)
+        masks = np.stack(bits)
+        if len(allowed_places) < len(tokens):
+            draft = _part(draft, allowed_places, places)
+        draft = replace(draft, from_grammar=tuple(demanded))
+        if draft.q is not None and allowed_places:
+            at = list(range(len(allowed_places)) if draft.parents is None else draft.parents)
+            draft = replace(draft, q=mask_rows(draft.q, factors(masks[at], self.vocab_size, self.device)))
+        return Allowed(draft, masks, tuple(forbidden))
+
+    def mask(self, path: Path) -> np.ndarray:
+        """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
+        return self.reader.after(path)
+
+    def _all_scored(self, draft: Draft, paths: Sequence[Path | None]) -> Allowed:
+        """Cuts nothing off a window, whose rows all have a use. After a forbidden draft any token may come, because
+        nothing there can be reached."""
+        anything = np.full_like(self.mask(()), 0xFF)
+        bits = np.stack([anything if path is None else self.mask(path) for path in paths])
+        is_inside = to_device([path is not None for path in paths[1:]], self.device, torch.bool)
+        return Allowed(draft, bits, is_inside=is_inside)
+
+    def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
+        """logits [N+1, V] of the target, penalised → those of the words that may come."""
+        return mask_logits(logits.float(), allowed.bits)
+
+    def removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
+        """For the trace, of each row [N+1]: the share of p, as it would be without truncation, that the grammar
+        removed, and its likeliest words [N+1, k]."""
+        p = (logits.float() / (config.sampling.temperature or 1.0)).softmax(-1)
+        p *= factors(~allowed.bits, self.vocab_size, self.device)
+        mass, words = top(p, SHOWN)
+        return {"removed": p.sum(-1), "removed_mass": mass, "removed_words": words}
+
+
+def _part(draft: Draft, allowed_places: Sequence[int], places: Sequence[int]) -> Draft:
+    """The drafts of these places, renumbered: ``places`` [N+1] is the new number of each node."""
+    index = to_device(allowed_places, draft.tokens.device)
+    parents = draft.parents and (tuple(places[draft.parents[i]] for i in allowed_places) or None)
+
+    def of(values: tuple) -> tuple:
+        return tuple(values[i] for i in allowed_places) if values else values
+
+    return replace(
+        draft,
+        tokens=draft.tokens[index],
+        q=None if draft.q is None or not allowed_places else draft.q[index],
+        parents=parents,
+        confidence_classes=of(draft.confidence_classes),
+        expected=of(draft.expected),
+    )

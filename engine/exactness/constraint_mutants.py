@@ -1,0 +1,98 @@
+"""Defines mutants of a constraint: one mistake each in how masks and drafts go together.
+
+Each takes the place of `Constrained` through `Rules`. The first three have broken answers in servers, so that JSON
+could not be parsed; the others change the distribution and leave every answer valid, or end it too early.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from engine.decoding.constrained import Allowed, Constrained
+from engine.decoding.loop import Rules
+from engine.device import read
+from engine.drafters.base import Draft
+from engine.sampling.constraint import GrammarReader, Path, set_bit
+
+
+class MaskStays(Constrained):
+    def mask(self, path: Path) -> np.ndarray:
+        return self.reader.after()
+
+
+class ClosingOnly(Constrained):
+    def read(self, draft: Draft) -> Allowed:
+        """Cuts nothing off; every draft counts as allowed."""
+        allowed = super().read(replace(draft, is_window=True))
+        for node, token in _followers(draft):
+            set_bit(allowed.bits[node], token, True)
+        return Allowed(draft, allowed.bits)
+
+
+class TargetUnmasked(Constrained):
+    def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
+        return logits
+
+
+class RequestsMask(Constrained):
+    def read(self, draft: Draft) -> Allowed:
+        """Each draft is tested under its own mask; the token in its place is drawn under that of the round."""
+        allowed = super().read(draft)
+        followers = _followers(allowed.draft)
+        for node in {node for node, _ in followers}:
+            allowed.bits[node] = allowed.bits[0]
+        for node, token in followers:
+            set_bit(allowed.bits[node], token, True)
+        return allowed
+
+
+class EndsEarly(Constrained):
+    def __init__(self, reader: GrammarReader, vocab_size: int, device: str, drafts: bool = False):
+        super().__init__(reader, vocab_size, device, drafts)
+        reader.may_end = lambda: True
+
+
+class CutUnscaled(Constrained):
+    def read(self, draft: Draft) -> Allowed:
+        """Cuts forbidden drafts off, and tests the rest with the q that all were drawn from."""
+        allowed = super().read(draft)
+        N = len(allowed.draft)
+        if draft.q is None or draft.parents is not None or not N:
+            return allowed
+        return allowed._replace(draft=replace(allowed.draft, q=draft.q[:N]))
+
+
+def _followers(draft: Draft) -> list[tuple[int, int]]:
+    """(node, token) of each draft, and the node that it follows."""
+    tokens = read(draft.tokens).tolist()
+    return list(zip(range(len(tokens)) if draft.parents is None else draft.parents, tokens, strict=True))
+
+
+@dataclass(frozen=True)
+class ConstraintMutant:
+    """``words``: the mistake in a sentence; ``breaks``: whether an answer may leave the grammar."""
+
+    name: str
+    words: str
+    constrained: type[Constrained]
+    breaks: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(constrained=self.constrained)
+
+
+CONSTRAINT_MUTANTS = (
+    ConstraintMutant("mask-stays", "The mask does not move along with the drafts.", MaskStays, True),
+    ConstraintMutant("closing-only", "Only the token that closes a round is masked.", ClosingOnly, True),
+    ConstraintMutant("target-unmasked", "The draft is masked, and the target is not.", TargetUnmasked, True),
+    ConstraintMutant(
+        "requests-mask",
+        "After a rejection the round's first mask is used, not that of the row.",
+        RequestsMask,
+        True,
+    ),
+    ConstraintMutant("ends-early", "The text may end before the grammar is satisfied.", EndsEarly, True),
+    ConstraintMutant("cut-unscaled", "Forbidden drafts are cut off, and q is not scaled to the rest.", CutUnscaled),
+)

@@ -1,0 +1,171 @@
+"""Compiles a constraint for a model's tokens with llguidance, which is imported when a run first needs it.
+
+A grammar knows bytes. The tokens come from our own table of each token's bytes (`Vocabulary.texts`), so every tokenizer
+that we read works, those of GGUF files included. llguidance would force a text's usual tokens (`no_forcing` is off by
+default); it must not here, because the mask is to limit the text and not how the target cuts it.
+"""
+
+import json
+import re
+from collections.abc import Collection
+from contextlib import suppress
+
+import numpy as np
+
+from engine.config import CONSTRAINTS, Constraint
+from engine.errors import BadInput, Unavailable
+from engine.sampling.constraint import GrammarReader
+from engine.weights.vocabulary import Vocabulary
+
+_HEAD = '%llguidance {"no_forcing": true}\n'
+_AT = re.compile(r"^(?:at )?(\d+)\(\d+\): ")  # the line and column of a mistake, as llguidance writes them
+_LONGEST_REASON = 160
+_MOST_CUTS = 4096
+_AFTER_SEPARATOR = re.compile(r"(?<=[:,])")
+
+
+class Grammars:
+    """The grammars of one model. ``eos_ids``: the tokens that end its texts."""
+
+    def __init__(self, tokenizer, vocab_size: int, eos_ids: Collection[int]):
+        self._tokenizer, self.vocab_size, self.eos_ids = tokenizer, vocab_size, frozenset(eos_ids)
+        self._vocabulary = None  # llguidance's, made from our table when it is first needed
+        self._cuts: dict[
+            str, list[int]
+        ] = {}  # the tokens of texts that had to come, because encoding one takes longest
+
+    def reader(self, constraint: Constraint, max_new_tokens: int) -> GrammarReader:
+        """Returns a reader at the beginning of a text. Raises BadInput for a constraint that is broken, not supported,
+        too large, or that no text of so many tokens matches."""
+        ends = {token for token in self.eos_ids if token < self.vocab_size}
+        if not ends:
+            raise BadInput("This model has no end-of-text token, so a text with a constraint could not end.")
+        matcher = self._matcher(constraint)
+        reader = GrammarReader(matcher, ends, self.vocab_size)
+        name = CONSTRAINTS[constraint.kind]
+        if not reader.after().any():
+            raise BadInput(f"No text that this model's tokenizer can write matches the {name}.")
+        if (needed := len(reader.forced())) > max_new_tokens:
+            raise BadInput(
+                f"The text that the {name} demands takes {needed} tokens, and {max_new_tokens} are allowed; ask for "
+                "more tokens."
+            )
+        return reader
+
+    def _matcher(self, constraint: Constraint) -> "_LLMatcher":
+        llguidance = _library()
+        if self._vocabulary is None:
+            self._vocabulary = llguidance.LLTokenizer(
+                llguidance.TokenizerWrapper(_Tokens(self._tokenizer, self.vocab_size, min(self.eos_ids))),
+                n_vocab=self.vocab_size,
+            )
+        raw = llguidance.LLMatcher(self._vocabulary, lark_of(constraint), log_level=0)
+        if raw.is_error():
+            raise BadInput(f"The {CONSTRAINTS[constraint.kind]} cannot be used: {_reason(raw)}.")
+        return _LLMatcher(raw, self._vocabulary, self.vocab_size, self._cuts)
+
+
+def _library():
+    try:
+        import llguidance
+    except ImportError as error:
+        raise Unavailable(
+            "A constraint needs the package llguidance, which is not installed; run: pip install llguidance"
+        ) from error
+    return llguidance
+
+
+def lark_of(constraint: Constraint) -> str:
+    """Returns the constraint as a Lark grammar, the one form in which forcing can be switched off."""
+    match constraint.kind:
+        case "json_schema":
+            schema = json.loads(constraint.text)
+            schema = schema if isinstance(schema, dict) else {"allOf": [schema]}
+            layout = {"x-guidance": {"whitespace_flexible": not constraint.compact}}
+            rule = "%json " + json.dumps(schema | layout)
+        case "regex":
+            rule = "/" + re.sub(r"(\\.)|(/)|(\n)", _for_lark, constraint.text) + "/"
+        case "choice":
+            rule = " | ".join(json.dumps(text, ensure_ascii=False) for text in constraint.text.split("\n") if text)
+        case _:
+            return _HEAD + constraint.text
+    return f"{_HEAD}start: {rule}"
+
+
+def _for_lark(match: re.Match) -> str:
+    """A slash would end the expression, and a line break the rule."""
+    return match[1] or ("\\/" if match[2] else "\\n")
+
+
+class _Tokens:
+    """The tokens as llguidance reads them: the bytes of each, and how a text is cut into them."""
+
+    def __init__(self, tokenizer, vocab_size: int, eos: int):
+        vocabulary = Vocabulary.of(tokenizer)
+        names = {i: name.encode() for i, name in vocabulary.markers.items()}
+        self.tokens = [vocabulary.texts.get(i) or names.get(i, b"") for i in range(vocab_size)]
+        self.special_token_ids = sorted(i for i in vocabulary.markers if i < vocab_size)
+        self.eos_token_id, self.bos_token_id = eos, None
+        self._tokenizer = tokenizer
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        text = text.decode(errors="ignore") if isinstance(text, bytes) else text
+        return list(self._tokenizer(text, add_special_tokens=False).input_ids)
+
+
+class _LLMatcher:
+    """`Matcher` on llguidance's."""
+
+    def __init__(self, raw, vocabulary, vocab_size: int, cuts: dict[str, list[int]]):
+        self._raw, self._tokens, self._bytes, self._cuts = raw, vocabulary, (vocab_size + 7) // 8, cuts
+
+    def allowed(self) -> np.ndarray:
+        # In a state of error the mask would be that of a text that has ended.
+        words = np.zeros((self._bytes + 3) // 4, np.int32)
+        if not self._raw.is_stopped():
+            self._raw.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+        self._check()
+        if self._raw.is_error():
+            words[:] = 0
+        return words.view(np.uint8)[: self._bytes]
+
+    def consume(self, token: int) -> None:
+        self._raw.consume_token(token)
+        self._check()
+
+    def rollback(self, count: int) -> None:
+        self._raw.rollback(count)
+        self._check()
+
+    def _check(self) -> None:
+        if self._raw.is_error() and not self._raw.get_error().startswith("NoExtensionBias"):  # no token can come next
+            raise BadInput(f"The constraint became too complex to follow: {_reason(self._raw)}.")
+
+    def is_complete(self) -> bool:
+        return self._raw.is_accepting()
+
+    def forced(self) -> list[int]:
+        """Cuts after each colon and comma, too: models know JSON with a space there, and so with tokens that end
+        there, and go on like that where no space may come."""
+        text = self._raw.compute_ff_bytes()
+        with suppress(UnicodeDecodeError):  # a part of a character is guessed with the rest of it
+            return [token for part in _AFTER_SEPARATOR.split(text.decode()) for token in self._cut(part)]
+        return []
+
+    def _cut(self, text: str) -> list[int]:
+        if text not in self._cuts:
+            if len(self._cuts) > _MOST_CUTS:
+                self._cuts.clear()
+            tokens = self._tokens.tokenize_str(text)
+            is_same = self._tokens.decode_bytes(tokens) == text.encode()  # some tokenizers put a space before a text
+            self._cuts[text] = tokens if is_same else self._tokens.greedy_tokenize(text)
+        return self._cuts[text]
+
+
+def _reason(raw) -> str:
+    """The gist of an error: the line that says so, else its first; a line number counts as in the constraint's own
+    text."""
+    lines = raw.get_error().strip().split("\n")
+    gist = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
+    gist = _AT.sub(lambda match: f"line {max(1, int(match[1]) - 1)}, ", gist)
+    return gist[:_LONGEST_REASON].rstrip(".: ")

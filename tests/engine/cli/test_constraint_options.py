@@ -1,0 +1,64 @@
+"""Constraints on the command line: from options to a run's request, and from a trace to lines."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.bench.prompts import parse_prompts
+from engine.cli import constraint
+from engine.cli.main import app
+from engine.config import Constraint
+from engine.errors import BadInput
+from engine.exactness.toy_grammar import text_reader
+from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
+from engine.trace.trace import save
+
+WORDS = ("a", "b", "ab", ".")
+
+
+def test_each_option_is_a_constraint(tmp_path):
+    schema, lark = tmp_path / "schema.json", tmp_path / "sum.lark"
+    schema.write_text('{"type": "integer"}', encoding="utf-8")
+    lark.write_text('start: "é"', encoding="utf-8")
+    assert constraint.parse(None, None, (), None, False) is None
+    assert constraint.parse(schema, None, (), None, True) == Constraint("json_schema", '{"type": "integer"}', True)
+    assert constraint.parse(None, "a+", (), None, False) == Constraint("regex", "a+")
+    assert constraint.parse(None, None, ("yes", "no"), None, False) == Constraint("choice", "yes\nno")
+    assert constraint.parse(None, None, (), lark, False) == Constraint("grammar", 'start: "é"')
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--json-schema", "absent.json"], "cannot be read as a text"),
+    (["--regex", "a", "--choice", "b"], "takes one constraint"),
+    (["--regex", "a", "--compact-json"], "Compact JSON"),
+    (["--method", "grammar"], "add a constraint"),
+    (["--regex", " "], "up to 100,000 characters"),
+])  # fmt: skip
+def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, words):
+    result = CliRunner().invoke(app, ["run", "Hi", *arguments])
+    assert result.exit_code == 1 and words in result.output and result.output.count("\n") <= 2
+
+
+def test_a_replay_shows_what_came_from_the_grammar(tmp_path):
+    target = ToyLM(ToyLM.random(4, seed=1).table, WORDS)
+    reader, own = text_reader(("abab", "abb"), WORDS, 3), Constraint("choice", "abab\nabb")
+    drafter = make_drafter("ngram", target)
+    trace = record_trace(target, drafter, [0, 1, 3, 0, 1, 3, 0], eos=[3], reader=reader, constraint=own, gamma=2)
+    save(trace, tmp_path / "run.json")
+    forbidden = sum(len(each.forbidden) for each in trace.rounds)
+    result = CliRunner().invoke(app, ["replay", str(tmp_path / "run.json")])
+    assert result.exit_code == 0 and "choice" in result.output
+    assert f"0 of {len(trace.emitted)} tokens (§); {forbidden} drafts were forbidden (⊘)" in result.output
+
+
+def test_a_prompt_of_the_benchmark_may_bring_a_schema():
+    row = {"prompt": "A baker.", "kind": "person", "json_schema": {"type": "object"}, "compact": True}
+    (prompt,) = parse_prompts(json.dumps(row), "rows")
+    assert prompt.constraint == Constraint("json_schema", '{"type": "object"}', True)
+    assert parse_prompts('{"prompt": "Hi"}', "rows")[0].constraint is None
+
+
+def test_a_trace_with_another_constraint_is_refused_where_it_would_run():
+    with pytest.raises(BadInput, match="choose from"):
+        Constraint("xml", "<a/>")

@@ -1,0 +1,164 @@
+"""With a constraint, too, answers have the target's distribution: that of its tokens under the mask of each prefix.
+
+Whole answers are counted, and their law is known by enumeration, without the loop. Every path is tested: chains, drafts
+that only a device would draw (the grammar cuts them off afterwards), trees, blocks, lookup, other tokenizers, passes
+that several share. Each mutant is caught by the same test.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from unlike_tokenizers import toy_translation
+
+from engine.config import ACCEPTANCE, Constraint, SamplingParams
+from engine.decoding.batch import Batch
+from engine.decoding.draft_length import AdaptiveGamma, Rate
+from engine.decoding.drafter_choice import DrafterChoice
+from engine.decoding.loop import TRUE_RULES
+from engine.drafters.context_index import ContextIndex
+from engine.drafters.corpus import CorpusDrafter
+from engine.drafters.draft_model import DraftModelDrafter
+from engine.drafters.grammar import GrammarDrafter
+from engine.drafters.hybrid import HybridDrafter
+from engine.drafters.intersection import IntersectionDrafter
+from engine.drafters.reencoding import ReencodingDrafter
+from engine.errors import BadInput
+from engine.exactness.constraint_mutants import CONSTRAINT_MUTANTS
+from engine.exactness.toy_grammar import constrained_distribution, text_reader
+from engine.exactness.toy_models import PLAIN, ToyLM, ToyRunner, make_drafter, toy_decoder
+
+WORDS, END, PROMPT, MOST = ("a", "b", "ab", "ba", "c", "."), 5, [0], 12
+TEXTS = ("abab", "abca", "abc", "babb", "bac", "cab")
+TARGET = ToyLM(ToyLM.random(6, seed=3, spread=0.5).table, WORDS)
+DRAFT = TARGET.with_noise(1.0, seed=4)
+SAMPLINGS = {
+    "plain": PLAIN,
+    "all": SamplingParams(0.7, top_k=4, top_p=0.95, min_p=0.02, repetition_penalty=1.3),
+}
+COSTS = {1: 1.0, 2: 1.05, 4: 1.15, 8: 1.3}
+
+
+class DrawnBlindly(DraftModelDrafter):
+    """As on a device, where the host does not know the drafts while they are drawn."""
+
+    def _allowed(self, logits, drafts):
+        return logits
+
+
+def corpus() -> CorpusDrafter:
+    return CorpusDrafter(ContextIndex(np.array([0, 1, 4, 0, 5, 6, 0, 2, 1, 3, 4, 5, 6, 4, 2, 5, 0, 1, 0, 1, 5])))
+
+
+def auto() -> HybridDrafter:
+    return HybridDrafter({"grammar": GrammarDrafter(), "lm": make_drafter("lm", DRAFT)})
+
+
+def auto_policy() -> DrafterChoice:
+    rate, drafter = Rate(), auto()
+    members = {name: AdaptiveGamma(0.02, COSTS, each.priors, rate=rate) for name, each in drafter.members.items()}
+    return DrafterChoice(members, rate)
+
+
+PATHS = {
+    "lm": lambda: make_drafter("lm", DRAFT),
+    "blind": lambda: DrawnBlindly(ToyRunner(DRAFT)),
+    "independent": lambda: make_drafter("independent", DRAFT),
+    "without_replacement": lambda: make_drafter("without_replacement", DRAFT),
+    "top": lambda: make_drafter("top", DRAFT),
+    "ngram": lambda: make_drafter("ngram", DRAFT),
+    "lookahead": lambda: make_drafter("lookahead", DRAFT),
+    "corpus": corpus,
+    "grammar": GrammarDrafter,
+}
+DRAWN = ("lm", "blind", "independent", "without_replacement")  # those whose q is not one-hot
+
+
+def reader():
+    return text_reader(TEXTS, WORDS, END)
+
+
+def decoder(drafter, seed: int, sampling=PLAIN, gamma: int = 3, target: ToyLM = TARGET, prompt=PROMPT, **settings):
+    settings = {"trace": False, "max_new_tokens": MOST, "reader": reader()} | settings
+    constraint = Constraint("choice", "\n".join(TEXTS))
+    return toy_decoder(
+        target, drafter, prompt, sampling, gamma, eos=[END], seed=seed, constraint=constraint, **settings
+    )
+
+
+def answer(run) -> tuple[int, ...]:
+    """The tokens of a whole answer; of one that left the grammar, so that nothing could follow, those so far."""
+    try:
+        for _ in run.rounds():
+            pass
+    except BadInput:
+        pass
+    return tuple(run.committed[len(run.prompt) :])
+
+
+def p_value(make, runs: int, sampling=PLAIN, **settings) -> float:
+    counts = Counter(answer(decoder(make(), seed, sampling, **settings)) for seed in range(runs))
+    return joint_p_value(counts, constrained_distribution(TARGET, PROMPT, reader(), sampling))
+
+
+@pytest.mark.parametrize("sampling", ["plain", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("path", "acceptance"), [*((path, "token") for path in PATHS), *((path, "block") for path in DRAWN)]
+)
+def test_answers_have_the_constrained_targets_law(path, acceptance, sampling):
+    assert p_value(PATHS[path], 500, SAMPLINGS[sampling], acceptance=acceptance) > FALSE_ALARM
+
+
+def test_the_choice_of_auto_keeps_the_law():
+    counts = Counter(
+        answer(decoder(auto(), seed, method="auto", gamma="auto", gamma_policy=auto_policy())) for seed in range(500)
+    )
+    assert joint_p_value(counts, constrained_distribution(TARGET, PROMPT, reader())) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+def test_a_draft_with_other_tokens_keeps_the_law(kind):
+    target = ToyLM(ToyLM.random(6, 0, spread=0.8).table, "abcdef")
+    texts, draft = ("abc", "abd", "bad", "bcc", "e"), ToyLM.random(7, seed=2).table
+    counts = Counter()
+    for seed in range(400):
+        drafter = kind(ToyRunner(ToyLM(draft, "fcabdgh")), toy_translation())
+        run = decoder(drafter, seed, target=target, prompt=[0, 1], reader=text_reader(texts, "abcdef", 5))
+        counts[answer(run)] += 1
+    law = constrained_distribution(target, [0, 1], text_reader(texts, "abcdef", 5))
+    assert joint_p_value(counts, law) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("path", ["lm", "blind", "without_replacement", "grammar"])
+def test_shared_passes_write_what_each_run_writes_alone(path):
+    alone = [answer(decoder(PATHS[path](), seed)) for seed in range(8)]
+    runs, batch = [decoder(PATHS[path](), seed) for seed in range(8)], Batch()
+    for seed, run in enumerate(runs):
+        batch.add(seed, run.steps())
+    while batch:
+        for _, event in batch.step():
+            assert not isinstance(event, Exception), event
+    assert [tuple(run.committed[1:]) for run in runs] == alone and len({*alone}) > 2
+
+
+@pytest.mark.parametrize("acceptance", ACCEPTANCE)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_greedy_answer_is_that_of_plain_constrained_decoding(path, acceptance):
+    greedy = SamplingParams()
+    for seed in range(3):
+        target = ToyLM(ToyLM.random(6, seed=seed).table, WORDS)
+        plain = answer(decoder(make_drafter("ngram", DRAFT), 0, greedy, gamma=0, target=target))
+        assert answer(decoder(PATHS[path](), 0, greedy, target=target, acceptance=acceptance)) == plain
+
+
+@pytest.mark.parametrize("mutant", CONSTRAINT_MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_of_a_constraint_is_caught(mutant):
+    assert p_value(PATHS["blind"], 900, rules=mutant.rules) < CAUGHT
+    counts = [answer(decoder(PATHS["blind"](), seed, rules=mutant.rules)) for seed in range(200)]
+    texts = ["".join(WORDS[token] for token in tokens) for tokens in counts]
+    assert any(text.removesuffix(".") not in TEXTS for text in texts) == mutant.breaks
+
+
+def test_the_true_rules_pass_where_the_mutants_are_caught():
+    assert p_value(PATHS["blind"], 900, rules=TRUE_RULES) > FALSE_ALARM

@@ -1,0 +1,148 @@
+"""Masks of constraints: for tokenizers of both kinds they are what counting bytes gives, token by token."""
+
+import json
+
+import numpy as np
+import pytest
+from unlike_tokenizers import byte_level, sentence_piece
+
+from engine.config import Constraint
+from engine.errors import BadInput
+from engine.models.grammar import Grammars, lark_of
+from engine.sampling.constraint import is_set, unpack
+from engine.weights.vocabulary import Vocabulary
+
+TEXTS = ("the cat", "the hat and", "cats, é", "naïve 🙂", "and\nso", "a")
+PERSON = {
+    "type": "object",
+    "properties": {"the cat": {"type": "string", "maxLength": 3}, "at": {"type": "integer"}},
+    "required": ["the cat", "at"],
+    "additionalProperties": False,
+}
+SPARE = 13  # rows of a padded model that no token has
+
+
+def grammars(make=byte_level) -> Grammars:
+    tokenizer = make()
+    return Grammars(tokenizer, len(tokenizer) + SPARE, {tokenizer.eos_token_id})
+
+
+def words(bits, vocab_size: int) -> list[int]:
+    return np.unpackbits(bits, count=vocab_size, bitorder="little").nonzero()[0].tolist()
+
+
+@pytest.mark.parametrize("make", [byte_level, sentence_piece])
+def test_every_mask_is_what_counting_bytes_gives(make):
+    """At every place of every text, however its tokens cut it: also inside a character."""
+    own, pieces = grammars(make), Vocabulary.of(make()).texts
+    reader = own.reader(Constraint("regex", "the cat|the hat and|cats, é|naïve 🙂|and\nso|a"), 64)
+    texts, seen, queue = [text.encode() for text in TEXTS], {b""}, [()]
+    while queue:
+        path = queue.pop()
+        so_far = b"".join(pieces[token] for token in path)
+        left = [text[len(so_far) :] for text in texts if text.startswith(so_far)]
+        expected = {t for t, piece in pieces.items() if piece and any(rest.startswith(piece) for rest in left)}
+        expected |= own.eos_ids if b"" in left else set()
+        assert set(words(reader.after(path), own.vocab_size)) == expected, so_far
+        for token in expected - own.eos_ids:
+            longer = so_far + pieces[token]
+            if longer not in seen:
+                seen.add(longer)
+                queue.append((*path, token))
+    assert len(seen) >= 40 and b"na\xc3" in seen and set(texts) <= seen
+
+
+def test_the_text_that_must_come_is_cut_as_the_tokenizer_cuts_it():
+    for make in (byte_level, sentence_piece):
+        own, tokenizer = grammars(make), make()
+        reader = own.reader(Constraint("json_schema", json.dumps(PERSON), compact=True), 64)
+        tokens = reader.forced()
+        assert tokenizer.decode(tokens, skip_special_tokens=True).strip() == '{"the cat":"'
+        assert all(reader.after(tuple(tokens[:i])) is not None for i in range(len(tokens) + 1))
+        assert reader.forced(tuple(tokens)) == []
+    reader = grammars().reader(Constraint("json_schema", json.dumps(PERSON)), 64)
+    assert reader.forced() == byte_level()("{", add_special_tokens=False).input_ids, "white space may follow"
+
+
+def test_a_mask_depends_on_its_path_and_not_on_what_was_asked_before():
+    reader = grammars().reader(Constraint("regex", "(the|cat)*"), 64)
+    tokenizer, paths = byte_level(), [(), ()]
+    the, cat = (tuple(tokenizer(text, add_special_tokens=False).input_ids) for text in ("the", "cat"))
+    paths = [(), the, the + cat, cat, cat + cat + the[:1], the[:2]]
+    fresh = {}
+    for path in paths:
+        fresh[path] = grammars().reader(Constraint("regex", "(the|cat)*"), 64).after(path).tolist()
+    for path in [*paths, *reversed(paths)]:
+        assert reader.after(path).tolist() == fresh[path]
+    for token in the:
+        reader.advance(token)
+    assert reader.after(cat).tolist() == fresh[the + cat] and reader.after((the[0], the[0])) is None
+
+
+def test_a_text_ends_only_where_the_grammar_accepts_it():
+    own = grammars()
+    reader, (end,) = own.reader(Constraint("choice", "the\nthe cat"), 64), own.eos_ids
+    path = tuple(byte_level()("the", add_special_tokens=False).input_ids)
+    ends = [is_set(reader.after(path[:i]), end) for i in range(len(path) + 1)]
+    assert ends == [False] * len(path) + [True]
+    after_end = unpack(reader.after((*path, end))[None], own.vocab_size, "cpu")
+    assert after_end.all() and not reader.forced((*path, end))
+    for token in (*path, end):
+        reader.advance(token)
+    assert reader.is_complete() and reader.after().all()
+
+
+BAD = {
+    "no text": ("json_schema", " ", "up to 100,000 characters"),
+    "no JSON": ("json_schema", '{"type": ', "cannot be read as JSON"),
+    "too deep": ("json_schema", "[" * 50_000, "cannot be read as JSON"),
+    "a huge one": ("regex", "a" * 100_001, "up to 100,000 characters"),
+    "an unknown type": ("json_schema", '{"type": "objet"}', "Invalid type: objet"),
+    "not supported": ("json_schema", '{"not": {"type": "string"}}', "Unimplemented"),
+    "nothing matches": ("json_schema", '{"enum": []}', "Unsatisfiable"),
+    "a circle": ("json_schema", '{"$ref": "#"}', "No text that this model's tokenizer can write matches"),
+    "look-ahead": ("regex", "(?=a)b", "look-around"),
+    "no end of a group": ("regex", "(a", "regular expression cannot be used"),
+    "no such rule": ("grammar", "start: thing", "line 1, unknown name"),
+    "another kind": ("xml", "<a/>", "choose from json_schema, regex, choice, grammar"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_constraint_is_refused_in_one_sentence(case):
+    kind, text, words = BAD[case]
+    with pytest.raises(BadInput) as refused:
+        grammars().reader(Constraint(kind, text), 64)
+    sentence = str(refused.value)
+    assert words in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 240
+
+
+def test_an_expression_that_explodes_ends_in_a_sentence():
+    reader = grammars().reader(Constraint("regex", "(((((a{1,50}){1,50}){1,50}){1,50}){1,50})"), 64)
+    a = byte_level()("a", add_special_tokens=False).input_ids
+    with pytest.raises(BadInput, match="became too complex"):
+        for _ in range(200):
+            reader.after()
+            reader.advance(*a)
+
+
+def test_a_text_longer_than_the_limit_is_refused_before_the_run():
+    constraint = Constraint("choice", "the cat and the hat and the cat")
+    with pytest.raises(BadInput, match=r"demands takes \d+ tokens, and 3 are allowed"):
+        grammars().reader(constraint, 3)
+    grammars().reader(constraint, 64)
+
+
+def test_a_schema_may_be_true_and_an_expression_have_a_slash():
+    assert grammars().reader(Constraint("json_schema", "true"), 64).after().any()
+    assert lark_of(Constraint("regex", r"a/b\/c" + "\n")).endswith(r"start: /a\/b\/c\n/")
+    reader = grammars().reader(Constraint("regex", "and/\nso"), 64)
+    assert byte_level().decode(reader.forced()) == "and/\nso"
+
+
+def test_only_one_constraint_is_taken():
+    assert Constraint.of() is None and Constraint.of(regex="a") == Constraint("regex", "a")
+    with pytest.raises(BadInput, match="takes one constraint"):
+        Constraint.of(regex="a", choice="b")
+    with pytest.raises(BadInput, match="Compact JSON"):
+        Constraint.of(True, regex="a")

@@ -1,0 +1,115 @@
+"""Constraints on the embedded model: the same greedy text with every method, JSON that fits, and what a trace says."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from paths import ASSETS
+from real_model import PAIR
+
+from engine.bench.prompts import read_prompts
+from engine.config import Constraint, RunConfig, SamplingParams
+from engine.errors import BadInput
+from engine.runtime.run_batch import RunBatch
+from engine.trace.branch import branch_request, request_of
+from engine.trace.trace import TraceBuilder, fold, from_json, to_json
+
+pytestmark = pytest.mark.xdist_group("real-model")
+
+PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl")[::8]  # one of each schema
+METHODS = ("ngram", "corpus", "quantised", "lm", "lookahead", "eagle", "eagle-chain", "block", "medusa", "exit")
+TOKENS = 64
+
+
+def config(prompt, method: str = "none", **settings) -> RunConfig:
+    settings = {"gamma": 0 if method == "none" else 3, "max_new_tokens": TOKENS} | settings
+    return RunConfig(prompt.text, PAIR, method, constraint=prompt.constraint, **settings)
+
+
+@pytest.fixture(scope="module")
+def plain(engine):
+    return [fold(engine.run(config(prompt))) for prompt in PROMPTS]
+
+
+def fits(trace, prompt) -> bool:
+    """Whether an answer that ended is JSON with the fields of its schema, in order and of their types."""
+    kinds = {"string": str, "integer": int, "boolean": bool, "array": list, None: str}
+    schema, answer = json.loads(prompt.constraint.text), json.loads(trace.text)
+    fields = schema["properties"]
+    are_typed = all(isinstance(answer[name], kinds[fields[name].get("type")]) for name in answer)
+    return trace.finished.reason == "eos" and [*answer] == schema["required"] and are_typed
+
+
+@pytest.mark.parametrize("method", [*METHODS, "grammar", "auto"])
+def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method):
+    for prompt, expected in zip(PROMPTS, plain, strict=True):
+        trace = fold(engine.run(config(prompt, method)))
+        assert trace.text == expected.text and fits(trace, prompt)
+
+
+@pytest.mark.parametrize("method", ["auto", "grammar", "lm", "eagle", "block", "medusa"])
+def test_drawn_answers_fit_the_schema_too(engine, method):
+    for seed, prompt in enumerate(PROMPTS):
+        run = config(prompt, method, sampling=SamplingParams(0.8), seed=seed, max_new_tokens=160, gamma="auto")
+        trace = fold(engine.run(run))
+        assert trace.finished.reason == "length" or fits(trace, prompt)
+
+
+def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):
+    batch, builders = RunBatch(engine, 3), [TraceBuilder() for _ in PROMPTS]
+    for i, prompt in enumerate(PROMPTS):
+        batch.add(i, config(prompt, "auto", gamma="auto"))
+    while batch:
+        for i, event in batch.step():
+            assert not isinstance(event, Exception), event
+            builders[i].add([event])
+    assert [builder.trace.text for builder in builders] == [trace.text for trace in plain]
+
+
+def test_a_trace_says_what_the_grammar_did(engine, tmp_path):
+    trace = fold(engine.run(config(PROMPTS[0], "auto", gamma="auto")))
+    again = from_json(to_json(trace))
+    assert again == trace and again.started.constraint["compact"] is True
+    assert request_of(again).constraint == PROMPTS[0].constraint
+    demanded = [token for token in trace.emitted if token.from_grammar]
+    assert len(demanded) >= 5 and all(token.status in ("accepted", "rescued") for token in demanded)
+    first = trace.emitted[0]
+    removed = sum(word.mass for word in first.removed.top) + first.removed.rest
+    assert 0 < removed < 1 and first.removed.top[0].mass == max(word.mass for word in first.removed.top)
+    assert {word.text for word in first.removed.top}.isdisjoint({"{", '{"'})
+    plain = fold(engine.run(RunConfig("Hi", PAIR, "ngram", 3, max_new_tokens=8)))
+    assert "constraint" not in plain.started.config and all(token.removed is None for token in plain.emitted)
+
+
+def test_forbidden_drafts_are_told_and_not_scored(engine):
+    """Lookup copies the question; a choice allows none of it."""
+    run = RunConfig(
+        "Say no or yes: yes, no, yes, no, maybe, yes", PAIR, "ngram", 4, constraint=Constraint("choice", "no\nno way"),
+        max_new_tokens=8,
+    )  # fmt: skip
+    trace = fold(engine.run(run))
+    forbidden = [draft for each in trace.rounds for draft in each.forbidden]
+    assert trace.text in ("no", "no way") and forbidden
+    assert all(len(each.tokens) <= 1 + len(each.parents) for each in trace.rounds)
+    assert not {draft.text for draft in forbidden} & {"no", "way"}
+
+
+def test_a_run_that_reaches_its_limit_says_that_its_json_is_unfinished(engine, plain):
+    short = fold(engine.run(config(PROMPTS[0], max_new_tokens=9)))
+    assert short.finished.notes == (
+        "The JSON is unfinished, because the token limit was reached; ask for more tokens.",
+    )
+    assert plain[0].finished.notes == ()
+
+
+def test_a_branch_may_force_only_what_the_grammar_allows(engine, plain):
+    output = plain[0].output
+    with pytest.raises(BadInput, match="forbids the token"):
+        engine.request(replace(branch_request(plain[0], 2, output[0])))
+    quoted = fold(engine.run(branch_request(plain[0], 4, engine.target.tokenizer("Zoe").input_ids[0])))
+    assert '"name":"Z' in quoted.text and fits(quoted, PROMPTS[0])
+
+
+def test_the_method_grammar_needs_a_constraint():
+    with pytest.raises(BadInput, match="add a constraint"):
+        RunConfig("Hi", PAIR, "grammar")
