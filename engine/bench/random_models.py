@@ -13,7 +13,6 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PretrainedConfig, Qwen3Config
 
-from engine.bench import expectations
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, never, warm_up
 from engine.bench.fixed_acceptance import accept_with_probability
 from engine.bench.metrics import show, table
@@ -303,8 +302,8 @@ def _driver(device: str) -> str | None:
 
 
 def markdown(header: dict, parts: dict[tuple, dict]) -> str:
-    """A table of plain decoding, one of v(W), one of drafting; the real pair; on a GPU, the expectations. ``parts``:
-    (shape, context, "ours" or "transformers") or ("pair", name) → numbers."""
+    """A table of plain decoding, one of v(W), one of drafting; the real pair. ``parts``: (shape, context, "ours" or
+    "transformers") or ("pair", name) → numbers."""
     ours = [part for key, part in parts.items() if key[-1] == "ours"]
     listed = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if version)
     driver = f", driver {header['driver']}" if header.get("driver") else ""
@@ -317,9 +316,7 @@ def markdown(header: dict, parts: dict[tuple, dict]) -> str:
         ]  # fmt: skip
     for (_, name), pair in ((key, part) for key, part in parts.items() if key[0] == "pair"):
         text += [f"The real pair, {name}:", pair["table"]]
-    on_gpu = header["versions"].get("cuda") and not header["device"].startswith(("cpu", "mps"))
-    text += [expectations.report(header["device"], ours)] if on_gpu else []
-    return "\n\n".join(filter(None, text)) + "\n"
+    return "\n\n".join(text) + "\n"
 
 
 def _place(part: dict) -> list[str]:

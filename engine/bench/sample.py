@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.trace.events import Round
-from engine.trace.metrics import depths, expected_lengths, ranks
+from engine.trace.metrics import depths, expected_lengths
 from engine.trace.noise import Speedup, ceiling
 
 BASELINE, UNTRACED, BLOCK, TYPICAL = "none", "-untraced", "-block", "-typical"
@@ -20,9 +20,8 @@ class Sample:
     tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
 
     Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
-    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``by_rank``: as
-    ``by_depth``, of the first, second, … sibling; ``busy``: the share of the cores that other programs took, None
-    where it is not known.
+    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``busy``: the
+    share of the cores that other programs took, None where it is not known.
     """
 
     tokens: int
@@ -37,7 +36,6 @@ class Sample:
     rounds: tuple[tuple[int, int, int, str], ...] = ()
     gaps: tuple[float | None, ...] = ()
     by_rule: Mapping[str, float] = field(default_factory=dict)
-    by_rank: tuple[tuple[int, int], ...] = ()
     busy: float | None = None
 
     @classmethod
@@ -58,7 +56,6 @@ class Sample:
             rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in rounds),
             gaps=tuple(token.gap for token in emitted),
             by_rule=expected_lengths(rounds),
-            by_rank=tuple(ranks(rounds).values()),
             busy=busy,
         )
 
