@@ -21,7 +21,7 @@ CPU_ONLY = "pre-requirements.txt"  # a Space installs it before requirements.txt
 LOGIN = "Log in first: `hf auth login`, with a token that may write."
 
 
-def committed(root: Path, folder: Path, gpu: bool = False) -> list[Path]:
+def copy_committed(root: Path, folder: Path, gpu: bool = False) -> list[Path]:
     """Copies the files of the last commit into ``folder``, for a GPU without CPU_ONLY, and returns them. BadInput
     unless the tree is clean and the hub would take every tracked file; Unavailable without git."""
     if changes := _git(root, "status", "--porcelain").splitlines():
@@ -113,7 +113,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            files = committed(ROOT, Path(folder), options.gpu)
+            files = copy_committed(ROOT, Path(folder), options.gpu)
             check_versions(ROOT)
             if options.dry_run:
                 print("\n".join(f"{file.stat().st_size:>12,}  {file.relative_to(folder)}" for file in files))

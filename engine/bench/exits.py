@@ -50,7 +50,7 @@ def measure(
     Raises Unavailable for a target that our own decoder does not run."""
     if not isinstance(engine.target.runner, DecoderRunner):
         raise Unavailable("Only our own decoder can stop after some of its layers; choose another pair.")
-    runner = _layered(engine)
+    runner = _torch_runner(engine)
     head = ExitModel(engine.models.folder(engine.pair.draft(HEAD)), runner.model) if HEAD in engine.methods else None
     costs = engine.costs("none")
     right, trained, count = torch.zeros(runner.model.layers_count + 1, dtype=torch.long), 0, 0
@@ -72,7 +72,7 @@ def measure(
 
 
 @torch.inference_mode()
-def _layered(engine: Engine) -> DecoderRunner:
+def _torch_runner(engine: Engine) -> DecoderRunner:
     """The target as torch runs it, which can stop after any layer; a graph of ONNX Runtime cannot."""
     runner = engine.target.runner
     if not runner.model.on_host:

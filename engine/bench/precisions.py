@@ -68,12 +68,12 @@ def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
 
 
 def store(target: str, distances: dict[str, Distance], file: Path | None = None) -> None:
-    """Writes those of the target of this hash where `known` finds them, or to ``file``."""
+    """Writes those of the target of this hash where `stored_distances` finds them, or to ``file``."""
     content = json.dumps({name: asdict(each) for name, each in distances.items()}, indent=1) + "\n"
     write_file(file or cache_root() / "precisions" / f"{target}.json", content)
 
 
-def known(target: str) -> dict[str, Distance]:
+def stored_distances(target: str) -> dict[str, Distance]:
     """Returns the distances measured here for the target of this hash, else the shipped ones; empty if there are
     neither."""
     for folder in (cache_root() / "precisions", _SHIPPED):

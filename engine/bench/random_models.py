@@ -171,10 +171,10 @@ class RandomSystem:
             config, self.prompt, self.target, self.drafter, FixedGamma(self.gamma), frozenset(), recorder, cancelled,
             self.rules,
         )  # fmt: skip
-        return Sample.of(list(run.rounds()))
+        return Sample.from_rounds(list(run.rounds()))
 
 
-def interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
+def run_interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
     """The sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
     config = RunConfig("-", max_new_tokens=tokens, trace=False)
     warm_up(systems, config, tokens)
@@ -214,7 +214,7 @@ def measure(
     plain = RandomSystem(target, _prompt(context, target.vocab_size), drafter_class(BASELINE)())
     try:
         progress(0.1, "plain decoding")
-        (sample,) = interleaved([plain], tokens, repeats)
+        (sample,) = run_interleaved([plain], tokens, repeats)
         progress(0.2, "the cost of scoring W tokens")
         costs = calibration.measure(target, None, WIDTHS, context)
         size = bytes_a_step(target, context + tokens // 2)
@@ -245,7 +245,7 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
         gamma = max(1, best_gamma(alpha, c, costs.v, MOST_DRAFTS))
         progress(0.5, f"drafting: {drafted.name}, α = {alpha:g}, γ = {gamma}")
         at_alpha = replace(drafted, gamma=gamma, rules=accept_with_probability(alpha))
-        base, ours = interleaved([plain, at_alpha], tokens, repeats)
+        base, ours = run_interleaved([plain, at_alpha], tokens, repeats)
         rounds = [(emitted, steps * c, number) for emitted, steps, number, _ in ours.rounds]
         speedup, predicted = ours.rate / base.rate, predicted_speedup(rounds, costs.v)
         rows.append({

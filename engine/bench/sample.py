@@ -39,7 +39,9 @@ class Sample:
     busy: float | None = None
 
     @classmethod
-    def of(cls, rounds: Sequence[Round], peak_memory: int | None = None, busy: float | None = None) -> "Sample":
+    def from_rounds(
+        cls, rounds: Sequence[Round], peak_memory: int | None = None, busy: float | None = None
+    ) -> "Sample":
         """The sample of a run of ours; zeros where it was cancelled before its first round."""
         emitted = [token for round_ in rounds for token in round_.emitted]
         start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)

@@ -167,7 +167,7 @@ class EagleModel:
         """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·F] of the
         target, or ``state`` [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing
         state [rows, E]."""
-        hidden = self._projected(features) if state is None else state
+        hidden = self._fuse_features(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, hidden.dtype)
         embedded = self._rms_norm(self._embedding(ids), self.norm_embed)
         normed = self._rms_norm(hidden, self.norm_hidden)
@@ -180,11 +180,11 @@ class EagleModel:
             hidden = layer(self._rms_norm(hidden, norm), hidden, attend, i)
         return hidden
 
-    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+    def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
         """features [W, taps·F] → [W, E]"""
-        return self.fc(self._normed(features))
+        return self.fc(self._norm_features(features))
 
-    def _normed(self, features: torch.Tensor) -> torch.Tensor:
+    def _norm_features(self, features: torch.Tensor) -> torch.Tensor:
         """[W, taps·F] as `fc` reads them."""
         norms = self._norms_before
         if norms is None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.config import imported
+from engine.config import load_object
 from engine.models.block_head import BlockModel
 from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
@@ -18,7 +18,7 @@ def load_head(kind: str, folder: Path, target):
     """The head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here, and for
     one with a tensor that is not read."""
     weights = HeadReader(folder, target.dtype, target.device)
-    head = imported(head_kind(kind).load)(folder, target, weights)
+    head = load_object(head_kind(kind).load)(folder, target, weights)
     weights.check_all_read()
     return head
 

@@ -256,7 +256,7 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
     quantization = getattr(config, "quantization_config", None)
     if is_read_here(quantization):  # without the package that transformers would need
         del config.quantization_config
-        return _filled(config, folder, dtype, device)
+        return _load_filled(config, folder, dtype, device)
     quantised = quantization is not None
     check_kind(folder, config)
     model, loaded = AutoModelForCausalLM.from_pretrained(
@@ -285,12 +285,12 @@ def check_kind(folder: Path, config) -> None:
 
 def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
     # Transformers' own GGUF reader needs one more package.
-    return _filled(
+    return _load_filled(
         AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True), folder, dtype, device
     )
 
 
-def _filled(config, folder: Path, dtype: torch.dtype, device: str):
+def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):
     """A model of this configuration, filled tensor by tensor; the names of those that the folder lacks, and of those
     that the model does."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")

@@ -42,7 +42,7 @@ class Request:
         decoding, device = self.decoding, self.engine.device
         reset_peak(device)
         others = OtherPrograms(onnx_session.threads())
-        yield self._started()
+        yield self._start_event()
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
         yield RunFinished(
@@ -57,7 +57,7 @@ class Request:
             notes=tuple(_about_lost(method, place) for method, place in decoding.given_up.items()),
         )
 
-    def _started(self) -> RunStarted:
+    def _start_event(self) -> RunStarted:
         engine, config = self.engine, self.config
         detokenizer = Detokenizer(engine.target.tokenizer)
         settings = asdict(config) | {"stop": list(config.stop)}
@@ -74,7 +74,7 @@ class Request:
             costs=self.costs,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             prefix=tuple(self._prefix()),
-            translated=self._translated(),
+            translated=self._translation_facts(),
             exit_layers=self._exit_layers(),
             same_bits=engine.target.runner.same_bits,
             notes=tuple(self._notes()),
@@ -94,7 +94,7 @@ class Request:
         left_out = drafts.left_out(length) if config.method == AUTO else []
         return left_out + drafts.notes(config.method)
 
-    def _translated(self) -> Translated | None:
+    def _translation_facts(self) -> Translated | None:
         method = self.config.method
         translation = self.engine.drafts.translations.get("lm" if method == AUTO else method)
         if translation is None:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine.config import imported
+from engine.config import load_object
 from engine.errors import BadInput
 from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.exit_head import read_exit_config
@@ -253,7 +253,7 @@ def student_class(kind: str) -> type[Student]:
     """Returns the class for "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the
     scale of each tapped state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and
     ``RECIPE`` are sentences of its model card."""
-    return LmStudent if kind == "lm" else imported(head_kind(kind).student)
+    return LmStudent if kind == "lm" else load_object(head_kind(kind).student)
 
 
 def new_eagle(

@@ -31,7 +31,7 @@ class Vocabulary:
     added: frozenset[int]
 
     @classmethod
-    def of(cls, tokenizer) -> "Vocabulary":
+    def from_tokenizer(cls, tokenizer) -> "Vocabulary":
         """Of a tokenizer of transformers or of the tokenizers library."""
         listed = getattr(tokenizer, "added_tokens_decoder", None) or getattr(
             tokenizer, "get_added_tokens_decoder", dict

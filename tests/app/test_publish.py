@@ -12,7 +12,7 @@ import pytest
 from hubs import LIMIT, TOKEN, SpaceHub
 from paths import ROOT
 
-from app.publish import CPU_ONLY, LOGIN, check_versions, committed, publish
+from app.publish import CPU_ONLY, LOGIN, check_versions, copy_committed, publish
 from engine.errors import BadInput, Unavailable
 
 GIT = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
@@ -61,7 +61,7 @@ def hub(monkeypatch):
 def send(tree, tmp_path_factory):
     def send(name="alice/lens", **options):
         folder = tmp_path_factory.mktemp("committed")
-        committed(tree, folder)
+        copy_committed(tree, folder)
         return publish(name, folder, **options)
 
     return send
@@ -73,14 +73,14 @@ def test_publish_takes_the_committed_files_only(tree, tmp_path):
     every = {".gitignore", "README.md", "app.py", "assets/one.bin", "assets/two.bin", CPU_ONLY, "requirements.txt"}
     for gpu, expected in ((False, every), (True, every - {CPU_ONLY})):  # a GPU gets no torch without CUDA
         folder = tmp_path / str(gpu)
-        assert {file.relative_to(folder).as_posix() for file in committed(tree, folder, gpu)} == expected
+        assert {file.relative_to(folder).as_posix() for file in copy_committed(tree, folder, gpu)} == expected
     check_versions(tree)
 
 
 def test_publish_refuses_a_tree_that_is_not_clean(tree, tmp_path):
     def refused(words):
         with pytest.raises(BadInput, match=words):
-            committed(tree, tmp_path / "copy")
+            copy_committed(tree, tmp_path / "copy")
 
     (tree / "app.py").write_text("print('changed')")
     refused("app.py is not as it was committed")
@@ -94,7 +94,7 @@ def test_publish_refuses_a_tree_that_is_not_clean(tree, tmp_path):
     commit(tree)
     refused("out/x is tracked, but .gitignore names it")
     with pytest.raises(Unavailable, match="not a git checkout"):
-        committed(tmp_path, tmp_path / "copy")
+        copy_committed(tmp_path, tmp_path / "copy")
 
 
 @pytest.mark.parametrize("file, old, new, words", [

@@ -49,7 +49,7 @@ def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatc
         tied = shape.own_embedding and shape.version == 3
         rows = (embed if tied else model.lm_head).weight[head.target_ids]
     ids, features = torch.randint(0, VOCABULARY, (L + 1,)), 0.01 * torch.randn(L, len(head.reads) * E)
-    last = reference.fused(features) if shape.version == 3 else model.model.norm(features)
+    last = reference.fuse(features) if shape.version == 3 else model.model.norm(features)
     states = reference.states(embed(ids[:L]), last)
     normed = reference.norm(states) if shape.version == 3 else states
     logits = reference.lm_head(normed) if rows is None else normed @ rows.T
@@ -69,7 +69,7 @@ def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatc
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", ["safeailab", "speculators, Llama", "EAGLE-1"])
 def test_greedy_output_is_the_targets_own(target, tmp_path, name, runtime):
-    """The head's size leaves out what is not loaded: the maps of its words."""
+    """The head's size counts every tensor but the maps of its words."""
     tensors = write(tmp_path / "head", *TABLE[name]).tensors
     engine = load_unrounded(f"{target.folder}+{tmp_path / 'head'}", "eagle", runtime)
     engine._costs |= dict.fromkeys(("eagle", "eagle-chain"), CHEAP)
@@ -113,7 +113,7 @@ def test_a_block_head_drafts_by_transformers_layers(target, tmp_path, monkeypatc
         runner.prefill(TEXT[runner.length : known - 1])
         draft = drafter.propose(TEXT[:known], 4, 0)
         embedded = torch.cat([embedding[TEXT[1:known]], mask.expand(3, -1)])
-        fused = head.reference.fused(torch.cat([features[: known - 1], head.tensors["mask_hidden"].expand(3, -1)]))
+        fused = head.reference.fuse(torch.cat([features[: known - 1], head.tensors["mask_hidden"].expand(3, -1)]))
         normed = head.reference.norm(head.reference.states(embedded, fused)[-4:])
         expected = head.reference.lm_head(normed).softmax(-1)
         assert len(draft) == 4 and draft.passes == 1

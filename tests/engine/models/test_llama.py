@@ -11,7 +11,7 @@ from tiny_models import CHECKPOINTS, RUNTIMES, logits_of, runner_of, write
 from transformers import GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.models.decoder_config import context_length, unsupported
+from engine.models.decoder_config import context_length, unsupported_reason
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner, Tokens, tree_shape
 
@@ -144,9 +144,11 @@ def test_a_sliding_window_is_the_context_and_more_is_refused_in_words(tmp_path):
 
 def test_what_it_cannot_run_has_a_reason():
     dynamic = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
-    assert "not gpt2" in unsupported(GPT2Config()) and "gelu" in unsupported(LlamaConfig(hidden_act="gelu"))
-    assert "dynamic" in unsupported(LlamaConfig(rope_parameters=dynamic))
-    assert "quantised" in unsupported(LlamaConfig(quantization_config={"quant_method": "awq"}))
+    assert "not gpt2" in unsupported_reason(GPT2Config()) and "gelu" in unsupported_reason(
+        LlamaConfig(hidden_act="gelu")
+    )
+    assert "dynamic" in unsupported_reason(LlamaConfig(rope_parameters=dynamic))
+    assert "quantised" in unsupported_reason(LlamaConfig(quantization_config={"quant_method": "awq"}))
 
 
 @pytest.fixture(scope="module")

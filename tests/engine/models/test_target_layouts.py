@@ -11,7 +11,7 @@ from tiny_models import LINEAR, LLAMA3, RUNTIMES, THETA, YARN, logits_of, write
 from transformers import AutoModelForCausalLM
 
 from engine.errors import Unavailable
-from engine.models.decoder_config import NO_EFFECT, USED, check_fields, context_length, unsupported
+from engine.models.decoder_config import NO_EFFECT, USED, check_fields, context_length, unsupported_reason
 from engine.models.transformers_config import load_config
 from engine.weights.own_models import FAMILIES
 
@@ -148,7 +148,7 @@ def test_a_layout_reads_as_transformers_reads_it(tmp_path, layout, runtime):
     theirs = model if layout in FRESH else AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     config = load_config(tmp_path)
     check_fields(config, "it")
-    assert unsupported(config) is None
+    assert unsupported_reason(config) is None
     theirs.config = config
     runner = RUNTIMES[runtime](tmp_path, theirs)
     runner.reset(len(IDS))
@@ -216,7 +216,7 @@ def test_layers_that_slide_without_a_window_are_refused(tmp_path):
 )
 def test_what_the_decoder_cannot_honour_has_a_reason(tmp_path, name, change, reason):
     written(tmp_path, name, change)
-    assert reason in unsupported(load_config(tmp_path))
+    assert reason in unsupported_reason(load_config(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,7 @@ def test_blocks_are_split_as_the_gguf_package_expands_them(type_):
 
 
 def test_stacked_weights_of_different_types_keep_their_values():
-    parts = [
-        GroupedWeight.rounded(torch.randn(4, 64) + shift, bits) for bits, shift in ((4, 0), (8, 0), (4, 9), (4, -9))
-    ]
+    parts = [GroupedWeight.round(torch.randn(4, 64) + shift, bits) for bits, shift in ((4, 0), (8, 0), (4, 9), (4, -9))]
     whole = GroupedWeight.cat(parts)
     assert whole.bits == 8 and len(whole.n) == 16
     right = torch.cat([part.dense() for part in parts])

@@ -136,7 +136,7 @@ def test_a_disk_that_fails_half_way_leaves_nothing(request, cache, monkeypatch, 
 
 
 def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
-    stale = cache / "models" / f".{store._prepared(tiny.target).name}-killed"
+    stale = cache / "models" / f".{store._prepared_folder(tiny.target).name}-killed"
     stale.mkdir(parents=True)
     told, folders = [], []
 
@@ -144,7 +144,7 @@ def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
         folders.append(fetch_pair(tiny, lambda fraction, message: told.append(message))["target"])
 
     threads = [threading.Thread(target=one) for _ in range(2)]
-    with FileLock(cache / "models" / f".{store._prepared(tiny.target).name}.lock"):
+    with FileLock(cache / "models" / f".{store._prepared_folder(tiny.target).name}.lock"):
         [thread.start() for thread in threads]
         wait_for(lambda: told.count("Another process is preparing tiny; waiting for it") == 2, 20)
         assert folders == []
