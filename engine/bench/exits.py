@@ -9,11 +9,11 @@ Dimension key: L layers, E hidden size, T tokens, V vocabulary.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import torch
 
-from engine.bench.benchmark import request
+from engine.bench.benchmark import greedy_answers
 from engine.bench.prompts import Prompt
 from engine.device import to_device
 from engine.errors import Unavailable
@@ -24,7 +24,6 @@ from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name
 from engine.trace.speedup_model import idealised_speedup
-from engine.trace.trace import fold
 
 HEAD = "exit"
 _CONTEXT, _REPEATS = 256, 15
@@ -92,9 +91,7 @@ def _answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> 
     the T that the target answers with."""
     runner = engine.target.runner
     L, taps = runner.model.layers_count, runner.model.taps
-    for prompt in prompts:
-        trace = fold(engine.run(replace(request(engine, prompt.text, 0.0, max_new_tokens, 0), method="none")))
-        before, ids = [token.id for token in trace.started.prompt], [token.id for token in trace.emitted]
+    for before, ids in greedy_answers(engine, prompts, max_new_tokens):
         runner.tap(range(L + 1))
         try:
             runner.reset(len(before) + len(ids))

@@ -5,16 +5,15 @@ Dimension key: T tokens of all answers, V vocabulary.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-from engine.bench.benchmark import request
+from engine.bench.benchmark import greedy_answers
 from engine.bench.prompts import Prompt
 from engine.files import ASSETS, ProgressCallback, cache_root, read_json, write_file
 from engine.runtime.engine import Engine, load_engine
-from engine.trace.trace import fold
 
 REFERENCE, ROUNDED = "fp32", ("int8", "int4")
 _SHIPPED = ASSETS / "data" / "precisions"
@@ -38,9 +37,8 @@ def measure(
     run."""
     reference = load_engine(pair, "cpu", REFERENCE)
     texts = []
-    for prompt in prompts:
-        trace = fold(reference.run(replace(request(reference, prompt.text, 0.0, max_new_tokens, 0), method="none")))
-        texts.append(([token.id for token in trace.started.prompt], [token.id for token in trace.emitted]))
+    for answer in greedy_answers(reference, prompts, max_new_tokens):
+        texts.append(answer)
         progress(0.5 * len(texts) / len(prompts), f"Answer {len(texts)} of {len(prompts)}")
     distances = {}
     for i, precision in enumerate(ROUNDED):

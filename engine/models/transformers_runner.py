@@ -17,12 +17,12 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCa
 from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
-from engine.errors import BadInput, EngineError, Unavailable
+from engine.errors import EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
 from engine.models.leftovers import is_harmless, is_of_another_part
 from engine.models.leftovers import surplus as surplus_problem
 from engine.models.marks import without_marks
-from engine.models.runner import Tokens
+from engine.models.runner import Tokens, check_capacity
 from engine.weights.eight_bits import SCALE, is_read_here
 from engine.weights.gguf_layout import is_prepared
 from engine.weights.rounded_kinds import rounding_problem
@@ -148,11 +148,7 @@ class TransformersRunner:
         return capacity * 2 * text.num_hidden_layers * heads * size * self.dtype.itemsize
 
     def reset(self, capacity: int) -> None:
-        if capacity > self.max_length:
-            raise BadInput(
-                f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
-                "shorten the prompt or ask for fewer new tokens."
-            )
+        check_capacity(capacity, self.max_length)
         self._empty()
 
     def _empty(self) -> None:

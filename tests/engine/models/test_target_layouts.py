@@ -209,6 +209,9 @@ def test_layers_that_slide_without_a_window_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "name, change, reason",
     [
+        ("gpt2", settings(), "not gpt2"),
+        ("llama", settings(hidden_act="gelu"), "gelu"),
+        ("llama", settings(quantization_config={"quant_method": "awq"}), "quantised"),
         ("llama", settings(partial_rotary_factor=0.5), "partial_rotary_factor 0.5"),
         ("llama", settings(rope_parameters={"rope_type": "dynamic", **THETA, "factor": 2.0}), "dynamic"),
         ("qwen2", settings(layer_types=["full_attention", "chunked_attention"]), "chunked_attention"),
@@ -223,6 +226,7 @@ def test_what_the_decoder_cannot_honour_has_a_reason(tmp_path, name, change, rea
     "name, fields, length",
     [
         ("mistral", {"sliding_window": 40}, 40),
+        ("mistral", {"sliding_window": None}, 256),
         ("mistral", {"sliding_window": 40, "use_sliding_window": False}, 40),  # Mistral's class reads no such field
         ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 1, "layer_types": None}, 40),
         ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 2, "layer_types": None}, 256),

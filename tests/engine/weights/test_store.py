@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from fake_worker import wait_for
 from filelock import FileLock
-from gguf_files import WORDS, write_gguf
+from gguf_files import tiny_model, write_gguf
 from hubs import ModelHub
 from safetensors.numpy import save_file
-from tiny_models import write
 from transformers import AutoTokenizer
 
 from engine.errors import Unavailable
@@ -25,14 +24,6 @@ from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.hub import download_file
 from engine.weights.specs import GgufSource, PairSpec
 from engine.weights.store import fetch_pair, locate
-
-
-def tiny_model(folder, tied=True):
-    return write(
-        folder, "llama-tied" if tied else "llama", vocab_size=len(WORDS), intermediate_size=64, rms_norm_eps=1e-5,
-        max_position_embeddings=128, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=1,
-        eos_token_id=0,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
