@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from engine.bench.benchmark import greedy_answers
+from engine.bench.metrics import table
 from engine.bench.prompts import Prompt
 from engine.device import to_device
 from engine.errors import Unavailable
@@ -83,6 +84,16 @@ def to_json(engine: Engine, results: Sequence[Exit]) -> str:
     """The results with where they were measured."""
     where = {"pair": engine.pair.name, "device": device_name(engine.device), "precision": engine.precision}
     return json.dumps(where | {"exits": [asdict(each) for each in results]}, indent=1) + "\n"
+
+
+def markdown(results: Sequence[Exit]) -> str:
+    """Returns a table with a row for each depth."""
+    rows = [
+        [str(each.layers), "the exit head" if each.is_trained else "the output layer"]
+        + [f"{number:.3f}" for number in (each.agreement, each.c, each.predicted)]
+        for each in results
+    ]
+    return table(["layers", "read by", "agrees", "c", "predicted at γ = 1"], rows)
 
 
 @torch.inference_mode()

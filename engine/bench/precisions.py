@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from engine.bench.benchmark import greedy_answers
+from engine.bench.metrics import table
 from engine.bench.prompts import Prompt
 from engine.files import ASSETS, ProgressCallback, cache_root, read_json, write_file
 from engine.runtime.engine import Engine, load_engine
@@ -63,6 +64,12 @@ def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
         runner.prefill(prompt[:-1])
         yield runner.forward(torch.tensor([prompt[-1], *answer[:-1]])).float().log_softmax(-1)
         runner.release()
+
+
+def markdown(distances: dict[str, Distance]) -> str:
+    """Returns a table with a row for each precision."""
+    rows = [[name, f"{each.kl:.4f}", f"{each.equal:.1%}", str(each.tokens)] for name, each in distances.items()]
+    return table(["precision", "KL to fp32", "same first choice", "tokens"], rows)
 
 
 def store(target: str, distances: dict[str, Distance], file: Path | None = None) -> None:

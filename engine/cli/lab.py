@@ -195,8 +195,7 @@ def exits(
     pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """How often the target's state after each of its layers already says the next word, and the cost of that depth."""
-    from engine.bench.exits import measure, to_json
-    from engine.bench.metrics import table, table_row
+    from engine.bench.exits import markdown, measure, to_json
     from engine.bench.prompts import read_prompts
     from engine.files import write_file
 
@@ -205,10 +204,7 @@ def exits(
         results = measure(engine, read_prompts(prompts, limit), max_new_tokens, show)
     if out is not None:
         write_file(out, to_json(engine, results))
-    print(table(["layers", "read by", "agrees", "c", "predicted at γ = 1"], []))
-    for each in results:
-        reader = "the exit head" if each.is_trained else "the output layer"
-        print(table_row([str(each.layers), reader, *(f"{x:.3f}" for x in (each.agreement, each.c, each.predicted))]))
+    print(markdown(results))
 
 
 @app.command()
@@ -220,8 +216,7 @@ def precisions(
     pair: options.Pair = DEFAULT_PAIR,
 ):  # fmt: skip
     """How far int8 and int4 are from fp32, on the answers that fp32 writes. The page then says so beside each."""
-    from engine.bench.metrics import table, table_row
-    from engine.bench.precisions import measure, store
+    from engine.bench.precisions import markdown, measure, store
     from engine.bench.prompts import read_prompts
     from engine.weights.catalogue import get_pair
     from engine.weights.checkpoint_dir import weights_hash
@@ -233,6 +228,4 @@ def precisions(
     store(target, distances)
     if out is not None:
         store(target, distances, out)
-    print(table(["precision", "KL to fp32", "same first choice", "tokens"], []))
-    for name, each in distances.items():
-        print(table_row([name, f"{each.kl:.4f}", f"{each.equal:.1%}", str(each.tokens)]))
+    print(markdown(distances))
