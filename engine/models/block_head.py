@@ -41,7 +41,7 @@ class BlockModel(EagleModel):
         self._masked, self._mask = self._fuse_features(mask[None]), self._mask_embedding(weights)
 
     def _mask_embedding(self, weights: TensorReader) -> torch.Tensor:
-        """Of the mask token [1, E]: a head may bring an embedding of its own, with words that its target lacks."""
+        """Returns the mask token's row [1, E]. A head's own embedding may have words that its target lacks."""
         token, rows = self.config.mask_token, self.target.vocab_size if self.embed is None else len(self.embed)
         if token >= rows:
             raise Unavailable(f"The mask of the head in {weights.folder}, token {token}, has no embedding.")

@@ -83,7 +83,8 @@ class EagleModel:
             ) from error
 
     def _read_norms(self, weights: TensorReader) -> torch.Tensor | None:
-        """Of the target's states before `fc`: [taps, F] of one norm each, [1, taps·F] of one for all, None of none."""
+        """Returns the weights of the norms before `fc`: [taps, F] if each state has one, [1, taps·F] if all have one
+        together, None without norms."""
         taps, width = len(self.reads), self.target.width
         if self.config.fc_norm:
             return torch.stack([weights(f"fc_norm.{i}.weight", (width,)) for i in range(taps)])
@@ -153,7 +154,7 @@ class EagleModel:
         ]
 
     def _output_rows(self, weights: TensorReader) -> torch.Tensor | GroupedWeight:
-        """Of its words [Vd, E]: its own, or its embedding's, or the target's."""
+        """Returns the output layer's rows of its words [Vd, E]: its own, or its embedding's, or the target's."""
         if ROWS in weights:
             return weights(ROWS, (self.vocab_size, self.width))
         if self.config.tie_word_embeddings or self.width != self.target.width:

@@ -91,7 +91,7 @@ class OnnxEagle(EagleModel):
         return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
     def forward(self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features=None, state=None):
-        """As that of `EagleModel`, of one sequence."""
+        """See `EagleModel.forward`; takes one sequence."""
         return self._run(ids, spans, rows, self._fuse_features(features) if state is None else state)
 
     def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:

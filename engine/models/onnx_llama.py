@@ -139,8 +139,8 @@ class OnnxLlama:
     def forward(
         self, ids: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: slice | torch.Tensor | None = slice(None)
     ):
-        """As `LlamaModel.forward`: logits [R, V] (None where ``rows`` is None), and the states that enter the tapped
-        layers [T, taps·E] (None without taps)."""
+        """See `LlamaModel.forward`. Returns logits [R, V] (None where ``rows`` is None), and the states that enter the
+        tapped layers [T, taps·E] (None without taps)."""
         x, numbers = self.embedding(ids), row_numbers(rows, len(ids))
         if len(spans) == 1:
             results = [self._pass(self._alone, x, spans, numbers)]

@@ -32,7 +32,7 @@ class Vocabulary:
 
     @classmethod
     def from_tokenizer(cls, tokenizer) -> "Vocabulary":
-        """Of a tokenizer of transformers or of the tokenizers library."""
+        """Reads a tokenizer of transformers or of the tokenizers library."""
         listed = getattr(tokenizer, "added_tokens_decoder", None) or getattr(
             tokenizer, "get_added_tokens_decoder", dict
         )
