@@ -144,7 +144,7 @@ class Graph:
         inputs = [x, n, self.weight(f"{name}.s", scale.reshape(-1))]
         if weight.offset is not None:
             inputs.append(self.weight(f"{name}.z", zero.reshape(-1)))
-        return self._round(inputs, name, N, K, 8)
+        return self._multiply_rounded(inputs, name, N, K, 8)
 
     def _four_bits(self, x: str, name: str, weight: GroupedWeight, N: int, K: int) -> str:
         """The product reads n − 8; the rest of w, offset + 8 · scale, is one number a group, and so a small product of
@@ -152,13 +152,13 @@ class Graph:
         n = weight.n.view(N, K // GROUP, GROUP).numpy()
         packed = self.weight(f"{name}.n", n[..., 0::2] | (n[..., 1::2] << 4))
         scales = self.weight(f"{name}.s", weight.scale.numpy().reshape(-1))
-        steps = self._round([x, packed, scales], f"{name}.steps", N, K, 4)
+        steps = self._multiply_rounded([x, packed, scales], f"{name}.steps", N, K, 4)
         members = self._add_once(f"members{K}", np.repeat(np.eye(K // GROUP, dtype=np.float32), GROUP, 0))
         sums = self.node("MatMul", [x, members], f"{name}.sums")
         rest = self.weight(f"{name}.o", (weight.offset + 8 * weight.scale).T.contiguous().numpy())
         return self.node("Gemm", [sums, rest, steps], name)
 
-    def _round(self, inputs: Sequence[str], name: str, N: int, K: int, bits: int) -> str:
+    def _multiply_rounded(self, inputs: Sequence[str], name: str, N: int, K: int, bits: int) -> str:
         # Without accuracy_level 4 the kernel multiplies in fp32 and takes ten times as long (onnxruntime 1.32).
         attributes = {"K": K, "N": N, "bits": bits, "block_size": GROUP, "accuracy_level": 4}
         return self.node("MatMulNBits", inputs, name, MS, **attributes)
