@@ -41,7 +41,7 @@ class LoadSchedule:
             if self.pays_to and self.slower_from - self.pays_to > 1:
                 words.append("Between these two loads nothing was measured.")
         if unsure := [users for users in self.unsure if users > self.pays_to]:
-            words.append(f"With {_join(unsure)} at once no difference was certain.")
+            words.append(f"With {_listed(unsure)} at once no difference was certain.")
         if not self.slower_from:
             more = "one request at once was" if self.known_to == 1 else f"{_requests(self.known_to)} were"
             words.append(f"More than {more} not measured.")
@@ -52,6 +52,6 @@ def _requests(number: int) -> str:
     return "one request" if number == 1 else f"{number} requests at once"
 
 
-def _join(numbers: Sequence[int]) -> str:
+def _listed(numbers: Sequence[int]) -> str:
     *most, last = map(str, numbers)
     return f"{', '.join(most)} and {last}" if most else last

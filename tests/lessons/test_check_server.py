@@ -5,59 +5,80 @@ import math
 import random
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from paths import ROOT
 from scipy.stats import chi2
-from stand_in_server import serving
 
 from lessons.check_server import chi_squared
 
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
 
-def model(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False) -> dict:
+def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False):
     """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of the next.
     ``as_content``: it answers in llama.cpp's form."""
 
-    def answer(asked: dict) -> str:
-        draw, count = random.Random(asked["seed"]), asked["max_tokens"]
-        words = [favourite] * count
-        if asked["temperature"]:
-            words = draw.choices(list(law), list(law.values()), k=count)
-        tops = [{word: -0.1, "other": -0.1 - gap} for word in words]
-        numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
-        if as_content:
-            several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
-            entries = zip(words, several, strict=True)
-            numbers = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": top} for word, top in entries]}
-        return json.dumps({"choices": [{"logprobs": numbers}]})
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            draw, count = random.Random(asked["seed"]), asked["max_tokens"]
+            words = [favourite] * count
+            if asked["temperature"]:
+                words = draw.choices(list(law), list(law.values()), k=count)
+            tops = [{word: -0.1, "other": -0.1 - gap} for word in words]
+            numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
+            if as_content:
+                several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
+                entries = zip(words, several, strict=True)
+                numbers = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": top} for word, top in entries]}
+            body = json.dumps({"choices": [{"logprobs": numbers}]}).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
 
-    return {"/v1/completions": answer}
+        def log_message(self, *_):
+            pass
+
+    # The script sends many at once; five may wait otherwise, and the next tries again after a second.
+    server = type("Server", (ThreadingHTTPServer,), {"request_queue_size": 64})(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    return server
 
 
-def check(drafting: dict, plain: dict, draws: int = 10) -> subprocess.CompletedProcess:
-    with serving(drafting) as one, serving(plain) as other:
-        command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), f"{one}/v1", f"{other}/v1"]
-        command += ["--model", "m", "--tokens", "5", "--draws", str(draws)]
+@pytest.fixture
+def check():
+    servers = []
+
+    def run(*sides, draws: int = 10) -> subprocess.CompletedProcess:
+        servers.extend(serving(*side) for side in sides)
+        urls = [f"http://127.0.0.1:{server.server_port}/v1" for server in servers]
+        command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
+        command += ["--tokens", "5", "--draws", str(draws)]
         return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
+    yield run
+    for server in servers:
+        server.shutdown()
 
-def test_a_right_server_passes():
-    done = check(model(LAW), model(LAW))
+
+def test_a_right_server_passes(check):
+    done = check((LAW,), (LAW,))
     assert done.returncode == 0 and "No difference found" in done.stdout, done.stderr
     assert "Greedy, with drafts: 0 of 5 texts differ; none." in done.stdout
 
 
-def test_counts_that_are_off_are_found():
-    done = check(model({" upon": 0.8, " a": 0.15, " the": 0.05}), model(LAW), draws=200)
+def test_counts_that_are_off_are_found(check):
+    done = check(({" upon": 0.8, " a": 0.15, " the": 0.05},), (LAW,), draws=200)
     assert done.returncode == 1 and done.stdout.endswith("Not lossless.\n")
     assert "0 of 5 texts differ" in done.stdout
 
 
 @pytest.mark.parametrize(("gap", "as_content", "code"), [(0.02, False, 0), (1.5, True, 1)])
-def test_check_server_needs_a_near_tie_and_reads_llama_cpps_form(gap, as_content, code):
-    done = check(model(LAW, " a", gap, as_content), model(LAW, " upon", gap))
+def test_check_server_needs_a_near_tie_and_reads_llama_cpps_form(check, gap, as_content, code):
+    done = check((LAW, " a", gap, as_content), (LAW, " upon", gap))
     assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
 
 
