@@ -5,7 +5,7 @@ import torch
 from tiny_models import onnx_runner_of, write
 
 from engine.errors import Unavailable
-from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, grouped
+from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, read_grouped
 from engine.models.safetensors_reader import TensorReader
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96}
@@ -47,7 +47,7 @@ def test_a_reader_rounds_matrices_the_vocabulary_to_eight_bits_and_nothing_else(
             continue
         stored = 8 if key in ("model.embed_tokens.weight", "lm_head.weight") else bits
         assert torch.equal(reader(key, shape), GroupedWeight.round(weight, stored).dense())
-        assert grouped(inner, {key: shape}, bits).bits == bits, "not stored in groups, so rounded to what is asked for"
+        assert read_grouped(inner, {key: shape}, bits).bits == bits, "not in groups, so rounded to what is asked for"
     assert "lm_head.weight" in reader and "lm_head.bias" not in reader
 
 
