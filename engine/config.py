@@ -137,7 +137,7 @@ def method_of(name: str) -> Method:
     return METHODS.get(name, _UNKNOWN)
 
 
-def imported(path: str):
+def load_object(path: str):
     """The object that "module:name" names."""
     module, name = path.split(":")
     return getattr(import_module(module), name)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RULES = tomllib.loads((ROOT / "tests" / "prose.toml").read_text(encoding="utf-8"))
 STARTS = re.compile(rf"(?:{'|'.join(RULES['docstrings']['starts'])})\b")
 LATER = tuple(RULES["docstrings"]["later"])
+FUNCTIONS = RULES["functions"]
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
@@ -49,6 +50,32 @@ def names(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.attr
 
 
+def bare_names(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, name) of each function that is called by a participle or a preposition alone. A property may have a word
+    of the field, and one that is True or False any participle."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        word = node.name.strip("_").lower()
+        is_bare = (word.endswith("ed") and word not in FUNCTIONS["verbs"]) or word in FUNCTIONS["irregular"]
+        if any(isinstance(each, ast.Name) and "property" in each.id for each in node.decorator_list):
+            is_bool = isinstance(node.returns, ast.Name) and node.returns.id == "bool"
+            is_bare = is_bare and not is_bool and word not in FUNCTIONS["of_the_field"]
+        if "_" not in word and (is_bare or word in FUNCTIONS["prepositions"]):
+            yield node.lineno, node.name
+
+
+def stale_exceptions() -> list[str]:
+    """The exceptions of prose.toml that no longer name anything."""
+    missing = [
+        f"{file}: {name}"
+        for file, listed in FUNCTIONS["later"].items()
+        for name in {*listed} - ({name for _, name in bare_names(ROOT / file)} if (ROOT / file).exists() else set())
+    ]
+    defined = {name for path in ROOT.glob("tests/**/*.py") for _, name in names(path)}
+    return missing + [name for name in RULES["tests"]["longer"] if name not in defined]
+
+
 def problems(path: Path) -> Iterator[str]:
     place = path.relative_to(ROOT).as_posix()
     for line, text in prose(path):
@@ -67,6 +94,10 @@ def problems(path: Path) -> Iterator[str]:
                 yield f"{line}: {name} is too long: test_subject_verb[_condition], at most {RULES['tests']['longest']}"
         elif name.strip("_").lower() in RULES["names"]["participles"]:
             yield f"{line}: the name {name!r} is a participle: use a noun, a verb or is_…"
+    if path.suffix == ".py" and not place.startswith("tests/"):
+        for line, name in bare_names(path):
+            if name not in FUNCTIONS["later"].get(place, ()):
+                yield f"{line}: the function {name!r} is called by a participle or a preposition: use a verb or a noun"
 
 
 def main() -> None:
@@ -75,8 +106,7 @@ def main() -> None:
     files = [ROOT / name for name in sorted(set(listed.splitlines())) if name.endswith((".py", ".js", ".css"))]
     found = [f"{path.relative_to(ROOT)}:{problem}" for path in files if path.exists() for problem in problems(path)]
     if not sys.argv[1:]:
-        known = {name for path in (ROOT / "tests").rglob("test_*.py") for _, name in names(path)}
-        found += [f"tests/prose.toml: no file defines {name}" for name in RULES["tests"]["longer"] if name not in known]
+        found += [f"tests/prose.toml: no file defines {entry} any more" for entry in stale_exceptions()]
     print(*found, sep="\n")
     sys.exit(f"{len(found)} places to write in plain English (CONTRIBUTING.md)" if found else 0)
 

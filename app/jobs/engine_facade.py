@@ -203,9 +203,9 @@ class EngineFacade:
         if folder is None:
             return {}
         import engine.runtime.engine  # noqa: F401  first: see Worker._run
-        from engine.bench.precisions import known  # isort: skip
+        from engine.bench.precisions import stored_distances  # isort: skip
 
-        return known(weights_hash(folder))
+        return stored_distances(weights_hash(folder))
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
         """Returns the costs of each method of the pair, in the precision that auto takes; empty while the hardware is

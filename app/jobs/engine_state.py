@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from app.jobs.engine_facade import EngineFacade
-from app.server.hosting import hosted
+from app.server.hosting import is_hosted
 from engine.config import RunConfig
 from engine.errors import EngineError
 from engine.trace.events import Progress
@@ -64,7 +64,7 @@ class EngineState:
         try:
             if worker.running or self.engine.device():  # a run was quicker, and loads the model itself
                 return
-            if hosted() or self.engine.has_weights(pair):
+            if is_hosted() or self.engine.has_weights(pair):
                 config = RunConfig("Hello", pair=pair, max_new_tokens=2)
                 job = worker.submit([("warm-up", config)], is_warm_up=True)
                 job.wait()

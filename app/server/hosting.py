@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 
-def hosted() -> bool:
+def is_hosted() -> bool:
     """Open to strangers, on a host's machine."""
     return "SPACE_ID" in os.environ
 

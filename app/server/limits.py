@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from app.server.hosting import hosted
+from app.server.hosting import is_hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput
 
@@ -59,14 +59,14 @@ class Limits:
             prompt_tokens=_integer("SPECLENS_MAX_PROMPT_TOKENS", cls.prompt_tokens, 1, 100_000),
             new_tokens=_integer("SPECLENS_MAX_NEW_TOKENS", cls.new_tokens, 1, MAX_NEW_TOKENS),
             seconds=_integer("SPECLENS_MAX_SECONDS", cls.seconds, 5, 3_600),
-            lab_seconds=_integer("SPECLENS_LAB_SECONDS", 0 if hosted() else cls.lab_seconds, 0, 24 * 3_600),
+            lab_seconds=_integer("SPECLENS_LAB_SECONDS", 0 if is_hosted() else cls.lab_seconds, 0, 24 * 3_600),
             queue=_integer("SPECLENS_MAX_QUEUE", cls.queue, 1, 200),
             together=_integer("SPECLENS_BATCH", cls.together, 1, MAX_SHARERS),
             cached_runs=_integer("SPECLENS_KEPT_RUNS", cls.cached_runs, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),
-            fetch=bool(_integer("SPECLENS_FETCH", 0 if hosted() else 1, 0, 1)),
-            own_models=bool(_integer("SPECLENS_OWN_MODELS", 0 if hosted() else 1, 0, 1)),
-            log=bool(_integer("SPECLENS_LOG", 1 if hosted() else 0, 0, 1)),
+            fetch=bool(_integer("SPECLENS_FETCH", 0 if is_hosted() else 1, 0, 1)),
+            own_models=bool(_integer("SPECLENS_OWN_MODELS", 0 if is_hosted() else 1, 0, 1)),
+            log=bool(_integer("SPECLENS_LOG", 1 if is_hosted() else 0, 0, 1)),
         )
 
     def check(self, config: RunConfig) -> None:

@@ -89,7 +89,7 @@ class AnswerPoints:
             until_one_ends=True,
         )  # fmt: skip
         many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
-        many.file = ResultFile(file_of(self.folder, _LOAD, about, afresh), about, asdict, Served.of)
+        many.file = ResultFile(file_of(self.folder, _LOAD, about, afresh), about, asdict, Served.from_json)
         self.keep(many.file.path)
         return _LoadFile(users, setting, many)
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from engine.bench.prompts import Prompt
 from engine.bench.result_file import ResultFile
-from engine.bench.sample import Sample, from_rows, to_rows
+from engine.bench.sample import BASELINE, Sample, from_rows, to_rows
 from engine.config import AUTO, Constraint, RunConfig, SamplingParams, method_of
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine, device_name
+from engine.trace.trace import fold
 
 Cancelled = Callable[[], bool]
 
@@ -57,6 +59,14 @@ def request(
         prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
         seed=seed, chat=bool(engine.target.tokenizer.chat_template), constraint=constraint,
     )  # fmt: skip
+
+
+def greedy_answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[tuple[list, list]]:
+    """Yields the ids of each prompt, and of what the target writes after it."""
+    for prompt in prompts:
+        config = replace(request(engine, prompt.text, 0.0, max_new_tokens, 0), method=BASELINE)
+        trace = fold(engine.run(config))
+        yield [token.id for token in trace.started.prompt], [token.id for token in trace.emitted]
 
 
 def describe(engine: Engine, methods: Iterable[str]) -> dict:

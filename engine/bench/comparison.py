@@ -125,7 +125,7 @@ class Comparison:
             self._costs.append(self._measure_costs())
         except KeyboardInterrupt:
             self.interrupted = True
-            if not self._finished():
+            if not self._count_finished():
                 raise
 
     def _speeds(self) -> str:
@@ -134,7 +134,7 @@ class Comparison:
         speeds = (f"{_label(*system)} {sample.tokens / sample.seconds:.1f}" for system, sample in turn.items())
         return f"tokens/s {', '.join(speeds)}"
 
-    def _finished(self) -> int:
+    def _count_finished(self) -> int:
         """The number of prompts with all their repeats."""
         return len(self.benchmark.samples) // self.settings.repeats
 
@@ -142,11 +142,11 @@ class Comparison:
         """The system's sample of each finished prompt."""
         turns, repeats = self.benchmark.samples, range(self.settings.repeats)
         of = system.name, system.setting
-        return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._finished())]
+        return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._count_finished())]
 
     def results(self) -> Results:
         """Returns the results so far; each system has its setting that is the fastest end to end."""
-        categories = [prompt.category for prompt in self.prompts[: self._finished()]]
+        categories = [prompt.category for prompt in self.prompts[: self._count_finished()]]
         results = Results(categories, {}, greedy=self.settings.temperature == 0)
         for system in self.systems:
             column, best = self._column(system), results.samples.get(system.name)
@@ -167,7 +167,7 @@ class Comparison:
 
     def _environment(self, prompts_file: Path | None) -> dict:
         about = environment(self.engine, self.settings, prompts_file)
-        about["prompts"] |= {"run": self._finished(), "asked": len(self.prompts), "turns": "the first of each"}
+        about["prompts"] |= {"run": self._count_finished(), "asked": len(self.prompts), "turns": "the first of each"}
         return about | {
             "interrupted": self.interrupted,
             "costs": [{method: asdict(costs) for method, costs in each.items()} for each in self._costs],

@@ -9,11 +9,12 @@ Dimension key: L layers, E hidden size, T tokens, V vocabulary.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import torch
 
-from engine.bench.benchmark import request
+from engine.bench.benchmark import greedy_answers
+from engine.bench.metrics import table
 from engine.bench.prompts import Prompt
 from engine.device import to_device
 from engine.errors import Unavailable
@@ -24,7 +25,6 @@ from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, device_name
 from engine.trace.speedup_model import idealised_speedup
-from engine.trace.trace import fold
 
 HEAD = "exit"
 _CONTEXT, _REPEATS = 256, 15
@@ -50,7 +50,7 @@ def measure(
     Raises Unavailable for a target that our own decoder does not run."""
     if not isinstance(engine.target.runner, DecoderRunner):
         raise Unavailable("Only our own decoder can stop after some of its layers; choose another pair.")
-    runner = _layered(engine)
+    runner = _torch_runner(engine)
     head = ExitModel(engine.models.folder(draft), runner.model) if (draft := engine.pair.draft(HEAD)) else None
     costs = engine.costs("none")
     right, trained, count = torch.zeros(runner.model.layers_count + 1, dtype=torch.long), 0, 0
@@ -72,7 +72,7 @@ def measure(
 
 
 @torch.inference_mode()
-def _layered(engine: Engine) -> DecoderRunner:
+def _torch_runner(engine: Engine) -> DecoderRunner:
     """The target as torch runs it, which can stop after any layer; a graph of ONNX Runtime cannot."""
     runner = engine.target.runner
     if not runner.model.on_host:
@@ -86,15 +86,23 @@ def to_json(engine: Engine, results: Sequence[Exit]) -> str:
     return json.dumps(where | {"exits": [asdict(each) for each in results]}, indent=1) + "\n"
 
 
+def markdown(results: Sequence[Exit]) -> str:
+    """Returns a table with a row for each depth."""
+    rows = [
+        [str(each.layers), "the exit head" if each.is_trained else "the output layer"]
+        + [f"{number:.3f}" for number in (each.agreement, each.c, each.predicted)]
+        for each in results
+    ]
+    return table(["layers", "read by", "agrees", "c", "predicted at γ = 1"], rows)
+
+
 @torch.inference_mode()
 def _answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[torch.Tensor]:
     """For each prompt the states [L + 1, T, E] that enter each layer, and the last one, of the tokens before each of
     the T that the target answers with."""
     runner = engine.target.runner
     L, taps = runner.model.layers_count, runner.model.taps
-    for prompt in prompts:
-        trace = fold(engine.run(replace(request(engine, prompt.text, 0.0, max_new_tokens, 0), method="none")))
-        before, ids = [token.id for token in trace.started.prompt], [token.id for token in trace.emitted]
+    for before, ids in greedy_answers(engine, prompts, max_new_tokens):
         runner.tap(range(L + 1))
         try:
             runner.reset(len(before) + len(ids))

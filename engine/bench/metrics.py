@@ -102,10 +102,10 @@ def rows(results: Results) -> list[dict]:
 def _row(results: Results, method: str, category: str) -> dict:
     which = [i for i, c in enumerate(results.categories) if category in (ALL, c)]
 
-    def of(name: str) -> list[Sample]:
+    def column(name: str) -> list[Sample]:
         return [results.samples[name][i] for i in which] if name in results.samples else []
 
-    ours, plain, hf, untraced = of(method), of(BASELINE), of("hf"), of(method + UNTRACED)
+    ours, plain, hf, untraced = column(method), column(BASELINE), column("hf"), column(method + UNTRACED)
     rounds, accepted = [r for s in ours for r in s.rounds], sum(s.accepted for s in ours)
     drafted = sum(number for _, _, number, _ in rounds)
     costs = results.costs.get(method.removesuffix(UNTRACED))

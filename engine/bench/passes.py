@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import torch
 
 from engine.bench.llama_cpp import open_model
-from engine.bench.metrics import table, table_row
+from engine.bench.metrics import table
 from engine.device import to_device
 from engine.files import ProgressCallback
 from engine.models.onnx_llama import PRECISIONS
@@ -100,10 +100,9 @@ def _llama_cpp(gguf, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
 
 def markdown(seconds: dict[str, dict[str, float]]) -> str:
     """Milliseconds a pass, a row for each system."""
-    whats = [str(W) for W in WIDTHS]
-    head = table(["ms a pass", *(f"W = {what}" for what in whats), f"prompt of {PREFILL}"], [])
+    heads = ["ms a pass", *(f"W = {W}" for W in WIDTHS), f"prompt of {PREFILL}"]
     rows = [
-        table_row([name, *(f"{1e3 * row[what]:.1f}" for what in whats), f"{1e3 * row['prefill']:.0f}"])
+        [name, *(f"{1e3 * row[str(W)]:.1f}" for W in WIDTHS), f"{1e3 * row['prefill']:.0f}"]
         for name, row in seconds.items()
     ]
-    return "\n".join([head, *rows])
+    return table(heads, rows)

@@ -5,16 +5,16 @@ Dimension key: T tokens of all answers, V vocabulary.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-from engine.bench.benchmark import request
+from engine.bench.benchmark import greedy_answers
+from engine.bench.metrics import table
 from engine.bench.prompts import Prompt
 from engine.files import ASSETS, ProgressCallback, cache_root, read_json, write_file
 from engine.runtime.engine import Engine, load_engine
-from engine.trace.trace import fold
 
 REFERENCE, ROUNDED = "fp32", ("int8", "int4")
 _SHIPPED = ASSETS / "data" / "precisions"
@@ -38,9 +38,8 @@ def measure(
     run."""
     reference = load_engine(pair, "cpu", REFERENCE)
     texts = []
-    for prompt in prompts:
-        trace = fold(reference.run(replace(request(reference, prompt.text, 0.0, max_new_tokens, 0), method="none")))
-        texts.append(([token.id for token in trace.started.prompt], [token.id for token in trace.emitted]))
+    for answer in greedy_answers(reference, prompts, max_new_tokens):
+        texts.append(answer)
         progress(0.5 * len(texts) / len(prompts), f"Answer {len(texts)} of {len(prompts)}")
     distances = {}
     for i, precision in enumerate(ROUNDED):
@@ -67,13 +66,19 @@ def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
         runner.release()
 
 
+def markdown(distances: dict[str, Distance]) -> str:
+    """Returns a table with a row for each precision."""
+    rows = [[name, f"{each.kl:.4f}", f"{each.equal:.1%}", str(each.tokens)] for name, each in distances.items()]
+    return table(["precision", "KL to fp32", "same first choice", "tokens"], rows)
+
+
 def store(target: str, distances: dict[str, Distance], file: Path | None = None) -> None:
-    """Writes those of the target of this hash where `known` finds them, or to ``file``."""
+    """Writes those of the target of this hash where `stored_distances` finds them, or to ``file``."""
     content = json.dumps({name: asdict(each) for name, each in distances.items()}, indent=1) + "\n"
     write_file(file or cache_root() / "precisions" / f"{target}.json", content)
 
 
-def known(target: str) -> dict[str, Distance]:
+def stored_distances(target: str) -> dict[str, Distance]:
     """Returns the distances measured here for the target of this hash, else the shipped ones; empty if there are
     neither."""
     for folder in (cache_root() / "precisions", _SHIPPED):

@@ -14,7 +14,6 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, PretrainedConfig, Qwen3Config
 
-from engine.bench import expectations
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, never, warm_up
 from engine.bench.fixed_acceptance import accept_with_probability
 from engine.bench.metrics import show, table
@@ -174,10 +173,10 @@ class RandomSystem:
             config, self.prompt, self.target, self.drafter, FixedGamma(self.gamma), frozenset(), recorder, cancelled,
             self.rules,
         )  # fmt: skip
-        return Sample.of(list(run.rounds()))
+        return Sample.from_rounds(list(run.rounds()))
 
 
-def interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
+def run_interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
     """The sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
     config = RunConfig("-", max_new_tokens=tokens, trace=False)
     warm_up(systems, config, tokens)
@@ -217,7 +216,7 @@ def measure(
     plain = RandomSystem(target, _prompt(context, target.vocab_size), drafter_class(BASELINE)())
     try:
         progress(0.1, "plain decoding")
-        (sample,) = interleaved([plain], tokens, repeats)
+        (sample,) = run_interleaved([plain], tokens, repeats)
         progress(0.2, "the cost of scoring W tokens")
         costs = calibration.measure(target, None, WIDTHS, context)
         size = bytes_a_step(target, context + tokens // 2)
@@ -248,7 +247,7 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
         gamma = max(1, best_gamma(alpha, c, costs.v, MOST_DRAFTS))
         progress(0.5, f"drafting: {drafted.name}, α = {alpha:g}, γ = {gamma}")
         at_alpha = replace(drafted, gamma=gamma, rules=accept_with_probability(alpha))
-        base, ours = interleaved([plain, at_alpha], tokens, repeats)
+        base, ours = run_interleaved([plain, at_alpha], tokens, repeats)
         rounds = [(emitted, (steps or 0) * c, number) for emitted, steps, number, _ in ours.rounds]
         speedup, predicted = ours.rate / base.rate, predicted_speedup(rounds, costs.v)
         rows.append({
@@ -305,8 +304,8 @@ def _driver(device: str) -> str | None:
 
 
 def markdown(header: dict, parts: dict[tuple, dict]) -> str:
-    """A table of plain decoding, one of v(W), one of drafting; the real pair; on a GPU, the expectations. ``parts``:
-    (shape, context, "ours" or "transformers") or ("pair", name) → numbers."""
+    """A table of plain decoding, one of v(W), one of drafting; the real pair. ``parts``: (shape, context, "ours" or
+    "transformers") or ("pair", name) → numbers."""
     ours = [part for key, part in parts.items() if key[-1] == "ours"]
     listed = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if version)
     driver = f", driver {header['driver']}" if header.get("driver") else ""
@@ -319,9 +318,7 @@ def markdown(header: dict, parts: dict[tuple, dict]) -> str:
         ]  # fmt: skip
     for (_, name), pair in ((key, part) for key, part in parts.items() if key[0] == "pair"):
         text += [f"The real pair, {name}:", pair["table"]]
-    on_gpu = header["versions"].get("cuda") and not header["device"].startswith(("cpu", "mps"))
-    text += [expectations.report(header["device"], ours)] if on_gpu else []
-    return "\n\n".join(filter(None, text)) + "\n"
+    return "\n\n".join(text) + "\n"
 
 
 def _place(part: dict) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.trace.events import Round
-from engine.trace.metrics import depths, expected_lengths, ranks
+from engine.trace.metrics import depths, expected_lengths
 from engine.trace.noise import Speedup, ceiling, largest_share
 
 BASELINE, UNTRACED = "none", "-untraced"
@@ -26,9 +26,8 @@ class Sample:
     tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
 
     Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
-    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``by_rank``: as
-    ``by_depth``, of the first, second, … sibling; ``busy``: the share of the cores that other programs took, None
-    where it is not known.
+    target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``busy``: the
+    share of the cores that other programs took, None where it is not known.
     """
 
     tokens: int
@@ -43,11 +42,12 @@ class Sample:
     rounds: tuple[tuple[int, int | None, int, str], ...] = ()
     gaps: tuple[float | None, ...] = ()
     by_rule: Mapping[str, float] = field(default_factory=dict)
-    by_rank: tuple[tuple[int, int], ...] = ()
     busy: float | None = None
 
     @classmethod
-    def of(cls, rounds: Sequence[Round], peak_memory: int | None = None, busy: float | None = None) -> "Sample":
+    def from_rounds(
+        cls, rounds: Sequence[Round], peak_memory: int | None = None, busy: float | None = None
+    ) -> "Sample":
         """The sample of a run of ours; zeros where it was cancelled before its first round."""
         emitted = [token for round_ in rounds for token in round_.emitted]
         start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)
@@ -64,7 +64,6 @@ class Sample:
             rounds=tuple((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in rounds),
             gaps=tuple(token.gap for token in emitted),
             by_rule=expected_lengths(rounds),
-            by_rank=tuple(ranks(rounds).values()),
             busy=busy,
         )
 

@@ -72,12 +72,12 @@ class Sweep:
             offered = ", ".join(engine.methods)
             raise BadInput(f"{engine.pair.name} has no method {unknown[0][:40]!r}; choose from {offered}.")
         self.engine, self.grid, self.prompts = engine, grid, prompts
-        about = self._about()
+        about = self._description()
         if folder is not None:
             out = file_of(folder, "sweep", about, afresh)
         self.benchmark = Benchmark(self._turns(), sample_file(out, about))
 
-    def _about(self) -> dict:
+    def _description(self) -> dict:
         grid = asdict(self.grid)
         del grid["repeats"]  # more of them may be wanted later
         return describe(self.engine, self.grid.methods) | {"grid": grid, "prompts": digest(self.prompts)}

@@ -103,11 +103,11 @@ def markdown(cells: Sequence[Cell]) -> str:
         for method, gamma in dict.fromkeys((c.method, c.gamma) for c in here):
             row = {c.category: c for c in here if (c.method, c.gamma) == (method, gamma)}
             name = method if method == BASELINE else f"{method}, γ = {gamma}"
-            lines.append([name, *(_shown(row[c], top[temperature, c] == [row[c]]) for c in categories)])
+            lines.append([name, *(_cell_text(row[c], top[temperature, c] == [row[c]]) for c in categories)])
         tables.append(table([f"temperature {temperature:g}", *categories], lines))
     return "\n\n".join(tables)
 
 
-def _shown(cell: Cell, is_winner: bool) -> str:
+def _cell_text(cell: Cell, is_winner: bool) -> str:
     text = "1" if cell.method == BASELINE else cell.measured.words
     return f"**{text}**" if is_winner else text

@@ -69,7 +69,7 @@ class SpecLensSystem:
         config = replace(config, trace=config.trace and self.traced)
         events = self.engine.run(config, cancelled, rules=self.rules, stop_at_eos=self.stop_at_eos, costs=self.costs)
         *rounds, finished = cast(list[Any], [event for event in events if isinstance(event, Round | RunFinished)])
-        return Sample.of(rounds, finished.peak_memory, finished.extra.get("busy"))
+        return Sample.from_rounds(rounds, finished.peak_memory, finished.extra.get("busy"))
 
 
 class TokenTimer(BaseStreamer):
@@ -178,7 +178,7 @@ class Engines:
     def __init__(self, first: Engine, progress: ProgressCallback):
         self.first, self._progress, self._others = first, progress, {}
 
-    def of(self, precision: str) -> Engine:
+    def load(self, precision: str) -> Engine:
         """An empty ``precision`` is the benchmark's own."""
         if precision in ("", self.first.precision):
             return self.first
@@ -254,7 +254,7 @@ def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[s
         else:
             method, acceptance, precision = _parts(name)
             yield SpecLensSystem(
-                engines.of(precision), method, not name.endswith(UNTRACED), precision=precision, acceptance=acceptance
+                engines.load(precision), method, not name.endswith(UNTRACED), precision=precision, acceptance=acceptance
             )
 
 

@@ -87,11 +87,11 @@ class ManyUsers:
             request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
             for i, prompt in enumerate(prompts)
         ]
-        about = self._about(prompts) if folder else {}
+        about = self._description(prompts) if folder else {}
         path = file_of(folder, "users", about, afresh) if folder else None
-        self.file = ResultFile(path, about, asdict, Served.of)
+        self.file = ResultFile(path, about, asdict, Served.from_json)
 
-    def _about(self, prompts: Sequence[Prompt]) -> dict:
+    def _description(self, prompts: Sequence[Prompt]) -> dict:
         names = dict.fromkeys(self.settings.methods)
         if AUTO in names:
             del names[AUTO]

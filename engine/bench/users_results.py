@@ -63,7 +63,7 @@ class Served:
     busy: float | None = None
 
     @classmethod
-    def of(cls, saved: Mapping) -> "Served":
+    def from_json(cls, saved: Mapping) -> "Served":
         """Makes a row of what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
         values = {field.name: _tuples(saved[field.name]) for field in fields(cls) if field.name != "busy"}
         values |= {} if saved.get("busy") is None else {"busy": saved["busy"]}
@@ -142,7 +142,7 @@ def _row(
     gain = passes.speedup(tau, share) if passes else PLAIN if method == BASELINE else None
     step = _mean(plain, 1)
     rate = users / step if gain and step else None
-    predicted = _predicted(users, repeats, plain, fewest, share)
+    predicted = _predict_passes(users, repeats, plain, fewest, share)
     return UsersRow(
         users=users,
         method=method,
@@ -189,7 +189,7 @@ def _mean(served: Sequence[Served], which: int) -> float | None:
     return sum(each.writing[which] for each in served) / passes if passes else None
 
 
-def _predicted(users: int, ours, plain, fewest, share: float) -> float | None:
+def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | None:
     """Passes a second of all users by the cost model, in rounds that draft ``share`` times as much as those timed."""
     mine, base, step = _mean(ours, 2), _mean(plain, 2), _step(fewest)
     return users / ((base + (mine - base) * share) * step) if mine and base and step else None

@@ -1,5 +1,5 @@
-"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, chains beside trees,
-early exits, precisions."""
+"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, early exits,
+precisions."""
 
 import json
 from pathlib import Path
@@ -187,47 +187,6 @@ def synthetic(
 
 
 @app.command()
-def shapes(
-    prompts: options.Prompts,
-    slope: Annotated[float, typer.Option(min=0.0, max=2.0, help="What scoring one more token costs elsewhere.")] = 0.01,
-    temperature: options.Temperature = 0.0,
-    limit: options.Limit = 12,
-    max_new_tokens: options.NewTokens = 96,
-    pair: options.Pair = DEFAULT_PAIR, seed: options.Seed = 0,
-    device: options.Device = AUTO, precision: options.Precision = AUTO,
-):  # fmt: skip
-    """A chain and a tree of one EAGLE head: timed here, and predicted where one more row costs --slope of a step.
-    Beside them the best tree that is the same each round."""
-    from engine.bench.metrics import table, table_row
-    from engine.bench.prompts import read_prompts
-    from engine.bench.shapes import HERE, compare, pass_seconds
-
-    engine = options.load(pair, device, precision)
-    with progress() as show:
-        results = compare(engine, read_prompts(prompts, limit), max_new_tokens, slope, temperature, seed, show)
-    print(table(["method", "costs", "tokens/s", "τ", "drafts a round", "steps a round", "predicted"], []))
-    for each in results:
-        where = "measured here" if each.where == HERE else f"v(W) = 1 + {slope:g} (W − 1)"
-        numbers = (f"{x:.2f}" for x in (each.rate, each.tau, each.drafted, each.steps, each.predicted))
-        print(table_row([each.method, where, *numbers]))
-    chain, tree, assumed_chain, assumed_tree = results
-    print(
-        f"Tree over chain: {tree.rate / chain.rate:.3f} timed here, {tree.predicted / chain.predicted:.3f} by this "
-        f"device's costs, {assumed_tree.predicted / assumed_chain.predicted:.3f} by the assumed ones."
-    )
-    chances = assumed_tree.chances
-    print(f"Accepted in its turn among its siblings: {', '.join(f'{chance:.2f}' for chance in chances)}.")
-    for name, result in (("this device's costs", tree), ("the assumed ones", assumed_tree)):
-        parents, speedup = result.static_tree(chances)
-        print(f"The best static tree by {name}: {len(parents)} drafts, predicted {speedup:.2f}: {list(parents)}")
-    seconds, tree_seconds, cut_seconds = pass_seconds(engine)
-    print(
-        f"A pass over a tree of 16 tokens takes {tree_seconds / seconds:.3f} of one over a chain of 16, and "
-        f"{cut_seconds / seconds:.3f} with the cache cut back to one branch ({1000 * seconds:.1f} ms)."
-    )
-
-
-@app.command()
 def exits(
     prompts: options.Prompts,
     limit: options.Limit = 12,
@@ -236,8 +195,7 @@ def exits(
     pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """How often the target's state after each of its layers already says the next word, and the cost of that depth."""
-    from engine.bench.exits import measure, to_json
-    from engine.bench.metrics import table, table_row
+    from engine.bench.exits import markdown, measure, to_json
     from engine.bench.prompts import read_prompts
     from engine.files import write_file
 
@@ -246,10 +204,7 @@ def exits(
         results = measure(engine, read_prompts(prompts, limit), max_new_tokens, show)
     if out is not None:
         write_file(out, to_json(engine, results))
-    print(table(["layers", "read by", "agrees", "c", "predicted at γ = 1"], []))
-    for each in results:
-        reader = "the exit head" if each.is_trained else "the output layer"
-        print(table_row([str(each.layers), reader, *(f"{x:.3f}" for x in (each.agreement, each.c, each.predicted))]))
+    print(markdown(results))
 
 
 @app.command()
@@ -261,8 +216,7 @@ def precisions(
     pair: options.Pair = DEFAULT_PAIR,
 ):  # fmt: skip
     """How far int8 and int4 are from fp32, on the answers that fp32 writes. The page then says so beside each."""
-    from engine.bench.metrics import table, table_row
-    from engine.bench.precisions import measure, store
+    from engine.bench.precisions import markdown, measure, store
     from engine.bench.prompts import read_prompts
     from engine.weights.catalogue import get_pair
     from engine.weights.checkpoint_dir import weights_hash
@@ -274,6 +228,4 @@ def precisions(
     store(target, distances)
     if out is not None:
         store(target, distances, out)
-    print(table(["precision", "KL to fp32", "same first choice", "tokens"], []))
-    for name, each in distances.items():
-        print(table_row([name, f"{each.kl:.4f}", f"{each.equal:.1%}", str(each.tokens)]))
+    print(markdown(distances))

@@ -42,7 +42,7 @@ def _project(pair: str, work: Path | None, device: str, files=()):
     return TrainingProject(pair, work, device, files or ())
 
 
-def _known(student: str) -> str:
+def _check_student(student: str) -> str:
     from engine.training.project import STUDENTS
 
     if student not in STUDENTS:
@@ -152,7 +152,7 @@ def distil(
     from engine.training.project import rollout_for
 
     project = _project(pair, work, device, samples)
-    _known(student)
+    _check_student(student)
     dataset = project.samples()
     choose = exit_layer if student == "exit" else high_taps
     chosen = choose(project.pair.target.layers) if taps == AUTO else _layers(taps)
@@ -187,7 +187,7 @@ def export(
     from engine.training import stored_bits
     from engine.training.trained_draft import write_draft
 
-    write_draft(_project(pair, work, device, samples), _known(student), out)
+    write_draft(_project(pair, work, device, samples), _check_student(student), out)
     if bits != 16:
         stored_bits.convert(out, out, bits)
     say(f"The draft is in {out}.")
@@ -234,7 +234,7 @@ def evaluate(
     from engine.training.evaluate import evaluate as count
 
     project, chosen = _project(pair, work, device, samples), read_prompts(prompts, limit)
-    with _draft_to_measure(project, _known(student), work) as spec, progress() as show:
+    with _draft_to_measure(project, _check_student(student), work) as spec, progress() as show:
         engine = load_engine(spec, device)
         results = [count(engine, student, chosen, t, gamma, max_new_tokens, show) for t in (0.0, 1.0)]
     for one in results:

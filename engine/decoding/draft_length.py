@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from engine.config import MAX_NODES
 from engine.drafters.base import PER_TOKEN
-from engine.drafters.static_tree import fastest_tree
 from engine.drafters.token_tree import Plan, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate, shared_costs
 
@@ -24,14 +22,7 @@ MEMORY = 24.0  # tests after which old evidence has faded to 1/e
 RECOVERY = 0.02  # share of the way back to the prior in each round left undrafted
 _RATE_MEMORY = 32.0  # rounds over which tokens per cost are averaged
 _DEBT = 0.5  # plain steps that per-token decisions may lose before drafting pauses
-_DEEPEST = 16  # levels of a static tree
 _REST, _LONGEST_REST = 8, 64  # rounds of a pause
-
-
-def static_tree(chances: Sequence[float], c: float, v: Mapping[int, float]) -> tuple[tuple[int, ...], float]:
-    """The best tree that is the same each round, as its parents, and its tokens per cost. ``chances``: of the first,
-    second, … sibling to be accepted once its turn comes; c and v as of `AdaptiveGamma`."""
-    return fastest_tree(chances, c, lambda width: interpolate(v, width), MAX_NODES, _DEEPEST)
 
 
 class FixedGamma:

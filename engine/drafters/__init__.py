@@ -1,6 +1,6 @@
 """Drafting methods, one file each. A new method is one file here and one line in `engine.config.METHODS`."""
 
-from engine.config import METHODS, imported
+from engine.config import METHODS, load_object
 
 _AS_TEXT = "engine.drafters.reencoding:ReencodingDrafter"
 _BY_TOKENS = "engine.drafters.intersection:IntersectionDrafter"
@@ -14,4 +14,4 @@ def drafter_class(method: str, is_translated: bool = False, is_greedy: bool = Tr
     path = METHODS[method].drafter
     if is_translated:
         path = _AS_TEXT if is_greedy else _BY_TOKENS
-    return imported(path)
+    return load_object(path)

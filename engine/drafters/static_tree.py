@@ -7,7 +7,7 @@ before it. So it is chosen before anything is drafted, and its drafts may be rea
 order it is tried, with all that follows it before its siblings.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -73,17 +73,3 @@ def best_tree(chances: Sequence[float], drafts: int, deepest: int) -> tuple[int,
     ((0, 1, 2), (0, 1, 0))
     """
     return StaticTrees(chances, drafts, deepest).parents(drafts, deepest)
-
-
-def fastest_tree(
-    chances: Sequence[float], c: float, v: Callable[[int], float], most: int, deepest: int
-) -> tuple[tuple[int, ...], float]:
-    """The tree with the most tokens per cost, and these: (1 + accepted drafts) ÷ (levels · c + v(drafts + 1)). A tree
-    without drafts, and 1, where nothing pays. ``c`` and ``v``: the cost of a draft step, and of scoring W tokens."""
-    trees, best, rate = StaticTrees(chances, most, deepest), (0, 0), 1.0
-    for levels in range(1, deepest + 1):
-        for drafts in range(1, most + 1):
-            promised = (1 + trees.gains[levels, drafts]) / (levels * c + v(drafts + 1))
-            if promised > rate + 1e-12:
-                best, rate = (drafts, levels), float(promised)
-    return trees.parents(*best), rate

@@ -76,9 +76,9 @@ class SequenceSlice:
 
 @dataclass(frozen=True, slots=True)
 class HostSequenceSlice:
-    """The same of a pass that takes its places as numbers: its W tokens (``width``) lie in the slots from ``start`` on.
-    ``shape``: depth [W] below the root and ancestors [W, M] of tokens that are the last W of a tree's M nodes, or
-    None."""
+    """A `SequenceSlice` for a pass that takes its places as numbers: its W tokens (``width``) lie in the slots from
+    ``start`` on. ``shape``: depth [W] below the root and ancestors [W, M] of tokens that are the last W of a tree's M
+    nodes, or None."""
 
     start: int
     width: int

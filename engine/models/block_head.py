@@ -40,10 +40,10 @@ class BlockModel(EagleModel):
             raise Unavailable(
                 f"mask_hidden in {weights.folder} has {len(mask)} numbers, where this target needs {width}."
             )
-        self._masked, self._mask = self._projected(mask[None]), self._mask_embedding(weights)
+        self._masked, self._mask = self._fuse_features(mask[None]), self._mask_embedding(weights)
 
     def _mask_embedding(self, weights: TensorReader) -> torch.Tensor:
-        """Of the mask token [1, E]: a head may bring an embedding of its own, with words that its target lacks."""
+        """Returns the mask token's row [1, E]. A head's own embedding may have words that its target lacks."""
         token, rows = self.config.mask_token, self.target.vocab_size if self.embed is None else len(self.embed)
         if token >= rows:
             raise Unavailable(f"The mask of the head in {weights.folder}, token {token}, has no embedding.")
@@ -56,5 +56,5 @@ class BlockModel(EagleModel):
         """ids [W + m], of which the last m are MASK; features [W, taps·F]. Returns the logits [m + 1, Vd] of the
         block, and its states; without ``rows`` neither."""
         W = len(features)
-        hidden = torch.cat([self._projected(features), self._masked.expand(len(ids) - W, -1)])
+        hidden = torch.cat([self._fuse_features(features), self._masked.expand(len(ids) - W, -1)])
         return super().forward(ids, spans, None if rows is None else slice(W - 1, None), state=hidden)

@@ -42,7 +42,7 @@ PROJECTIONS = (
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
-def unsupported(config: PretrainedConfig) -> str | None:
+def unsupported_reason(config: PretrainedConfig) -> str | None:
     """Why our decoder cannot run the model, or None. `TransformersRunner` may still run it."""
     if config.model_type not in FAMILIES:
         return f"the decoder knows {', '.join(FAMILIES)}, not {config.model_type}"

@@ -47,7 +47,7 @@ class Eagle1Model(EagleModel):
         self._load_further(weights)
 
     def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features: Any = None, state: Any = None):
-        """As that of EAGLE-3; ``features`` [W, E] is what the target's last layer gave."""
+        """Runs a pass as EAGLE-3 does; ``features`` [W, E] are the outgoing states of the target's last layer."""
         last = self.target.norm_out(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, last.dtype)
         hidden = self.fc(torch.cat([self._embedding(ids), last], -1))

@@ -84,7 +84,8 @@ class EagleModel:
             ) from error
 
     def _read_norms(self, weights: TensorReader) -> torch.Tensor | None:
-        """Of the target's states before `fc`: [taps, F] of one norm each, [1, taps·F] of one for all, None of none."""
+        """Returns the weights of the norms before `fc`: [taps, F] if each state has one, [1, taps·F] if all have one
+        together, None without norms."""
         taps, width = len(self.reads), self.target.width
         if self.config.fc_norm:
             return torch.stack([weights(f"fc_norm.{i}.weight", (width,)) for i in range(taps)])
@@ -154,7 +155,7 @@ class EagleModel:
         ]
 
     def _output_rows(self, weights: TensorReader) -> torch.Tensor | GroupedWeight:
-        """Of its words [Vd, E]: its own, or its embedding's, or the target's."""
+        """Returns the output layer's rows of its words [Vd, E]: its own, or its embedding's, or the target's."""
         if ROWS in weights:
             return weights(ROWS, (self.vocab_size, self.width))
         if self.config.tie_word_embeddings or self.width != self.target.width:
@@ -168,7 +169,7 @@ class EagleModel:
         """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·F] of the
         target, or ``state`` [W, E], the head's own from the step before. Returns logits [rows, Vd] and the outgoing
         state [rows, E]."""
-        hidden = self._projected(features) if state is None else state
+        hidden = self._fuse_features(features) if state is None else state
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, hidden.dtype)
         embedded = self._rms_norm(self._embedding(ids), self.norm_embed)
         normed = self._rms_norm(hidden, self.norm_hidden)
@@ -181,11 +182,11 @@ class EagleModel:
             hidden = layer(self._rms_norm(hidden, norm), hidden, attend, i)
         return hidden
 
-    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+    def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
         """features [W, taps·F] → [W, E]"""
-        return self.fc(self._normed(features))
+        return self.fc(self._norm_features(features))
 
-    def _normed(self, features: torch.Tensor) -> torch.Tensor:
+    def _norm_features(self, features: torch.Tensor) -> torch.Tensor:
         """[W, taps·F] as `fc` reads them."""
         norms = self._norms_before
         if norms is None:

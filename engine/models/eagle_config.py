@@ -105,8 +105,8 @@ class EagleConfig(BaseModel):
 
 
 class BlockConfig(EagleConfig):
-    """Of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked slots
-    have; ``num_depths``: the guesses of a block."""
+    """The config of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked
+    slots have; ``num_depths``: the guesses of a block."""
 
     num_depths: PositiveInt = 8
     mask_token: NonNegativeInt

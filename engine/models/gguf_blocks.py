@@ -75,8 +75,8 @@ def _pairs(bytes_: torch.Tensor) -> torch.Tensor:
 
 
 def _scales_and_offsets(b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of the eight groups of each block of Q4_K and Q5_K, [N, B, 8]: two fp16 for the block, and six bits for each
-    group's scale and offset, packed into twelve bytes."""
+    """Returns scale and offset of the eight groups of each block of Q4_K and Q5_K, [N, B, 8]. A block stores two fp16,
+    and six bits for each group's scale and offset, packed into twelve bytes."""
     d, least = _fp16(b[..., :2]), _fp16(b[..., 2:4])
     first, second, third = b[..., 4:8], b[..., 8:12], b[..., 12:16]
     scale = torch.cat([first & 63, (third & 15) | ((first >> 6) << 4)], -1)

@@ -66,7 +66,7 @@ class GgufReader:
             size, split = gguf_blocks.SPLIT[place["type"]]
             weight = split(torch.from_numpy(self._rows(place)).unflatten(-1, (-1, size)))
         else:
-            weight = GroupedWeight.cat([GroupedWeight.rounded(part, 8) for _, part in self._dense_parts(place)])
+            weight = GroupedWeight.cat([GroupedWeight.round(part, 8) for _, part in self._dense_parts(place)])
         return weight.map(lambda rows: self._in_halves(name, rows))
 
     def stored_rows(self, name: str, shape: tuple[int, ...]) -> "StoredRows":

@@ -88,15 +88,15 @@ class GroupedWeight:
         return GroupedWeight(n.view(self.n.shape), scale, -scale * zero)
 
     @staticmethod
-    def rounded(weight: torch.Tensor, bits: int) -> "GroupedWeight":
+    def round(weight: torch.Tensor, bits: int) -> "GroupedWeight":
         """Rounds w [N, K] to 4 bits between each group's extremes, or to 8 bits around 0. Raises Unavailable where 32
         does not divide K."""
         check_groups(weight.shape[1], bits)
-        parts = [_rounded(weight[start:end].float(), bits) for start, end in row_ranges(*weight.shape)]
+        parts = [_round(weight[start:end].float(), bits) for start, end in row_ranges(*weight.shape)]
         return GroupedWeight.cat(parts)
 
 
-def _rounded(weight: torch.Tensor, bits: int) -> GroupedWeight:
+def _round(weight: torch.Tensor, bits: int) -> GroupedWeight:
     N, K = weight.shape
     groups = weight.view(N, K // GROUP, GROUP)
     if bits == 8:
@@ -116,10 +116,10 @@ def check_groups(inputs: int, bits: int) -> None:
         )
 
 
-def grouped(weights, shapes: dict[str, tuple[int, int]], bits: int) -> GroupedWeight:
+def read_grouped(weights, shapes: dict[str, tuple[int, int]], bits: int) -> GroupedWeight:
     """Reads and stacks the tensors of these names: in the groups they are stored in, else rounded to ``bits``."""
     stored = getattr(weights, "blocks", lambda name, shape: None)
-    parts = [stored(name, shape) or GroupedWeight.rounded(weights(name, shape), bits) for name, shape in shapes.items()]
+    parts = [stored(name, shape) or GroupedWeight.round(weights(name, shape), bits) for name, shape in shapes.items()]
     return GroupedWeight.cat(parts)
 
 
@@ -146,4 +146,4 @@ class RoundedReader:
             return self._reader(name, shape)
         check_groups(shape[1], self._bits)
         is_vocabulary = name in ("model.embed_tokens.weight", "lm_head.weight")
-        return grouped(self._reader, {name: (shape[0], shape[1])}, 8 if is_vocabulary else self._bits).dense()
+        return read_grouped(self._reader, {name: (shape[0], shape[1])}, 8 if is_vocabulary else self._bits).dense()

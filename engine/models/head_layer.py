@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.models.attention import CachedAttention
-from engine.models.linear import Linear, fused
+from engine.models.linear import Linear, fuse
 from engine.models.safetensors_reader import TensorReader
 
 
@@ -15,7 +15,7 @@ class HeadLayer:
         heads, shared = model.H * model.D, model.K * model.D
 
         def product(sizes: dict[str, int], width: int) -> Linear:
-            return fused(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
+            return fuse(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
 
         self.H, self.K, self.D, self.inner, self.eps = model.H, model.K, model.D, model.inner, model.eps
         self.norm_mid = weights(at + "post_attention_layernorm.weight", (model.width,))

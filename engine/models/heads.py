@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.config import imported
+from engine.config import load_object
 from engine.models.block_head import BlockModel
 from engine.models.eagle1_head import Eagle1Model
 from engine.models.eagle3_head import EagleModel
@@ -18,7 +18,7 @@ def load_head(kind: str, folder: Path, target):
     """The head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here, and for
     one with a tensor that is not read."""
     weights = HeadReader(folder, target.dtype, target.device)
-    head = imported(head_kind(kind).load)(folder, target, weights)
+    head = load_object(head_kind(kind).load)(folder, target, weights)
     weights.check_all_read()
     return head
 
@@ -35,35 +35,23 @@ def runner_of(kind: str, head, target: DecoderRunner):
 
 
 def load_eagle(folder: Path, target, weights: HeadReader):
-    is_third = eagle_version(folder) == 3
-    if target.on_host:
-        from engine.models.onnx_eagle import OnnxEagle, OnnxEagle1
-
-        kind = OnnxEagle if is_third else OnnxEagle1
-    else:
-        kind = EagleModel if is_third else Eagle1Model
-    return kind(folder, target, weights=weights)
+    if eagle_version(folder) == 3:
+        return _class_for(target, "onnx_eagle:OnnxEagle", EagleModel)(folder, target, weights=weights)
+    return _class_for(target, "onnx_eagle:OnnxEagle1", Eagle1Model)(folder, target, weights=weights)
 
 
 def load_block(folder: Path, target, weights: HeadReader):
-    if target.on_host:
-        from engine.models.onnx_eagle import OnnxBlock
-
-        return OnnxBlock(folder, target, weights=weights)
-    return BlockModel(folder, target, weights=weights)
+    return _class_for(target, "onnx_eagle:OnnxBlock", BlockModel)(folder, target, weights=weights)
 
 
 def load_medusa(folder: Path, target, weights: HeadReader):
-    if target.on_host:
-        from engine.models.onnx_heads import OnnxMedusa
-
-        return OnnxMedusa(folder, target, weights)
-    return MedusaModel(folder, target, weights)
+    return _class_for(target, "onnx_heads:OnnxMedusa", MedusaModel)(folder, target, weights)
 
 
 def load_exit(folder: Path, target, weights: HeadReader):
-    if target.on_host:
-        from engine.models.onnx_heads import OnnxExit
+    return _class_for(target, "onnx_heads:OnnxExit", ExitModel)(folder, target, weights=weights)
 
-        return OnnxExit(folder, target, weights=weights)
-    return ExitModel(folder, target, weights=weights)
+
+def _class_for(target, on_host: str, in_torch: type) -> type:
+    """Returns the class that runs a head beside this target; ONNX Runtime's is imported only where it is used."""
+    return load_object(f"engine.models.{on_host}") if target.on_host else in_torch

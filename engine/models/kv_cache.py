@@ -30,7 +30,7 @@ class KVCache:
         self.length = length
 
     def keep(self, base: int, nodes: list[int]) -> None:
-        """Of the tree scored at slots base, base+1, … keep the path ``nodes`` (increasing, node 0 first), moved up.
+        """Keeps the path ``nodes`` (increasing, node 0 first) of the tree that was scored at slots base, base+1, …
 
         A chain's accepted path is a prefix, so nothing moves; only a tree pays for the copy.
         """

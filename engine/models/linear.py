@@ -16,7 +16,7 @@ class Linear:
         return F.linear(x, self.weight, self.bias)
 
 
-def fused(weights, sizes: dict[str, int], width: int) -> Linear:
+def fuse(weights, sizes: dict[str, int], width: int) -> Linear:
     """Reads products of one input as one; ``sizes``: rows by name. Their biases too, if any of them has one."""
     weight = torch.cat([weights(f"{name}.weight", (rows, width)) for name, rows in sizes.items()])
     if not any(f"{name}.bias" in weights for name in sizes):

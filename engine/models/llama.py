@@ -18,11 +18,11 @@ from transformers import PretrainedConfig
 
 from engine.errors import Unavailable
 from engine.models.attention import CachedAttention, SequenceSlice, rotary_frequencies
-from engine.models.decoder_config import context_length, head_size, unsupported
+from engine.models.decoder_config import context_length, head_size, unsupported_reason
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
 from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
-from engine.models.linear import Linear, fused
+from engine.models.linear import Linear, fuse
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class LlamaModel:
     def __init__(
         self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, progress=None, weights=None
     ):
-        reason = unsupported(config)
+        reason = unsupported_reason(config)
         if reason:
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
         self.config, self.dtype, self.device = config, dtype, device
@@ -81,7 +81,7 @@ class LlamaModel:
         E, heads, shared = self.config.hidden_size, self.H * self.D, self.K * self.D
 
         def product(sizes: dict[str, int], width: int) -> Linear:
-            return fused(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
+            return fuse(weights, {f"{at}{name}_proj": rows for name, rows in sizes.items()}, width)
 
         def optional(name: str, size: int):
             return weights(at + name, (size,)) if at + name in weights else None

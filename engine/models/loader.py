@@ -13,7 +13,7 @@ from transformers import GenerationConfig
 from engine.device import out_of_memory
 from engine.errors import Unavailable
 from engine.models import onnx_session
-from engine.models.decoder_config import check_fields, head_size, unsupported
+from engine.models.decoder_config import check_fields, head_size, unsupported_reason
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import RoundedReader
 from engine.models.llama import LlamaModel
@@ -60,7 +60,7 @@ def load_model(
     check_fields(config, str(folder / "config.json"))
     with memory_errors(f"{folder.name} does not fit into the memory of {device}"):
         try:
-            if reason := unsupported(config):
+            if reason := unsupported_reason(config):
                 if precision in ROUNDED:
                     raise Unavailable(f"{folder.name} cannot run in {precision}: {reason}. Choose fp32.")
                 runner = TransformersRunner(folder, dtype, device)

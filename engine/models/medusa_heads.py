@@ -113,11 +113,11 @@ class MedusaModel:
         self.outputs = [Linear(output) for output in outputs] or [self.target.head]
 
     def fork(self) -> "MedusaModel":
-        """As a runner's."""
+        """See `Runner.fork`; heads keep nothing of a sequence."""
         return self
 
     def close(self) -> None:
-        """As a runner's."""
+        """See `Runner.close`."""
 
     def forward(self, state: torch.Tensor) -> torch.Tensor:
         """state [1, E] of the last token that the target has read, before the last norm → logits [K, Vd]."""

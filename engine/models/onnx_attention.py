@@ -65,12 +65,12 @@ class Attention:
         if len(self.names) > 1:
             rows, parts = parts[0], [f"{name}.rows{b}" for b in self.names]
             graph.node("Split", [rows, "widths"], parts, axis=1)
-        seen = [self._of(part, b) for part, b in zip(parts, self.names, strict=True)]
+        seen = [self._node_of(part, b) for part, b in zip(parts, self.names, strict=True)]
         seen = seen[0] if len(seen) == 1 else graph.node("Concat", seen, f"{name}.places", axis=1)
         self.layers += 1
         return graph.node("GatherND", [seen, "back"], name)
 
-    def _of(self, rows: str, b: str) -> str:
+    def _node_of(self, rows: str, b: str) -> str:
         """One sequence's: turns its queries and keys, writes keys and values to its cache, attends."""
         graph, heads, sides = self.graph, self.heads, [f"{side}{self.layers}{b}" for side in "kv"]
         shape = [1, heads.K, f"S{b}", heads.D]

@@ -94,12 +94,12 @@ class OnnxEagle(EagleModel):
     def forward(
         self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features: Any = None, state: Any = None
     ):
-        """As that of `EagleModel`, of one sequence."""
-        return self._run(ids, spans, rows, self._projected(features) if state is None else state)
+        """See `EagleModel.forward`; takes one sequence."""
+        return self._run(ids, spans, rows, self._fuse_features(features) if state is None else state)
 
-    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+    def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
         outputs = {"hidden": (len(features), self.width)}
-        return self._project.run({"features": self._normed(features)}, outputs)["hidden"]
+        return self._project.run({"features": self._norm_features(features)}, outputs)["hidden"]
 
     def _run(self, ids, spans: Sequence[HostSequenceSlice], rows, hidden: torch.Tensor):
         numbers = row_numbers(rows, len(ids))
@@ -124,7 +124,7 @@ class OnnxEagle1(OnnxEagle, Eagle1Model):
         final = graph.node("Add", [add, residual], "final")
         self._finish(graph, final, final, rounded_matrix(self.target.output_matrix(), self.precision))
 
-    def _projected(self, features: torch.Tensor) -> torch.Tensor:
+    def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(features, (self.width,), self._target_norm, self.target.eps)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from engine.models.grouped import GROUP, GroupedWeight, check_groups, grouped, row_ranges
+from engine.models.grouped import GROUP, GroupedWeight, check_groups, read_grouped, row_ranges
 from engine.models.weight_file import WeightFile
 
 MS = "com.microsoft"
@@ -57,7 +57,7 @@ class Weights:
             return torch.cat([self.reader(name, (size, width)).float() for name, size in rows.items()])
         check_groups(width, BITS[self.precision])
         bits = bits or BITS[self.precision]
-        return grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
+        return read_grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
 
     def table(self, name: str, rows: int, width: int):
         """What rows are read from: the bytes of a GGUF file or 8-bit groups, which take the least memory, else as
@@ -108,7 +108,7 @@ class Graph:
         self.constants.append(tensor)
         return name
 
-    def _shared(self, name: str, array: np.ndarray) -> str:
+    def _add_once(self, name: str, array: np.ndarray) -> str:
         """A weight that several nodes read."""
         return name if any(constant.name == name for constant in self.constants) else self.weight(name, array)
 
@@ -126,11 +126,11 @@ class Graph:
             added = [] if bias is None else [self.weight(f"{name}.bias", bias)]
             return self.node("Gemm", [x, self.weight(f"{name}.w", weight.numpy()), *added], name, transB=1)
         if bias is None:
-            return self._grouped(x, name, weight)
-        product = self._grouped(x, f"{name}.product", weight)
+            return self._multiply_grouped(x, name, weight)
+        product = self._multiply_grouped(x, f"{name}.product", weight)
         return self.node("Add", [product, self.weight(f"{name}.bias", bias)], name)
 
-    def _grouped(self, x: str, name: str, weight: GroupedWeight) -> str:
+    def _multiply_grouped(self, x: str, name: str, weight: GroupedWeight) -> str:
         N, K = weight.n.shape
         if self.precision == "int4" and weight.bits == 4:
             return self._four_bits(x, name, weight, N, K)
@@ -145,7 +145,7 @@ class Graph:
         inputs = [x, n, self.weight(f"{name}.s", scale.reshape(-1))]
         if weight.offset is not None:
             inputs.append(self.weight(f"{name}.z", zero.reshape(-1)))
-        return self._rounded(inputs, name, N, K, 8)
+        return self._multiply_rounded(inputs, name, N, K, 8)
 
     def _four_bits(self, x: str, name: str, weight: GroupedWeight, N: int, K: int) -> str:
         """The product reads n − 8; the rest of w, offset + 8 · scale, is one number a group, and so a small product of
@@ -153,14 +153,14 @@ class Graph:
         n = weight.n.view(N, K // GROUP, GROUP).numpy()
         packed = self.weight(f"{name}.n", n[..., 0::2] | (n[..., 1::2] << 4))
         scales = self.weight(f"{name}.s", weight.scale.numpy().reshape(-1))
-        steps = self._rounded([x, packed, scales], f"{name}.steps", N, K, 4)
-        members = self._shared(f"members{K}", np.repeat(np.eye(K // GROUP, dtype=np.float32), GROUP, 0))
+        steps = self._multiply_rounded([x, packed, scales], f"{name}.steps", N, K, 4)
+        members = self._add_once(f"members{K}", np.repeat(np.eye(K // GROUP, dtype=np.float32), GROUP, 0))
         sums = self.node("MatMul", [x, members], f"{name}.sums")
         assert weight.offset is not None
         rest = self.weight(f"{name}.o", (weight.offset + 8 * weight.scale).T.contiguous().numpy())
         return self.node("Gemm", [sums, rest, steps], name)
 
-    def _rounded(self, inputs: Sequence[str], name: str, N: int, K: int, bits: int) -> str:
+    def _multiply_rounded(self, inputs: Sequence[str], name: str, N: int, K: int, bits: int) -> str:
         # Without accuracy_level 4 the kernel multiplies in fp32 and takes ten times as long (onnxruntime 1.32).
         attributes = {"K": K, "N": N, "bits": bits, "block_size": GROUP, "accuracy_level": 4}
         return self.node("MatMulNBits", inputs, name, MS, **attributes)
@@ -178,7 +178,7 @@ class Graph:
         self.node("SkipSimplifiedLayerNormalization", inputs, outputs, MS, epsilon=eps)
         return outputs[0], outputs[3]
 
-    def gated(self, x: str, name: str) -> str:
+    def gate(self, x: str, name: str) -> str:
         """x […, 2·I]: gate and up side by side → silu(gate) · up."""
         self.node("Split", [x], [f"{name}.gate", f"{name}.up"], axis=-1, num_outputs=2)
         silu = self.node("QuickGelu", [f"{name}.gate"], f"{name}.silu", MS, alpha=1.0)  # x · sigmoid(x)
@@ -199,7 +199,7 @@ def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torc
     """A weight [N, K] as `Graph.linear` takes it in this precision; one that is in groups already stays."""
     if isinstance(weight, GroupedWeight):
         return weight
-    return weight.float() if precision == "fp32" else GroupedWeight.rounded(weight, BITS[precision])
+    return weight.float() if precision == "fp32" else GroupedWeight.round(weight, BITS[precision])
 
 
 def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

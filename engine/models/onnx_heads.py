@@ -29,7 +29,7 @@ class OnnxMedusa(MedusaModel):
         last = graph.norm(state, "last", target.weights.vector("model.norm.weight", E), target.eps)
         layers = graph.linear(last, "layers", rounded_matrix(weight, precision), bias.float().numpy())
         apart = graph.node("Reshape", [layers, graph.weight("apart", np.array([K, E]))], "heads")
-        silu = graph.node("QuickGelu", [apart], "silu", MS, alpha=1.0)  # as in `Graph.gated`
+        silu = graph.node("QuickGelu", [apart], "silu", MS, alpha=1.0)  # as in `Graph.gate`
         guesses = graph.node("Add", [silu, last], "guesses")
         if len(outputs) == K > 1:
             rows = [f"guess{k}" for k in range(K)]
@@ -63,7 +63,7 @@ class OnnxExit(ExitModel):
         x = graph.node("Gather", [state_name(self.exit_layer), graph.input("rows", INT64, ["R"])], "exit", axis=0)
         normed = graph.norm(x, "norm_in", read.vector("norm_in", E), self.eps)
         both = graph.linear(normed, "both", read.matrix({"gate.weight": R, "up.weight": R}, E))
-        down = graph.linear(graph.gated(both, "active"), "down", read.matrix({"down.weight": E}, R))
+        down = graph.linear(graph.gate(both, "active"), "down", read.matrix({"down.weight": E}, R))
         final, _ = graph.add_norm(down, normed, "norm_out", read.vector("norm", E), self.eps)
         graph.linear(final, "logits", rounded_matrix(output_rows(weights, target, self.target_ids), precision))
         graph.output("logits", ["R", self.vocab_size])

@@ -17,7 +17,7 @@ import torch
 from engine.device import return_memory
 from engine.errors import Unavailable
 from engine.models.attention import HostSequenceSlice, rotary_frequencies
-from engine.models.decoder_config import context_length, head_size, unsupported
+from engine.models.decoder_config import context_length, head_size, unsupported_reason
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight
 from engine.models.kv_cache import KVCache
@@ -44,7 +44,7 @@ class OnnxLlama:
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
         """``weights``: a replacement for the folder's reader."""
-        if reason := unsupported(config):
+        if reason := unsupported_reason(config):
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
         share_cores(is_onnx=False)  # torch converts the weights
         self.config, self.precision, self.trees = config, precision, precision == "fp32"
@@ -65,7 +65,7 @@ class OnnxLlama:
         check_all_read(reader)
         self.same_bits = self._choose_fewest()
 
-    def _shared(self) -> CachedPasses | None:
+    def _shared_passes(self) -> CachedPasses | None:
         """The passes of several sequences. Made when first needed, because another graph packs the weights once more;
         None where memory does not hold them."""
         if self._several is None:
@@ -91,14 +91,14 @@ class OnnxLlama:
     def _widths_agree(self) -> bool:
         """Whether passes of several widths give the same logits."""
         ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
-        cache = self._after(ids[:_PROBED], [_PROBED])
+        cache = self._cache_after(ids[:_PROBED], [_PROBED])
         rows = [self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES]
         return all(torch.equal(some, rows[0][: len(some)]) for some in rows)
 
     def _chunks_agree(self) -> bool:
         """Whether a prompt in several chunks leaves the same keys and values."""
         ids = torch.arange(_PROBED) % self.vocab_size
-        caches = [self._after(ids, chunks) for chunks in ([_PROBED], _CHUNKS)]
+        caches = [self._cache_after(ids, chunks) for chunks in ([_PROBED], _CHUNKS)]
         first, second = ([side[:, :, :_PROBED] for side in (cache.keys, cache.values)] for cache in caches)
         return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
@@ -106,7 +106,7 @@ class OnnxLlama:
         """Whether two sequences give in the shared graph what each gives alone."""
         ids = torch.arange(2 * _PROBED) % self.vocab_size
         widths = (1, 3)
-        caches = [self._after(ids[:start], [start]) for start in (_PROBED, _PROBED - 5)]
+        caches = [self._cache_after(ids[:start], [start]) for start in (_PROBED, _PROBED - 5)]
         spans = [
             HostSequenceSlice(start, W, None, cache)
             for start, W, cache in zip((_PROBED, _PROBED - 5), widths, caches, strict=True)
@@ -116,7 +116,7 @@ class OnnxLlama:
         together = self._pass(self._several, x, spans, torch.arange(sum(widths)))[0]
         return torch.equal(together, torch.cat(alone))
 
-    def _after(self, ids: torch.Tensor, chunks: Sequence[int]) -> KVCache:
+    def _cache_after(self, ids: torch.Tensor, chunks: Sequence[int]) -> KVCache:
         """A cache with these tokens, which are read in chunks."""
         cache, start = self.new_cache(len(ids) + max(_PROBES)), 0
         for chunk in chunks:
@@ -141,13 +141,13 @@ class OnnxLlama:
     def forward(
         self, ids: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: slice | torch.Tensor | None = slice(None)
     ):
-        """As `LlamaModel.forward`: logits [R, V] (None where ``rows`` is None), and the states that enter the tapped
-        layers [T, taps·E] (None without taps)."""
+        """See `LlamaModel.forward`. Returns logits [R, V] (None where ``rows`` is None), and the states that enter the
+        tapped layers [T, taps·E] (None without taps)."""
         x, numbers = self.embedding(ids), row_numbers(rows, len(ids))
         if len(spans) == 1:
             results = [self._pass(self._alone, x, spans, numbers)]
         else:
-            passes = self._shared()
+            passes = self._shared_passes()
             turns = _in_turn(x, spans, numbers, self.sequences if passes else 1)
             results = [self._pass(passes or self._alone, *turn) for turn in turns]
         logits, features = ([part for part in side if part is not None] for side in zip(*results, strict=True))
@@ -241,7 +241,7 @@ def add_after_attention(
     norm = weights.vector(f"{at}post_attention_layernorm.weight", E)
     mid, x = graph.add_norm(out, x, f"mid{name}", norm, model.eps)
     both = add_product(graph, weights, f"{at}mlp.", ("gate", "up"), f"both{name}", mid, E, (model.inner, model.inner))
-    active = graph.gated(both, f"active{name}")
+    active = graph.gate(both, f"active{name}")
     return add_product(graph, weights, f"{at}mlp.", ("down",), f"down{name}", active, model.inner, (E,)), x
 
 

@@ -113,7 +113,7 @@ def works() -> bool:
     return problem() is None
 
 
-def installed() -> str:
+def installed_version() -> str:
     """The package's version; empty without it."""
     try:
         import onnxruntime
@@ -132,7 +132,7 @@ def _agrees(precision: str) -> bool:
 
     draw = torch.Generator().manual_seed(0)
     weight, x = torch.randn(48, 64, generator=draw) / 8, torch.randn(3, 64, generator=draw)
-    stored = weight if precision == "fp32" else GroupedWeight.rounded(weight, BITS[precision])
+    stored = weight if precision == "fp32" else GroupedWeight.round(weight, BITS[precision])
     graph = Graph(precision)
     graph.linear(graph.input("x", FLOAT, ["W", 64]), "y", stored)
     graph.output("y", ["W", 48])

@@ -33,6 +33,15 @@ class Tokens(NamedTuple):
         return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 
+def check_capacity(capacity: int, max_length: int) -> None:
+    """Raises BadInput for more tokens than a model's context has."""
+    if capacity > max_length:
+        raise BadInput(
+            f"Prompt and answer together need {capacity} tokens, but this model's context is {max_length}; "
+            "shorten the prompt or ask for fewer new tokens."
+        )
+
+
 class Runner(Protocol):
     vocab_size: int
     max_length: int
@@ -149,11 +158,7 @@ class DecoderRunner:
         return size * (cached + capacity * features)
 
     def reset(self, capacity: int) -> None:
-        if capacity > self.max_length:
-            raise BadInput(
-                f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
-                "shorten the prompt or ask for fewer new tokens."
-            )
+        check_capacity(capacity, self.max_length)
         slots = self._bucket(capacity)
         if self.cache is None or self.cache.slots < slots:
             self.graphs.clear()  # captured graphs write to the old cache's addresses

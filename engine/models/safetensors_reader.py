@@ -28,19 +28,19 @@ class TensorReader:
         self.folder, self.dtype, self.device = Path(folder), dtype, device
         self._where: dict[str, str] = {}
         self.read: set[str] = set()
-        for each in self._listed(file):
+        for each in self._tensor_names(file):
             for name in [*self._open(each).keys()]:
                 if name in self._where:
                     self._refuse_unlike(name, each)
                 self._where[name] = each
 
-    def _listed(self, file: str) -> list[str]:
+    def _tensor_names(self, file: str) -> list[str]:
         """The names of the files to open. All tensors in them count, as transformers reads them, also those that an
         index leaves out."""
         try:
             files = [self.folder / file] if file else weight_files(self.folder)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged("model.safetensors.index.json") from error
+            raise self._damage("model.safetensors.index.json") from error
         return [each.name for each in files] or ["model.safetensors"]
 
     def _refuse_unlike(self, name: str, file: str) -> None:
@@ -64,23 +64,23 @@ class TensorReader:
         return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
 
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-        tensor = self._stored(name, shape)
+        tensor = self._read_stored(name, shape)
         if tensor.dtype == torch.int8 or f"{name}{SCALE}" in self:
             tensor = self._groups(name, tensor).dense()
         return tensor.to(self.device, self.dtype)
 
     def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> GroupedWeight | None:
         """A matrix as it is stored in 8 bits; None if it is stored in another way."""
-        return self._groups(name, self._stored(name, shape)) if f"{name}{SCALE}" in self else None
+        return self._groups(name, self._read_stored(name, shape)) if f"{name}{SCALE}" in self else None
 
     def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
         """Yields a matrix in parts: the first row's number, and rows in fp32."""
         blocks = self.blocks(name, shape)
-        rows = self._stored(name, shape).__getitem__ if blocks is None else blocks.dense_rows
+        rows = self._read_stored(name, shape).__getitem__ if blocks is None else blocks.dense_rows
         for start, end in row_ranges(*shape):
             yield start, rows(slice(start, end)).float()
 
-    def _stored(self, name: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+    def _read_stored(self, name: str, shape: tuple[int, ...] | None) -> torch.Tensor:
         tensor = self.raw(name)
         if shape and tuple(tensor.shape) != shape:
             raise Unavailable(f"{name} in {self.folder} is {tuple(tensor.shape)}, but config.json says {shape}.")
@@ -117,7 +117,7 @@ class TensorReader:
         try:
             return self._open(file).get_tensor(stored)
         except SafetensorError as error:
-            raise self._damaged(file) from error
+            raise self._damage(file) from error
 
     def _open(self, file: str):
         """Maps the file again for each tensor, because the parts of it that were read count as memory until then."""
@@ -126,7 +126,7 @@ class TensorReader:
         except FileNotFoundError as error:
             raise Unavailable(f"{self.folder} holds no {file}; fetch the pair again.") from error
         except (SafetensorError, OSError) as error:
-            raise self._damaged(file) from error
+            raise self._damage(file) from error
 
-    def _damaged(self, file: str) -> Unavailable:
+    def _damage(self, file: str) -> Unavailable:
         return Unavailable(f"{self.folder / file} is damaged; delete that folder and fetch the pair again.")

@@ -22,7 +22,7 @@ class _Rope(BaseModel, strict=True, extra="forbid"):
     rope_theta: float
 
 
-def _checked(quantization: dict) -> dict:
+def _check(quantization: dict) -> dict:
     if not is_read_here(quantization):
         raise ValueError("transformers has to read this one")
     return quantization
@@ -48,7 +48,7 @@ class _CompleteConfig(BaseModel, strict=True, extra="forbid"):
     eos_token_id: int
     attention_bias: bool = False
     mlp_bias: bool = False
-    quantization_config: Annotated[dict, AfterValidator(_checked)] | None = None
+    quantization_config: Annotated[dict, AfterValidator(_check)] | None = None
     architectures: Any = None
     attention_dropout: Any = None
     bos_token_id: Any = None

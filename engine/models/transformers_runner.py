@@ -18,12 +18,12 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, AutoModelForCa
 from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
-from engine.errors import BadInput, EngineError, Unavailable
+from engine.errors import EngineError, Unavailable
 from engine.models.gguf_reader import open_weights
 from engine.models.leftovers import is_harmless, is_of_another_part
 from engine.models.leftovers import surplus as surplus_problem
 from engine.models.marks import without_marks
-from engine.models.runner import Tokens
+from engine.models.runner import Tokens, check_capacity
 from engine.weights.eight_bits import SCALE, is_read_here
 from engine.weights.gguf_layout import is_prepared
 from engine.weights.rounded_kinds import rounding_problem
@@ -149,11 +149,7 @@ class TransformersRunner:
         return capacity * 2 * text.num_hidden_layers * heads * size * self.dtype.itemsize
 
     def reset(self, capacity: int) -> None:
-        if capacity > self.max_length:
-            raise BadInput(
-                f"Prompt and answer together need {capacity} tokens, but this model's context is {self.max_length}; "
-                "shorten the prompt or ask for fewer new tokens."
-            )
+        check_capacity(capacity, self.max_length)
         self._empty()
 
     def _empty(self) -> None:
@@ -257,7 +253,7 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
     quantization = getattr(config, "quantization_config", None)
     if is_read_here(quantization):  # without the package that transformers would need
         del config.quantization_config
-        return _filled(config, folder, dtype, device)
+        return _load_filled(config, folder, dtype, device)
     quantised = quantization is not None
     check_kind(folder, config)
     model, loaded = cast(Any, AutoModelForCausalLM).from_pretrained(
@@ -286,12 +282,12 @@ def check_kind(folder: Path, config) -> None:
 
 def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
     # Transformers' own GGUF reader needs one more package.
-    return _filled(
+    return _load_filled(
         AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True), folder, dtype, device
     )
 
 
-def _filled(config, folder: Path, dtype: torch.dtype, device: str):
+def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):
     """A model of this configuration, filled tensor by tensor; the names of those that the folder lacks, and of those
     that the model does."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")

@@ -20,7 +20,7 @@ class Encoder:
     beginning."""
 
     def __init__(self, tokenizer):
-        self._tokenizer, self.vocabulary = tokenizer, Vocabulary.of(tokenizer)
+        self._tokenizer, self.vocabulary = tokenizer, Vocabulary.from_tokenizer(tokenizer)
         self._sorted = sorted(self.vocabulary.ids)
         self.bos, self.eos = tokenizer.bos_token_id, tokenizer.eos_token_id
         ids = list(tokenizer("a").input_ids)

@@ -86,7 +86,7 @@ def timings(
     each; their minimum is its cost."""
     times = {key: [] for key in passes}
     for repeat in range(repeats + 1):
-        for key in _rotated([*passes], repeat):
+        for key in _rotate([*passes], repeat):
             times[key].append(_seconds(passes[key], device))
         if progress:
             progress((repeat + 1) / (repeats + 1))
@@ -98,7 +98,7 @@ def with_draft(scoring: CostModel, drafting: CostModel) -> CostModel:
     return replace(scoring, c=drafting.c, spread=max(scoring.spread, drafting.spread))
 
 
-def _rotated(keys: list, by: int) -> list:
+def _rotate(keys: list, by: int) -> list:
     by %= len(keys)
     return keys[by:] + keys[:by]
 
@@ -127,7 +127,7 @@ def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Call
     return draft, draft().passes
 
 
-def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again: bool = False) -> CostModel:
+def cached_costs(folder: Path, key: dict, measure_now: Callable[[], CostModel], again: bool = False) -> CostModel:
     """Returns the cached costs of the same ``key`` (device, models, precision, versions), else measures and caches
     them.
 
@@ -150,7 +150,7 @@ def cached(folder: Path, key: dict, measure_now: Callable[[], CostModel], again:
 
 def known_steps(folder: Path, device: str, target: str) -> dict[str, float]:
     """Returns the seconds of a plain step by precision, as far as they are cached for the target of this hash."""
-    known = _known(folder, device, target)
+    known = _read_costs(folder, device, target)
     return {precision: costs.step for drafter, precision, costs, _ in known if not drafter}
 
 
@@ -165,7 +165,7 @@ def known_draft_costs(
 ) -> dict[str, float]:
     """Returns c by drafter, as far as it is cached for the target of this hash in this precision. ``drafts``: the hash
     of each drafter's weights; costs that were measured with others are left out."""
-    known = _known(folder, device, target)
+    known = _read_costs(folder, device, target)
     return {
         drafter: costs.c
         for drafter, measured_in, costs, draft in known
@@ -175,11 +175,13 @@ def known_draft_costs(
 
 def known_plain_costs(folder: Path, device: str, target: str, precision: str) -> CostModel | None:
     """Returns the newest cached costs of passes of the target of this hash, in this precision; None without any."""
-    known = [costs for drafter, name, costs, _ in _known(folder, device, target) if not drafter and name == precision]
+    known = [
+        costs for drafter, name, costs, _ in _read_costs(folder, device, target) if not drafter and name == precision
+    ]
     return known[-1] if known else None
 
 
-def _known(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
+def _read_costs(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
     """The cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         saved = read_json(path)

@@ -100,7 +100,7 @@ class Drafts:
     def _translation(self, tokenizer) -> Translation | None:
         """None for the target's own tokenizer. Raises Unavailable for one that has nothing in common with it."""
         own = self._models.target.tokenizer
-        is_needed = needs_translation(Vocabulary.of(own), Vocabulary.of(tokenizer))
+        is_needed = needs_translation(Vocabulary.from_tokenizer(own), Vocabulary.from_tokenizer(tokenizer))
         return Translation(own, tokenizer) if is_needed else None
 
     def usable(self) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ class Engine:
                 "threads": onnx_session.threads(),
                 "huge_pages": huge_pages.are_requested(),
                 "torch": torch.__version__,
-                "onnxruntime": onnx_session.installed() if onnx_session.works() else "",
+                "onnxruntime": onnx_session.installed_version() if onnx_session.works() else "",
                 "engine": engine.__version__,
             }
 
@@ -127,7 +127,7 @@ class Engine:
                 report = self.models.progress
                 return calibration.measure(self.target.runner, drafter, progress=lambda f: report(f, step))
 
-            costs = calibration.cached(cache_root() / "calibration", key, measure, again)
+            costs = calibration.cached_costs(cache_root() / "calibration", key, measure, again)
             if has_model:
                 costs = calibration.with_draft(self.costs("none", again), costs)
             self._costs[method] = costs
@@ -245,7 +245,7 @@ def versions() -> dict[str, str]:
     """The versions that a measurement depends on."""
     return {
         "speclens": engine.__version__, "torch": torch.__version__, "transformers": transformers.__version__,
-        "onnxruntime": onnx_session.installed(), "python": platform.python_version(),
+        "onnxruntime": onnx_session.installed_version(), "python": platform.python_version(),
     }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ class PairModels:
         other words."""
         try:
             draft = self.load(spec, "the draft", precision)
-            moved = self._moved(draft, precision)
+            moved = self._move(draft, precision)
             if moved <= MOST_MOVED:
                 if draft.folder != self.target.folder:
                     self.hashes[draft.folder] += f"-{precision}"
@@ -96,7 +96,7 @@ class PairModels:
         self.notes[spec.name] = f"The draft {spec.name} runs in fp32, which is slower: {reason}"
         return draft
 
-    def _moved(self, draft: LoadedModel, precision: str) -> float:
+    def _move(self, draft: LoadedModel, precision: str) -> float:
         """How much probability rounding moves in a draft; it is measured once for each file."""
         cached = cache_root() / "rounding" / f"{self.hashes[draft.folder]}-{precision}.json"
         known = read_json(cached).get("moved")

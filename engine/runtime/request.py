@@ -46,7 +46,7 @@ class Request:
         decoding, device = self.decoding, self.engine.device
         reset_peak(device)
         others = OtherPrograms(onnx_session.threads())
-        yield self._started()
+        yield self._start_event()
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
         yield RunFinished(
@@ -61,7 +61,7 @@ class Request:
             notes=tuple(self._last_notes()),
         )
 
-    def _started(self) -> RunStarted:
+    def _start_event(self) -> RunStarted:
         engine, config = self.engine, self.config
         detokenizer = Detokenizer(engine.target.tokenizer)
         settings = asdict(config) | {"stop": list(config.stop)}
@@ -80,7 +80,7 @@ class Request:
             costs=self.costs,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             prefix=tuple(self._prefix()),
-            translated=self._translated(),
+            translated=self._translation_facts(),
             exit_layers=self._exit_layers(),
             same_bits=engine.target.runner.same_bits,
             notes=tuple(self._notes()),
@@ -109,7 +109,7 @@ class Request:
             why, advice = _UNFINISHED[reason]
             yield f"The {what} is unfinished, because {why}{advice}."
 
-    def _translated(self) -> Translated | None:
+    def _translation_facts(self) -> Translated | None:
         method = self.config.method
         translation = self.engine.drafts.translations.get("lm" if method == AUTO else method)
         if translation is None:

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from engine.errors import EngineError, Unavailable
 from engine.models.gguf_reader import GgufReader
 from engine.models.heads import load_head
-from engine.models.llama import LlamaModel, unsupported
+from engine.models.llama import LlamaModel, unsupported_reason
 from engine.models.loader import load_model
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import check_kind, first_line
@@ -34,7 +34,7 @@ def faults(pair: PairSpec) -> dict[str, str]:
         if folder is None:
             return {}
         tokenizer, target = load_tokenizer(folder), _try_model(folder)
-        has_states = not unsupported(load_config(folder))
+        has_states = not unsupported_reason(load_config(folder))
     except EngineError as error:
         return {"target": str(error)}
     reasons = {}
@@ -47,7 +47,9 @@ def faults(pair: PairSpec) -> dict[str, str]:
             elif spec.head:
                 _try_head(method, folder, target)
             else:
-                needs_translation(Vocabulary.of(tokenizer), Vocabulary.of(load_tokenizer(folder)))
+                needs_translation(
+                    Vocabulary.from_tokenizer(tokenizer), Vocabulary.from_tokenizer(load_tokenizer(folder))
+                )
                 _try_model(folder)
         except EngineError as error:
             reasons[method] = str(error)
@@ -65,7 +67,7 @@ def _try_model(folder: Path) -> LlamaModel | None:
     """The model without its weights; None where our own decoder does not run it, or a load looks at values. Raises
     Unavailable."""
     config = load_config(folder)
-    if unsupported(config):
+    if unsupported_reason(config):
         _try_with_transformers(folder, config)
         return None
     with _misfits(folder):

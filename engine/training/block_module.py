@@ -49,22 +49,22 @@ class BlockHead(EagleHead):
         positions = torch.cat([torch.arange(L, device=ids.device).expand(B, L), starts + slots], 1)
         shifted = F.pad(ids[:, 1:], (0, 1))  # token t + 1 at position t
         ids = torch.cat([shifted, shifted.new_full((B, S), self.mask_token)], 1)
-        hidden = torch.cat([self.fused(features), self.fused(self.mask_hidden).expand(B, S, -1)], 1)
-        hidden = self._fed(ids, hidden, positions, _visible(L, slots, starts, order))
+        hidden = torch.cat([self.fuse(features), self.fuse(self.mask_hidden).expand(B, S, -1)], 1)
+        hidden = self._feed(ids, hidden, positions, _visible(L, slots, starts, order))
         return list(hidden.split([L, *(one.shape[1] for one in anchors)], 1))
 
-    def _fed(self, ids, hidden, positions, mask):
+    def _feed(self, ids, hidden, positions, mask):
         """Runs the layers: ids [B, N], hidden [B, N, E] and mask [B, 1, N, N] bool → [B, N, E]."""
         rotary = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, hidden.dtype)
         rotary = [table.view(len(ids), 1, -1, self.D) for table in rotary]
         embedded = self._norm(F.embedding(ids, self.embed), self.norm_embed)
         x = torch.cat([embedded, self._norm(hidden, self.norm_hidden)], -1)
-        hidden = self._through(self, x, hidden, rotary, mask)
+        hidden = self._run_layer(self, x, hidden, rotary, mask)
         for layer in self.further:
-            hidden = self._through(layer, self._norm(hidden, layer.norm_in), hidden, rotary, mask)
+            hidden = self._run_layer(layer, self._norm(hidden, layer.norm_in), hidden, rotary, mask)
         return hidden
 
-    def _through(self, layer, x, hidden, rotary, mask):
+    def _run_layer(self, layer, x, hidden, rotary, mask):
         """Attention over ``x`` and the MLP of a layer, both added to ``hidden``."""
         q, k, v = (part(x).unflatten(-1, (-1, self.D)).transpose(1, 2) for part in (layer.q, layer.k, layer.v))
         q, k = (apply_rotary(one, *rotary) for one in (q, k))

@@ -20,7 +20,6 @@ class BlockStudent(Student):
     are. Draft step k is slot k − 1. Slot d is trained at a share SHARE^d of the positions, each of which has the slots
     before it, too (COD sampling)."""
 
-    shift, reduced, reads_taps = 1, True, True
     SLOTS = 5  # a sixth guess would be right too rarely to pay
     SHARE = 0.6
     USE = (
@@ -94,12 +93,6 @@ class BlockStudent(Student):
             torch.zeros_like(first).scatter(1, at[..., None].expand_as(state), state)
             for at, state in zip(anchors, later, strict=True)
         ]
-
-    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return self.module.logits(states)
-
-    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return self.words, None
 
     def start_mask(self, features: torch.Tensor) -> None:
         """features [taps·E]: what masked slots read at first, a typical state of the target."""

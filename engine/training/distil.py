@@ -98,7 +98,7 @@ class Data:
             ids[b, :n] = torch.from_numpy(s.tokens[start:end].astype(np.int64))
             final[b, :n] = torch.from_numpy(self.features.final(start, end).astype(np.float32))
             if self.taps:
-                states = self.features.tapped(start, end, self.taps).astype(np.float32)
+                states = self.features.states_of(start, end, self.taps).astype(np.float32)
                 tapped[b, :n] = torch.from_numpy(states.reshape(n, -1))
         lengths = (torch.tensor(x) for x in ([int(s.prompt_len[i]) for i in rows], [s.length(i) for i in rows]))
         tensors = (ids, tapped, final, *lengths)

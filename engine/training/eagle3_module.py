@@ -67,7 +67,7 @@ class EagleHead(nn.Module):
         Step k at position t sees the first step's keys up to t and the later steps' keys on its own branch only,
         just as a drafting head does. The last k positions of a row are unused.
         """
-        hidden, keys, values, states = self.fused(features), [], [], []
+        hidden, keys, values, states = self.fuse(features), [], [], []
         for k in range(1, steps + 1):
             shifted = F.pad(ids[:, k:], (0, k))  # token t + k at position t
             hidden = self._layer(shifted, hidden, k, keys, values)
@@ -76,7 +76,7 @@ class EagleHead(nn.Module):
                 hidden = F.rms_norm(hidden, self.norm.shape, self.norm, self.eps)
         return states
 
-    def fused(self, features: torch.Tensor) -> torch.Tensor:
+    def fuse(self, features: torch.Tensor) -> torch.Tensor:
         """[…, taps·E] → [..., E]"""
         if self.fc_norm is not None:
             parts = features.unflatten(-1, self.fc_norm.shape)

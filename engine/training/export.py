@@ -17,7 +17,7 @@ import transformers
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from engine.config import imported
+from engine.config import load_object
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
@@ -44,7 +44,7 @@ def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tens
 
 def head(kind: str, *of_a_head) -> None:
     """Writes a trained head; the other arguments are those of `medusa`, as for each kind that HEAD_KINDS registers."""
-    imported(head_kind(kind).export)(*of_a_head)
+    load_object(head_kind(kind).export)(*of_a_head)
 
 
 def eagle(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str) -> None:

@@ -70,7 +70,7 @@ def read_folder(folder: Path, vocab_size: int = 1 << 32) -> Samples | None:
     if not parts:
         return None
     order = np.unique(np.concatenate([index for index, _ in parts]), return_index=True)[1]
-    return _reordered(dataset.join([part for _, part in parts]), order)
+    return _reorder(dataset.join([part for _, part in parts]), order)
 
 
 def _save(folder: Path, rows: list[Row]) -> None:
@@ -105,6 +105,6 @@ def _read_parts(folder: Path, vocab_size: int = 1 << 32) -> list[tuple[np.ndarra
     return parts
 
 
-def _reordered(samples: Samples, order: np.ndarray) -> Samples:
+def _reorder(samples: Samples, order: np.ndarray) -> Samples:
     tokens = np.concatenate([samples.row(i) for i in order])
     return Samples(tokens, *(getattr(samples, n)[order] for n in ("prompt_len", "reply_len", "temperature")))

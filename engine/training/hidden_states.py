@@ -30,7 +30,7 @@ class Features:
     states: np.ndarray
     taps: tuple[int, ...]
 
-    def tapped(self, start: int, end: int, taps: Sequence[int]) -> np.ndarray:
+    def states_of(self, start: int, end: int, taps: Sequence[int]) -> np.ndarray:
         """[end − start, taps, E]"""
         return self.states[start:end][:, [self.taps.index(t) for t in taps]]
 
@@ -78,7 +78,7 @@ def compute(
     size = int(np.prod(shape)) * 2
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        done = _done(file, note, key, size)
+        done = _count_done(file, note, key, size)
         if not done:
             need_disk(folder, size, "Keeping the target's features")
             note.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def _stored_taps(note: Path, key: dict, taps: Sequence[int]) -> tuple[int, ...]:
     return tuple(layers) if has_all else ()
 
 
-def _done(file: Path, note: Path, key: dict, size: int) -> int:
+def _count_done(file: Path, note: Path, key: dict, size: int) -> int:
     """Returns the number of rows computed before for the same samples and taps."""
     try:
         stored = json.loads(note.read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from transformers import AutoConfig
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, write_file
-from engine.models.decoder_config import unsupported
+from engine.models.decoder_config import unsupported_reason
 from engine.models.loader import ROUNDED, LoadedModel, load_model
 from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner
@@ -141,7 +141,7 @@ class TrainingProject:
     ) -> StudentSetup:  # fmt: skip
         """Writes the setup of a new student and returns it. BadInput if the folder holds a student with another one."""
         config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
-        if unsupported(config):
+        if unsupported_reason(config):
             raise Unavailable(_ONLY)
         feature_file.check_taps(taps, self.pair.target.layers)
         if student == "exit" and (len(taps) != 1 or taps[0] < 1):
@@ -251,7 +251,7 @@ def tap_medians(features: Features, taps: Sequence[int]) -> torch.Tensor:
 
 
 def _some_states(features: Features, taps: Sequence[int]) -> np.ndarray:
-    return features.tapped(0, min(_SCALE_TOKENS, len(features.states)), taps)[::37].astype(np.float32)
+    return features.states_of(0, min(_SCALE_TOKENS, len(features.states)), taps)[::37].astype(np.float32)
 
 
 def rollout_for(setup: StudentSetup, recipe: Recipe) -> Recipe:

@@ -1,6 +1,6 @@
 """Writes the weights of a draft's folder in 8 bits, which halves it, or in 16 again, which every other program reads.
 
-8 bits are those in which ONNX Runtime runs drafts (`GroupedWeight.rounded`), so nothing changes there.
+8 bits are those in which ONNX Runtime runs drafts (`GroupedWeight.round`), so nothing changes there.
 """
 
 import json
@@ -50,7 +50,7 @@ def _write(source: Path, work: Path, bits: int, method: str, target: Path | None
     if target and "d2t" in tensors and "lm_head.weight" not in tensors:
         tensors["lm_head.weight"] = _output_rows(target, tensors["d2t"], dtype)
     if bits == 8:
-        config["quantization_config"] = _described(config, method)
+        config["quantization_config"] = _quantization(config, method)
     (work / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     _write_shards(tensors, work)
 
@@ -65,7 +65,7 @@ def _output_rows(target: Path, d2t: torch.Tensor, dtype: torch.dtype) -> torch.T
     return rows[words].contiguous()
 
 
-def _described(config: dict, method: str) -> dict:
+def _quantization(config: dict, method: str) -> dict:
     if method:
         return quantization_config(["Linear"])
     # A tied output layer is the embedding, and has no scales of its own.
@@ -79,7 +79,7 @@ def _tensors(read: TensorReader, bits: int) -> dict[str, torch.Tensor]:
         tensor = read.raw(name)
         is_matrix = tensor.dim() == 2 and (tensor.dtype.is_floating_point or tensor.dtype == torch.int8)
         if bits == 8 and is_matrix and tensor.shape[1] % GROUP == 0:
-            rounded = read.blocks(name) or GroupedWeight.rounded(tensor, bits)
+            rounded = read.blocks(name) or GroupedWeight.round(tensor, bits)
             tensors |= {name: rounded.n, f"{name}{SCALE}": rounded.scale}
         else:
             tensors[name] = read(name) if is_matrix else tensor

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine.config import imported
+from engine.config import load_object
 from engine.errors import BadInput
 from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.exit_head import read_exit_config
@@ -46,9 +46,8 @@ def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
 
 
 class Student(nn.Module):
-    """Base of all kinds, which set all of these."""
+    """Base of all kinds; a head on the target's tapped states where a kind says nothing else."""
 
-    reduced: ClassVar[bool]
     RECIPE: ClassVar[str]
     USE: ClassVar[str]
     module: Any
@@ -57,15 +56,17 @@ class Student(nn.Module):
     norm: torch.Tensor
     rest: torch.Tensor
 
+    shift, reduced, reads_taps = 1, True, True
     FILE = "model.safetensors"  # of an exported one
 
-    @staticmethod
-    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> Any:
-        raise NotImplementedError
+    @classmethod
+    def new(cls, teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> Any:
+        return cls(teacher, words)
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout | None:
-        raise NotImplementedError
+        """Returns how far it drafts during the training; None: one step, as the recipe has it."""
+        return None
 
     @staticmethod
     def layers_read(folder: Path) -> tuple[int, ...] | None:
@@ -80,6 +81,13 @@ class Student(nn.Module):
         """Where [B, L] draft step k is computed."""
         return True
 
+    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+        return self.module.logits(states)
+
+    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Returns words [n], and [n] the log weight that is added to each one's logit in the normaliser, if any."""
+        return self.words, None
+
 
 def layers_named(config: EagleConfig, folder: Path) -> tuple[int, ...] | None:
     """The target's layers that a head reads. BadInput for a head that a student cannot begin as."""
@@ -91,7 +99,6 @@ def layers_named(config: EagleConfig, folder: Path) -> tuple[int, ...] | None:
 class EagleStudent(Student):
     """Reads the target's features; ``words`` [Vd]: the target ids of its reduced vocabulary."""
 
-    shift, reduced, reads_taps = 1, True, True
     USE = "EAGLE-3 head: one decoder layer over the target's hidden states (layout of vLLM and SGLang)."
     RECIPE = " Reads the states entering layers {taps}; rollouts of {rollout} steps as the run went on."
 
@@ -121,12 +128,6 @@ class EagleStudent(Student):
     def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
         return self.module.rollout(batch.ids, batch.features, steps)
 
-    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return self.module.logits(states)
-
-    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return self.words, None
-
 
 class MedusaStudent(Student):
     """Medusa-1 heads (Cai et al. 2024) on the target's last state after its norm; their output layer is the target's
@@ -140,10 +141,6 @@ class MedusaStudent(Student):
         "2, and a map of the words as an EAGLE-3 head has it)."
     )
     RECIPE = " {rollout} heads trained together, each counting {decay:g} of the one before it."
-
-    @staticmethod
-    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "MedusaStudent":
-        return MedusaStudent(teacher, words)
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
@@ -168,9 +165,6 @@ class MedusaStudent(Student):
 
     def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         return F.linear(states, self.head)
-
-    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return self.words, None
 
 
 class ExitHead(nn.Module):
@@ -206,14 +200,6 @@ class ExitStudent(Student):
     def layers_read(folder: Path) -> tuple[int, ...]:
         return (read_exit_config(folder).exit_layer,)
 
-    @staticmethod
-    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> "ExitStudent":
-        return ExitStudent(teacher, words)
-
-    @staticmethod
-    def rollout(is_continued: bool) -> None:
-        """One step, as the recipe has it."""
-
     def __init__(self, teacher: Teacher, words: torch.Tensor):
         super().__init__()
         self.module = ExitHead(teacher.norm, teacher.config.rms_norm_eps, self.INNER)
@@ -226,9 +212,6 @@ class ExitStudent(Student):
     def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
         return F.linear(states, self.head)
 
-    def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        return self.words, None
-
 
 class LmStudent(Student):
     """A small independent Llama, trained with a sampled softmax: all frequent ``words`` [Vd] plus a random 1,024 of the
@@ -238,10 +221,6 @@ class LmStudent(Student):
     SAMPLED = 1024
     USE = "Independent draft: a Llama checkpoint of its own, also usable as transformers' `assistant_model`."
     RECIPE = ""
-
-    @staticmethod
-    def rollout(is_continued: bool) -> None:
-        """One step, as the recipe has it."""
 
     def __init__(self, model: LlamaForCausalLM, words: torch.Tensor):
         super().__init__()
@@ -258,7 +237,6 @@ class LmStudent(Student):
         return F.linear(states, self.module.lm_head.weight[words])
 
     def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns words [n], and [n] the log weight that is added to each one's logit in the normaliser."""
         if len(self.rest) <= self.SAMPLED:
             return torch.cat([self.words, self.rest]), None
         some = self.rest[torch.randperm(len(self.rest), generator=generator)[: self.SAMPLED]]
@@ -271,7 +249,7 @@ def student_class(kind: str) -> type[Student]:
     """Returns the class for "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the
     scale of each tapped state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and
     ``RECIPE`` are sentences of its model card."""
-    return LmStudent if kind == "lm" else imported(head_kind(kind).student)
+    return LmStudent if kind == "lm" else load_object(head_kind(kind).student)
 
 
 def new_eagle(

@@ -19,7 +19,7 @@ from engine.errors import BadInput, explain
 from engine.files import ASSETS
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
 from engine.weights.head_kinds import HEAD_KINDS
-from engine.weights.own_gguf import ENDING, is_gguf, prepared
+from engine.weights.own_gguf import ENDING, is_gguf, prepared_folder
 from engine.weights.own_models import hub_name, own_model
 from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
 
@@ -73,7 +73,7 @@ def _parse(kind: type, entry: dict, where: str):
 def _model(name: str, entry: dict) -> ModelSpec:
     where = f"[models.{name}] in the catalogue"
     if "shipped" in entry:
-        return _shipped(name, _parse(_Shipped, entry, where), where)
+        return _shipped_model(name, _parse(_Shipped, entry, where), where)
     if wrong := {"name", "folder"} & entry.keys():
         raise BadInput(f"{where} is not valid at {min(wrong)}: there is no such field.")
     if missing := {"repo", "revision"} - entry.keys():
@@ -81,7 +81,7 @@ def _model(name: str, entry: dict) -> ModelSpec:
     return _parse(ModelSpec, entry | {"name": name}, where)
 
 
-def _shipped(name: str, entry: _Shipped, where: str) -> ModelSpec:
+def _shipped_model(name: str, entry: _Shipped, where: str) -> ModelSpec:
     """If its files are missing or damaged, loading that draft says so; the other methods still work."""
     folder = ASSETS / entry.shipped
     if ASSETS not in folder.resolve().parents:
@@ -164,6 +164,6 @@ def _local_target(folder: Path) -> ModelSpec:
 
 def local_model(path: Path) -> ModelSpec:
     """Describes a checkpoint in the transformers format or a GGUF file. BadInput names the part that is missing."""
-    folder = prepared(path) if is_gguf(path) else path
+    folder = prepared_folder(path) if is_gguf(path) else path
     name = path.stem if path.is_file() else path.name
     return ModelSpec(name, "your own", **figures(folder), folder=folder.resolve(), head=head_method(folder))

@@ -198,7 +198,7 @@ def config_figures(config: dict, where: str) -> dict[str, Any]:
 
 
 def _head_figures(folder: Path, tensors: dict[str, list[int]], method: str) -> dict[str, int]:
-    """Of heads without keys and values of their own; any length is theirs."""
+    """Returns the sizes of heads without a KV cache; their context is unlimited."""
     kind = HEAD_KINDS[method]
     if kind.width not in tensors:
         raise BadInput(f"{folder} holds no {kind.name}: its weights have no tensor {kind.width!r}.")

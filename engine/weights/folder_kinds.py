@@ -154,7 +154,7 @@ def _architecture(c: Contents) -> str | None:
     return None
 
 
-def _rounded(c: Contents) -> str | None:
+def _rounding(c: Contents) -> str | None:
     beside = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
     method = next((kind for file, kind in beside.items() if file in c.files), None)
     is_described = any(c.config.get(key) for key in DESCRIPTIONS)
@@ -259,7 +259,7 @@ CHECKS = (
     _links,
     _adapter,
     _pipeline,
-    _rounded,
+    _rounding,
     _architecture,
     _elsewhere,
     _download,

@@ -153,11 +153,11 @@ def _add_special(tokenizer, fields: Mapping, tokens: Sequence[str], types: Seque
     after = [last] if ends and last is not None else []
     if before or after:
 
-        def around(text: str, sequence: int) -> list[str]:
+        def template(text: str, sequence: int) -> list[str]:
             names = [tokens[i] for i in before] + [text] + [tokens[i] for i in after]
             return [f"{name}:{sequence}" for name in names]
 
         tokenizer.post_processor = processors.TemplateProcessing(
-            single=around("$A", 0), pair=around("$A", 0) + around("$B", 1),
+            single=template("$A", 0), pair=template("$A", 0) + template("$B", 1),
             special_tokens=[(tokens[i], i) for i in dict.fromkeys([*before, *after])],
         )  # fmt: skip

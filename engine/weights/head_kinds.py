@@ -122,7 +122,7 @@ _OTHERS = (
 def other_drafter(config: Mapping, tensors: Collection[str]) -> str:
     """Returns what a folder holds whose drafter nothing here runs, and what to do; "" for any other folder.
     ``tensors``: the names in its weights."""
-    kinds = [config.get("speculators_model_type"), config.get("model_type"), *_listed(config.get("architectures"))]
+    kinds = [config.get("speculators_model_type"), config.get("model_type"), *_as_list(config.get("architectures"))]
     called = [kind.lower() for kind in kinds if isinstance(kind, str)]
     for noun, words, field, beginnings in _OTHERS:
         is_called = field in config or any(word in kind for word in words for kind in called)
@@ -139,7 +139,7 @@ def other_drafter(config: Mapping, tensors: Collection[str]) -> str:
     return ""
 
 
-def _listed(value: object) -> list:
+def _as_list(value: object) -> list:
     return value if isinstance(value, list) else [value]
 
 

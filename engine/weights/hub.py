@@ -18,7 +18,7 @@ _IGNORED = ["*/*", "consolidated*"]
 _STARTS = (1 << 23, 1 << 25, 1 << 27)  # bytes of a GGUF file that its header is looked for in, one after the other
 
 
-def cached(model: ModelSpec) -> Path | None:
+def cached_folder(model: ModelSpec) -> Path | None:
     """Returns the model's snapshot folder; None unless all of it is in the hub's cache."""
     from huggingface_hub import snapshot_download
 

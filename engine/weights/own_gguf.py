@@ -27,11 +27,11 @@ _NOT_A_MODEL = {
 def is_gguf(path: Path) -> bool:
     """Returns whether the path names a GGUF file, or a folder with such files and no other weights."""
     if path.is_dir():
-        return not is_prepared(path) and bool(_listed(path)) and not any(path.glob("*.safetensors"))
+        return not is_prepared(path) and bool(_gguf_files(path)) and not any(path.glob("*.safetensors"))
     return path.suffix.lower() == ENDING or (path.is_file() and _begins_as_gguf(path))
 
 
-def prepared(path: Path) -> Path:
+def prepared_folder(path: Path) -> Path:
     """Returns the folder that was prepared for a GGUF file, or for the only model in a folder; prepares it where it is
     not there yet. Raises BadInput where no file or more than one model is there, Unavailable for one that cannot be
     read."""
@@ -58,7 +58,7 @@ def prepared(path: Path) -> Path:
 def model_files(path: Path) -> list[Path]:
     """Returns the parts of the file, or of the only model in the folder. Raises BadInput."""
     if path.is_dir():
-        models = {tuple(parts_of(file)) for file in _listed(path)}
+        models = {tuple(parts_of(file)) for file in _gguf_files(path)}
         if len(models) > 1:  # else preparing it says what it is
             models = {files for files in models if not _is_beside_a_model(files[0])}
         if not models:
@@ -77,7 +77,7 @@ def model_files(path: Path) -> list[Path]:
     return [*files]
 
 
-def _listed(folder: Path) -> list[Path]:
+def _gguf_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix.lower() == ENDING and file.is_file())
 
 

@@ -37,7 +37,7 @@ _TOO_LARGE = 10**7  # bytes of a config.json
 
 @dataclass(frozen=True)
 class _Named:
-    """As much of a ModelSpec as the hub's sentences need, before there is one."""
+    """The fields of a ModelSpec that the hub's sentences need, before there is one."""
 
     repo: str
     revision: str = "main"

@@ -77,7 +77,7 @@ def _translates(target: Path, draft: Path, changed: tuple[int, int]) -> bool:
 
     if target.read_bytes() == draft.read_bytes():
         return False
-    ours, theirs = (Vocabulary.of(Tokenizer.from_file(str(file))) for file in (target, draft))
+    ours, theirs = (Vocabulary.from_tokenizer(Tokenizer.from_file(str(file))) for file in (target, draft))
     return needs_translation(ours, theirs)
 
 

@@ -33,12 +33,12 @@ def locate(model: ModelSpec) -> Path | None:
             raise Unavailable(f"{problem} Repair that folder or name another.")
         return model.folder
     if model.gguf:
-        folder = _prepared(model)
+        folder = _prepared_folder(model)
         if not folder.is_dir():
             return None
         problem = manifest_problem(folder) or missing(folder) or damage(folder)
     else:
-        folder = hub.cached(model)
+        folder = hub.cached_folder(model)
         if folder is None or missing(folder):
             return None
         problem = damage(folder)
@@ -78,7 +78,7 @@ def _fetch(model: ModelSpec, say: ProgressCallback) -> Path:
     return _fetch_gguf(model, say) if model.gguf else hub.download(model, say, is_damaged)
 
 
-def _prepared(model: ModelSpec) -> Path:
+def _prepared_folder(model: ModelSpec) -> Path:
     return cache_root() / "models" / f"{model.name}-{model.gguf_source.sha256[:12]}-{_VERSION}"
 
 
@@ -87,7 +87,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
 
     from engine.weights.gguf_folder import prepare
 
-    final = _prepared(model)
+    final = _prepared_folder(model)
     with disk_errors(final.parent):
         final.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(final.parent / f".{final.name}.lock")

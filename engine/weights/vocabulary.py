@@ -31,8 +31,8 @@ class Vocabulary:
     added: frozenset[int]
 
     @classmethod
-    def of(cls, tokenizer) -> "Vocabulary":
-        """Of a tokenizer of transformers or of the tokenizers library."""
+    def from_tokenizer(cls, tokenizer) -> "Vocabulary":
+        """Reads a tokenizer of transformers or of the tokenizers library."""
         listed = getattr(tokenizer, "added_tokens_decoder", None) or getattr(
             tokenizer, "get_added_tokens_decoder", dict
         )

@@ -4,7 +4,7 @@ pre-requirements: test_publish. Real indexes, with pip: `make rehearse-space`.""
 from packaging.requirements import Requirement
 from paths import ROOT
 
-from app.publish.checks import CPU_ONLY
+from app.publish import CPU_ONLY
 
 
 def torch_of(name: str) -> tuple[str, Requirement]:

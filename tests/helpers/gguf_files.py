@@ -2,8 +2,8 @@
 
 import gguf
 import numpy as np
+from tiny_models import write
 
-HEADS, KV_HEADS, HEAD = 4, 2, 16
 WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
 TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 _ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3}
@@ -17,6 +17,13 @@ _SCALES = {
     "IQ4_NL": (0,),
     "IQ4_XS": (0,),
 }
+
+
+def tiny_model(folder, kind="llama-tied", **settings):
+    """A model in ``folder`` whose vocabulary is WORDS."""
+    known = {"vocab_size": len(WORDS), "intermediate_size": 64, "rms_norm_eps": 1e-5, "max_position_embeddings": 128,
+             "bos_token_id": 1, "eos_token_id": 0}  # fmt: skip
+    return write(folder, kind, **(known | settings))
 
 
 def permuted(weight, heads):

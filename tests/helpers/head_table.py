@@ -83,7 +83,7 @@ class Reference(nn.Module):
             for parameter in self.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))
 
-    def fused(self, features: torch.Tensor) -> torch.Tensor:
+    def fuse(self, features: torch.Tensor) -> torch.Tensor:
         """The target's states [L, 3·E] as the first layer reads them."""
         if self.shape.norms == "each":
             parts = zip(self.fc_norm, features.chunk(3, -1), strict=True)

@@ -136,12 +136,7 @@ class SpaceHub(_Hub):
             return self.commit(name, [json.loads(line) for line in body.splitlines()])
         if part.startswith("/tree"):
             return Answer(200, [{"type": "file", "path": p, "size": 1, "oid": "0" * 40} for p in self.spaces[name]])
-        if match and not part:
-            about = {"id": name, "sha": "1" * 40, "private": False, "tags": [], "siblings": []}
-            return Answer(200, about) if name in self.spaces else Answer(404, code="RepoNotFound")
         given = json.loads(body or "{}")
-        if path == "/api/whoami-v2":
-            return Answer(200, {"type": "user", "name": "alice"})
         if path == "/api/validate-yaml":
             return Answer(200, {"errors": [], "warnings": []})
         if path == "/api/repos/create":
@@ -160,8 +155,11 @@ class SpaceHub(_Hub):
     def create(self, owner: str, name: str) -> Answer:
         if owner != "alice":
             return Answer(403, {"error": "You don't have the rights to create a space under that namespace"})
+        about = {"url": f"{self.url}/spaces/{owner}/{name}"}
+        if f"{owner}/{name}" in self.spaces:
+            return Answer(409, about | {"error": "You already created this space repo"})
         self.spaces[f"{owner}/{name}"] = {".gitattributes": b""}
-        return Answer(200, {"url": f"{self.url}/spaces/{owner}/{name}"})
+        return Answer(200, about)
 
     def actions(self, oid: str) -> dict:
         to = {"upload": {"href": f"{self.url}/put/{oid}"}, "verify": {"href": f"{self.url}/verify"}}

@@ -23,11 +23,12 @@ from pathlib import Path
 import psutil
 from api_request import Request
 from gradio_client import Client
+from huggingface_hub import metadata_load
 from paths import ROOT
 from server import free_port
 
 from app.playground import startup_run
-from app.publish.checks import CPU_ONLY, front_matter
+from app.publish import CPU_ONLY
 from engine.weights.catalogue import get_pair
 
 USER = 1000  # a Space's own
@@ -54,7 +55,7 @@ def install(work: Path, checkout: Path) -> dict[str, float]:
     """The steps of a Space's build, each timed. Where an index cannot be reached pip goes on without it."""
     subprocess.run([interpreter(), "-m", "venv", str(work / "venv")], check=True)
     pip = [str(work / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--retries", "0"]
-    gradio = f"gradio[oauth]=={front_matter(checkout)['sdk_version']}"
+    gradio = f"gradio[oauth]=={metadata_load(checkout / 'README.md')['sdk_version']}"
     steps = {
         CPU_ONLY: ["-r", str(checkout / CPU_ONLY)],
         "gradio": [gradio, "uvicorn>=0.14.0", "spaces"],

@@ -37,12 +37,12 @@ def test_the_distance_is_that_of_the_two_distributions(folder, monkeypatch):
 def test_a_distance_is_kept_for_the_page(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     target, found = weights_hash(folder), {"int8": Distance(0.003, 0.98, 692)}
-    assert precisions.known(target) == {}
+    assert precisions.stored_distances(target) == {}
     precisions.store(target, found)
-    assert precisions.known(target) == found
+    assert precisions.stored_distances(target) == found
     for damaged in ("{", "[1]", json.dumps({"int8": {"kl": 1}}), json.dumps({"int8": 3})):
         (tmp_path / "precisions" / f"{target}.json").write_text(damaged)
-        assert precisions.known(target) == {}
+        assert precisions.stored_distances(target) == {}
 
 
 def test_every_pass_is_timed_in_every_precision(folder):

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner
 
 from engine.bench import random_models
-from engine.bench.random_models import SHAPES, bytes_a_step, environment, markdown, median_run
+from engine.bench.random_models import SHAPES, bytes_a_step, median_run
 from engine.bench.sample import Sample
 from engine.cli.main import app
 
@@ -81,21 +81,6 @@ def test_nonsense_is_refused(tmp_path):
     for *more, said in (("--shapes", "9B", "no shape"), ("--contexts", "1", "contexts")):
         found = CliRunner().invoke(app, arguments(tmp_path / "x.jsonl", *more))
         assert found.exit_code == 1 and said in found.stderr and not (tmp_path / "x.jsonl").exists()
-
-
-def test_a_gpu_table_ends_with_the_expectations_and_the_missed_ones():
-    """8B at 256 as expected on an H200, but for two figures."""
-    drafts = {"eagle": {"c": 0.04, "synthetic": [
-        {"alpha": 0.8, "gamma": 5, "tau": 3.7, "tokens_per_second": 520.0, "speedup": 2.6, "predicted": 2.7,
-         "efficiency": 0.96}]}}  # fmt: skip
-    part = {"shape": "8B", "context": 256, "tokens_per_second": 200.0, "share_of_bandwidth": 0.72, "v": {"5": 1.2},
-            "copy_bandwidth": 3.9e12, "bytes_a_step": 15.2e9, "drafts": drafts, "peak_memory": None}  # fmt: skip
-    header = environment("cpu", "bf16") | {"time": "now", "device": "NVIDIA H200"}
-    header["versions"]["cuda"] = "13.0"
-    text = markdown(header, {("8B", 256, "ours"): part})
-    assert text.endswith("\n\nMissed: 8B at 256: copy, TB/s; 8B at 256: v(5).\n")
-    assert "| 8B at 256, eagle: c | 0.040 | at most 0.050 | met |" in text
-    assert "expectations" not in markdown(header | {"device": "cpu"}, {("8B", 256, "ours"): part})
 
 
 def test_the_median_run_counts():

@@ -7,15 +7,10 @@ from exact_laws import paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drafters.static_tree import StaticTrees, best_tree, expected_drafts, fastest_tree
+from engine.drafters.static_tree import StaticTrees, best_tree, expected_drafts
 
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 chances = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=3).map(tuple)
-
-
-def rows(slope: float):
-    """v(W) where each further row costs ``slope``."""
-    return lambda width: 1.0 + slope * (width - 1)
 
 
 @cache
@@ -64,17 +59,3 @@ def test_no_tree_of_its_size_and_depth_is_better(chances, drafts, deepest):
 
 def widest(parents) -> int:
     return max((parents.count(node) for node in parents), default=0)
-
-
-@quick
-@given(chances, st.floats(0.0, 2.0), st.floats(0.0, 0.4))
-def test_no_tree_brings_more_tokens_for_its_cost(chances, c, slope):
-    v = rows(slope)
-    parents, rate = fastest_tree(chances, c, v, most=5, deepest=5)
-    trees = [as_parents(forest) for n in range(6) for forest in forests(n)]
-
-    def promised(tree):
-        return (1 + expected_drafts(tree, chances)) / (levels(tree) * c + v(len(tree) + 1))
-
-    best = max(promised(tree) for tree in trees if widest(tree) <= len(chances))
-    assert rate == pytest.approx(best) == promised(parents)

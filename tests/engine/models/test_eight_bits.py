@@ -61,7 +61,7 @@ def test_in_eight_bits_nothing_changes_at_all(stored):
     assert torch.equal(*logits)
     read = TensorReader(plain, torch.float32, "cpu")
     name = "model.layers.0.mlp.up_proj.weight"
-    rounded, kept = GroupedWeight.rounded(read(name), 8), TensorReader(small, torch.float32, "cpu").blocks(name)
+    rounded, kept = GroupedWeight.round(read(name), 8), TensorReader(small, torch.float32, "cpu").blocks(name)
     assert torch.equal(rounded.n, kept.n) and torch.equal(rounded.scale, kept.scale) and read.blocks(name) is None
 
 

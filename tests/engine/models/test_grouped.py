@@ -5,7 +5,7 @@ import torch
 from tiny_models import onnx_runner_of, write
 
 from engine.errors import Unavailable
-from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, grouped
+from engine.models.grouped import GROUP, GroupedWeight, RoundedReader, read_grouped
 from engine.models.safetensors_reader import TensorReader
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96}
@@ -21,17 +21,17 @@ def test_rounding_is_off_by_half_a_step_at_most(bits, steps):
     w = weights()
     groups = w.view(64, -1, GROUP)
     span = groups.amax(-1) - groups.amin(-1) if bits == 4 else 2 * groups.abs().amax(-1)
-    rounded = GroupedWeight.rounded(w, bits)
+    rounded = GroupedWeight.round(w, bits)
     error = (rounded.dense() - w).view(64, -1, GROUP).abs().amax(-1)
     assert (error <= span / steps / 2 * 1.001).all() and error.max() > 0 and rounded.bits == bits
-    assert torch.equal(GroupedWeight.rounded(torch.zeros(2, 64), bits).dense(), torch.zeros(2, 64))
+    assert torch.equal(GroupedWeight.round(torch.zeros(2, 64), bits).dense(), torch.zeros(2, 64))
 
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_rows_and_stacks_are_those_of_the_whole(bits):
-    whole, ids = GroupedWeight.rounded(weights(), bits), torch.tensor([3, 0, 61])
+    whole, ids = GroupedWeight.round(weights(), bits), torch.tensor([3, 0, 61])
     assert torch.equal(whole.rows(ids).dense(), whole.dense()[ids])
-    parts = [GroupedWeight.rounded(some, bits) for some in weights().split([8, 56])]
+    parts = [GroupedWeight.round(some, bits) for some in weights().split([8, 56])]
     assert torch.equal(GroupedWeight.cat(parts).dense(), whole.dense())
 
 
@@ -46,8 +46,8 @@ def test_a_reader_rounds_matrices_the_vocabulary_to_eight_bits_and_nothing_else(
             assert torch.equal(reader(key, shape), weight)
             continue
         stored = 8 if key in ("model.embed_tokens.weight", "lm_head.weight") else bits
-        assert torch.equal(reader(key, shape), GroupedWeight.rounded(weight, stored).dense())
-        assert grouped(inner, {key: shape}, bits).bits == bits, "not stored in groups, so rounded to what is asked for"
+        assert torch.equal(reader(key, shape), GroupedWeight.round(weight, stored).dense())
+        assert read_grouped(inner, {key: shape}, bits).bits == bits, "not in groups, so rounded to what is asked for"
     assert "lm_head.weight" in reader and "lm_head.bias" not in reader
 
 
@@ -55,7 +55,7 @@ def test_a_reader_rounds_matrices_the_vocabulary_to_eight_bits_and_nothing_else(
 def test_what_no_group_divides_is_refused_in_a_sentence(tmp_path, bits, name):
     words = f"{name} rounds groups of 32 weights, but a layer here has 48 inputs; choose fp32"
     with pytest.raises(Unavailable, match=words):
-        GroupedWeight.rounded(weights(K=48), bits)
+        GroupedWeight.round(weights(K=48), bits)
     model = write(tmp_path)
     with pytest.raises(Unavailable, match=words):
         onnx_runner_of(tmp_path, model, name)

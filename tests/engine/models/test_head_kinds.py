@@ -5,7 +5,7 @@ import torch
 import toy_head
 from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, request, run
 
-from engine.config import METHODS, imported
+from engine.config import METHODS, load_object
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
 from engine.trace.events import CostModel, RunFinished
@@ -58,7 +58,7 @@ def test_it_shares_passes_and_is_refused_as_a_target(pair):
 def test_every_method_that_reads_a_head_of_its_own_has_a_kind_and_its_functions_exist():
     assert {name for name, method in METHODS.items() if method.reads == "head" and not method.shares} == {*HEAD_KINDS}
     for kind in HEAD_KINDS.values():
-        assert all(callable(imported(path)) for path in (kind.load, kind.export, kind.student))
+        assert all(callable(load_object(path)) for path in (kind.load, kind.export, kind.student))
         assert kind.field or kind.tensor
     for sign in ("field", "tensor"):
         signs = [getattr(kind, sign) for kind in HEAD_KINDS.values() if getattr(kind, sign)]

@@ -1,4 +1,4 @@
-"""Every layout of an EAGLE head, in both runtimes: its guesses are those of transformers' own attention, MLP and norms.
+"""Every layout of an EAGLE or block head, in both runtimes: it guesses as transformers' attention, MLP and norms do.
 
 The target's rotary settings, norms and output layer are unlike the defaults of a head, so a value that came from there
 shows.
@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from head_table import KNOWN, LAYERS, LONGROPE, TABLE, WORDS, E, L, Shape, says, write
+from head_cases import CHEAP, TEXT, begin, load_unrounded
+from head_table import KNOWN, LAYERS, LONGROPE, TABLE, WORDS, E, L, Shape, adds, nested, says, write
 from tiny_models import LLAMA3, RUNTIMES
-from tiny_pairs import VOCABULARY, model_folder
+from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run
 from transformers import LlamaConfig, Qwen3Config
 
 from engine.errors import Unavailable
@@ -48,7 +49,7 @@ def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatc
         tied = shape.own_embedding and shape.version == 3
         rows = (embed if tied else model.lm_head).weight[head.target_ids]
     ids, features = torch.randint(0, VOCABULARY, (L + 1,)), 0.01 * torch.randn(L, len(head.reads) * E)
-    last = reference.fused(features) if shape.version == 3 else model.model.norm(features)
+    last = reference.fuse(features) if shape.version == 3 else model.model.norm(features)
     states = reference.states(embed(ids[:L]), last)
     normed = reference.norm(states) if shape.version == 3 else states
     logits = reference.lm_head(normed) if rows is None else normed @ rows.T
@@ -63,6 +64,64 @@ def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatc
     further = reference.states(embed(ids), torch.cat([last, out[-1:]]))[-1:]
     step = head.forward(ids[L:], [runner.next_span(1)], state=out[-1:])[1]
     assert torch.allclose(step, given_on(further), atol=1e-4)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", ["safeailab", "speculators, Llama", "norms of EAGLE-3.1", "EAGLE-1"])
+def test_greedy_output_is_the_targets_own(target, tmp_path, name, runtime):
+    """The head's size counts every tensor but the maps of its words."""
+    tensors = write(tmp_path / "head", *TABLE[name]).tensors
+    engine = load_unrounded(f"{target.folder}+{tmp_path / 'head'}", "eagle", runtime)
+    engine._costs |= dict.fromkeys(("eagle", "eagle-chain"), CHEAP)
+    for method, gamma in (("eagle", "auto"), ("eagle-chain", 4)):
+        prompt, ids = ids_of(run(engine, method, gamma=gamma, max_new_tokens=32))
+        assert ids == generated(target.model, prompt, 32)
+    ((kind, spec),) = engine.pair.drafts.items()
+    loaded = sum(tensor.numel() for name, tensor in tensors.items() if name not in ("d2t", "t2d"))
+    assert (kind, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
+
+
+BLOCKS = {
+    "vLLM's": (
+        # A token more than the target has is the mask, with a row of the head's own embedding.
+        Shape(), adds(mask_hidden=torch.randn(1, 3 * E), embed_tokens__weight=torch.randn(VOCABULARY + 1, E)),
+        says(ptd_token_id=VOCABULARY),
+    ),
+    "the speculators library's": (
+        Shape(layers=3, norm_before_residual=True), says(num_hidden_layers=3), nested(),
+        adds(mask_hidden=torch.randn(1, 3 * E)),
+        says(speculators_model_type="peagle", mask_token_id=7, norm_before_residual=True),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("layout", BLOCKS)
+@torch.inference_mode()
+def test_a_block_head_drafts_by_transformers_layers(target, tmp_path, monkeypatch, layout, runtime):
+    """A whole block in one pass, and another after its masks were discarded; then a run."""
+    head = write(tmp_path / "head", *BLOCKS[layout])
+    pair = f"{target.folder}+{tmp_path / 'head'}"
+    assert list(get_pair(pair).drafts) == ["block"]
+    engine = load_unrounded(pair, "block", runtime)
+    embedding = head.tensors.get("embed_tokens.weight", target.model.model.embed_tokens.weight)
+    mask = embedding[[VOCABULARY if layout == "vLLM's" else 7]]
+    states = target.model.model(torch.tensor([TEXT]), output_hidden_states=True).hidden_states
+    features = torch.cat([states[layer][0] for layer in (2, 3, 4)], -1)
+    runner, drafter = begin(engine, "block", TEXT[:20])
+    for known in (20, 22, 31):
+        runner.prefill(TEXT[runner.length : known - 1])
+        draft = drafter.propose(TEXT[:known], 4, 0)
+        embedded = torch.cat([embedding[TEXT[1:known]], mask.expand(3, -1)])
+        fused = head.reference.fuse(torch.cat([features[: known - 1], head.tensors["mask_hidden"].expand(3, -1)]))
+        normed = head.reference.norm(head.reference.states(embedded, fused)[-4:])
+        expected = head.reference.lm_head(normed).softmax(-1)
+        assert len(draft) == 4 and draft.passes == 1
+        assert torch.allclose(draft.q[:, ::2], expected, atol=1e-4) and draft.q[:, 1::2].sum() == 0
+        drafter.commit(0)
+    monkeypatch.setitem(engine._costs, "block", CHEAP)
+    prompt, written = ids_of(run(engine, "block", gamma=3, max_new_tokens=12))
+    assert written == generated(target.model, prompt, 12)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

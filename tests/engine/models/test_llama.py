@@ -8,10 +8,8 @@ import torch
 from fake_graphs import FakeGraphs
 from safetensors.torch import load_file, save_file
 from tiny_models import CHECKPOINTS, RUNTIMES, logits_of, runner_of, write
-from transformers import GPT2Config, LlamaConfig, MistralConfig, Qwen2Config
 
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.models.decoder_config import context_length, unsupported
 from engine.models.llama import LlamaModel
 from engine.models.runner import DecoderRunner, Tokens, tree_shape
 
@@ -137,16 +135,6 @@ def test_a_sliding_window_is_the_context_and_more_is_refused_in_words(tmp_path):
     """Inside the window it makes no difference, and past it this decoder will not go."""
     with pytest.raises(BadInput, match="context is 40"):
         runner_of(tmp_path, write(tmp_path, "mistral-window")).reset(41)
-    assert context_length(MistralConfig(max_position_embeddings=500, sliding_window=40)) == 40
-    assert context_length(MistralConfig(max_position_embeddings=500, sliding_window=None)) == 500
-    assert context_length(Qwen2Config(max_position_embeddings=500, sliding_window=40, use_sliding_window=False)) == 500
-
-
-def test_what_it_cannot_run_has_a_reason():
-    dynamic = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
-    assert "not gpt2" in unsupported(GPT2Config()) and "gelu" in unsupported(LlamaConfig(hidden_act="gelu"))
-    assert "dynamic" in unsupported(LlamaConfig(rope_parameters=dynamic))
-    assert "quantised" in unsupported(LlamaConfig(quantization_config={"quant_method": "awq"}))
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,7 @@ def in_eight_bits(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("precision", ["int8", "int4"])
 def test_a_product_is_that_of_the_rounded_weights_and_inputs(precision, bits):
     torch.manual_seed(0)
-    weight, x = GroupedWeight.rounded(torch.randn(48, 96), bits), torch.randn(5, 96)
+    weight, x = GroupedWeight.round(torch.randn(48, 96), bits), torch.randn(5, 96)
     rest = torch.zeros_like(weight.scale)  # multiplied by the sums of whole inputs
     if (precision, bits) == ("int4", 4):
         rest = weight.offset + 8 * weight.scale
@@ -147,7 +147,7 @@ def test_a_product_is_that_of_the_rounded_weights_and_inputs(precision, bits):
 def test_groups_far_from_zero_keep_their_values_in_eight_bits(shift):
     """The zero point of such a group would not fit 8 bits, so it is rounded anew."""
     torch.manual_seed(0)
-    weight = GroupedWeight.rounded(torch.randn(4, 64) + shift, 4)
+    weight = GroupedWeight.round(torch.randn(4, 64) + shift, 4)
     n, scale, zero = (torch.from_numpy(part).float() for part in eight_bits(weight))
     found = (scale[..., None] * (n - zero[..., None])).view(4, 64)
     assert (found - weight.dense()).abs().max() < 0.55 * (scale.max() if shift else weight.scale.max() / 16) + 1e-6
@@ -169,7 +169,7 @@ def test_a_rounded_model_is_that_of_the_rounded_weights(tmp_path, precision, nam
 def test_a_session_runs_after_its_weight_file_was_removed(precision, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     torch.manual_seed(0)
-    weight = torch.randn(40_000, 64) if precision == "fp32" else GroupedWeight.rounded(torch.randn(40_000, 64), 4)
+    weight = torch.randn(40_000, 64) if precision == "fp32" else GroupedWeight.round(torch.randn(40_000, 64), 4)
     graph, x = Graph(precision), torch.randn(3, 64)
     graph.linear(graph.input("x", FLOAT, ["T", 64]), "y", weight, torch.randn(40_000).numpy())
     graph.output("y", ["T", 40_000])

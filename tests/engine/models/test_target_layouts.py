@@ -11,7 +11,7 @@ from tiny_models import LINEAR, LLAMA3, RUNTIMES, THETA, YARN, logits_of, write
 from transformers import AutoModelForCausalLM
 
 from engine.errors import Unavailable
-from engine.models.decoder_config import NO_EFFECT, USED, check_fields, context_length, unsupported
+from engine.models.decoder_config import NO_EFFECT, USED, check_fields, context_length, unsupported_reason
 from engine.models.transformers_config import load_config
 from engine.weights.own_models import FAMILIES
 
@@ -148,7 +148,7 @@ def test_a_layout_reads_as_transformers_reads_it(tmp_path, layout, runtime):
     theirs = model if layout in FRESH else AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     config = load_config(tmp_path)
     check_fields(config, "it")
-    assert unsupported(config) is None
+    assert unsupported_reason(config) is None
     theirs.config = config
     runner = RUNTIMES[runtime](tmp_path, theirs)
     runner.reset(len(IDS))
@@ -209,6 +209,9 @@ def test_layers_that_slide_without_a_window_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "name, change, reason",
     [
+        ("gpt2", settings(), "not gpt2"),
+        ("llama", settings(hidden_act="gelu"), "gelu"),
+        ("llama", settings(quantization_config={"quant_method": "awq"}), "quantised"),
         ("llama", settings(partial_rotary_factor=0.5), "partial_rotary_factor 0.5"),
         ("llama", settings(rope_parameters={"rope_type": "dynamic", **THETA, "factor": 2.0}), "dynamic"),
         ("qwen2", settings(layer_types=["full_attention", "chunked_attention"]), "chunked_attention"),
@@ -216,13 +219,14 @@ def test_layers_that_slide_without_a_window_are_refused(tmp_path):
 )
 def test_what_the_decoder_cannot_honour_has_a_reason(tmp_path, name, change, reason):
     written(tmp_path, name, change)
-    assert reason in unsupported(load_config(tmp_path))
+    assert reason in unsupported_reason(load_config(tmp_path))
 
 
 @pytest.mark.parametrize(
     "name, fields, length",
     [
         ("mistral", {"sliding_window": 40}, 40),
+        ("mistral", {"sliding_window": None}, 256),
         ("mistral", {"sliding_window": 40, "use_sliding_window": False}, 40),  # Mistral's class reads no such field
         ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 1, "layer_types": None}, 40),
         ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 2, "layer_types": None}, 256),

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoTokenizer, LlamaConfig
 
 from engine.errors import Unavailable
 from engine.models.attention import rope
-from engine.models.decoder_config import context_length, unsupported
+from engine.models.decoder_config import context_length, unsupported_reason
 from engine.models.transformers_config import load_config, load_tokenizer
 
 DRAFT = ASSETS / "drafts" / "smollm2-135m-lm"
@@ -34,7 +34,7 @@ def test_a_complete_config_reads_as_transformers_reads_it():
     assert {name: getattr(ours, name) for name in READ} == {name: getattr(theirs, name) for name in READ}
     assert rope(ours) == rope(theirs)
     assert context_length(ours) == context_length(theirs)
-    assert unsupported(ours) is None
+    assert unsupported_reason(ours) is None
 
 
 def read_by_transformers(folder: Path) -> bool:

@@ -82,9 +82,9 @@ def test_whole_characters(text, count):
 
 
 def test_the_same_tokenizer_needs_no_translation_and_one_without_a_common_token_is_refused():
-    ours, theirs = (Vocabulary.of(letters(*text)) for text in ("abc", "xyz"))
-    assert not needs_translation(ours, ours) and not needs_translation(ours, Vocabulary.of(letters(*"ab")))
-    assert needs_translation(ours, Vocabulary.of(letters(*"axb")))
+    ours, theirs = (Vocabulary.from_tokenizer(letters(*text)) for text in ("abc", "xyz"))
+    assert not needs_translation(ours, ours) and not needs_translation(ours, Vocabulary.from_tokenizer(letters(*"ab")))
+    assert needs_translation(ours, Vocabulary.from_tokenizer(letters(*"axb")))
     with pytest.raises(Unavailable, match="no token in common with the target's, so nothing can be translated"):
         needs_translation(ours, theirs)
 
@@ -93,7 +93,7 @@ def test_ids_are_the_same_where_only_padding_and_special_names_differ():
     def with_marks(words, *marks):
         tokenizer = letters(*words)
         tokenizer.add_special_tokens({"additional_special_tokens": list(marks)})
-        return Vocabulary.of(tokenizer)
+        return Vocabulary.from_tokenizer(tokenizer)
 
     assert same_ids(with_marks("ab", "<|one|>"), with_marks("ab", "<|two|>")), "a renamed special token"
     assert not same_ids(with_marks("ab", "<|one|>"), with_marks("abc"))

@@ -56,13 +56,13 @@ DAMAGED = ["", "{", "[]", "7", "\x00", "[" * 100_000] + [
 
 def test_a_damaged_calibration_is_measured_again(tmp_path):
     right = CostModel(0.25, {1: 1.0, 2: 1.5}, 256, 0.03, 0.01)
-    assert calibration.cached(tmp_path, {}, lambda: right) == right
+    assert calibration.cached_costs(tmp_path, {}, lambda: right) == right
     (file,) = tmp_path.iterdir()
-    assert calibration.cached(file, {}, lambda: right) == right, "serves, although it cannot be kept in a file"
+    assert calibration.cached_costs(file, {}, lambda: right) == right, "serves, although it cannot be kept in a file"
     for content in DAMAGED:
-        assert calibration.cached(tmp_path, {}, pytest.fail) == right, f"kept after {content[:40]!r}"
+        assert calibration.cached_costs(tmp_path, {}, pytest.fail) == right, f"kept after {content[:40]!r}"
         file.write_text(content)
-        assert calibration.cached(tmp_path, {}, lambda: right) == right, content[:40]
+        assert calibration.cached_costs(tmp_path, {}, lambda: right) == right, content[:40]
 
 
 UNSTEADY = [
@@ -73,12 +73,12 @@ UNSTEADY = [
 
 @pytest.mark.parametrize("busy", UNSTEADY)
 def test_unsteady_measurement_serves_but_is_not_kept(tmp_path, busy):
-    assert calibration.cached(tmp_path, {}, lambda: busy) == busy and not list(tmp_path.iterdir())
+    assert calibration.cached_costs(tmp_path, {}, lambda: busy) == busy and not list(tmp_path.iterdir())
     right = CostModel(0.25, {1: 1.0, 2: 1.1}, 256, 0.03, 0.01)
-    calibration.cached(tmp_path, {}, lambda: right)
+    calibration.cached_costs(tmp_path, {}, lambda: right)
     (file,) = tmp_path.iterdir()
     file.write_text(json.dumps(asdict(busy)))
-    assert calibration.cached(tmp_path, {}, lambda: right) == right
+    assert calibration.cached_costs(tmp_path, {}, lambda: right) == right
 
 
 def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(pairs, monkeypatch):

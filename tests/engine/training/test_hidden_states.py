@@ -18,7 +18,7 @@ def test_features_are_the_targets_hidden_states_and_give_its_law(root, teacher, 
     for i in range(len(samples)):
         told = model(torch.from_numpy(samples.row(i).astype(np.int64))[None], output_hidden_states=True)
         start, end = samples.starts[i], samples.starts[i + 1]
-        tapped = torch.from_numpy(found.tapped(start, end, (1, 0)).astype(np.float32))
+        tapped = torch.from_numpy(found.states_of(start, end, (1, 0)).astype(np.float32))
         final = torch.from_numpy(found.final(start, end).astype(np.float32))
         for ours, theirs in ((tapped[:, 0], told.hidden_states[1][0]), (tapped[:, 1], told.hidden_states[0][0]),
                              (final, last[-1])):  # fmt: skip
@@ -63,5 +63,5 @@ def test_fewer_layers_are_read_from_what_is_stored(target, tmp_path, monkeypatch
     both = hidden_states.compute(target.runner, samples, tmp_path, (0, 1), "a target")
     monkeypatch.setattr(target.runner, "prefill", pytest.fail)
     found = hidden_states.compute(target.runner, samples, tmp_path, (1,), "a target")
-    assert np.array_equal(found.tapped(3, 9, (1,)), both.tapped(3, 9, (1,)))
+    assert np.array_equal(found.states_of(3, 9, (1,)), both.states_of(3, 9, (1,)))
     assert np.array_equal(found.final(3, 9), both.final(3, 9))

@@ -7,8 +7,8 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from gguf_files import WORDS, random_blocks, write_gguf
-from tiny_models import RUNTIMES, logits_of, write
+from gguf_files import WORDS, random_blocks, tiny_model, write_gguf
+from tiny_models import RUNTIMES, logits_of
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoConfig, LlamaConfig
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
@@ -32,12 +32,6 @@ IDS = [1, 2, 3, 4, 5, 9, 7, 8, 2, 2, 6, 3]
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
-
-
-def tiny_model(folder, kind="llama-tied", **settings):
-    known = {"vocab_size": len(WORDS), "intermediate_size": 64, "rms_norm_eps": 1e-5, "max_position_embeddings": 128,
-             "bos_token_id": 1, "eos_token_id": 0}  # fmt: skip
-    return write(folder, kind, **(known | settings))
 
 
 def prepared(path):
@@ -115,9 +109,7 @@ def test_blocks_are_split_as_the_gguf_package_expands_them(type_):
 
 
 def test_stacked_weights_of_different_types_keep_their_values():
-    parts = [
-        GroupedWeight.rounded(torch.randn(4, 64) + shift, bits) for bits, shift in ((4, 0), (8, 0), (4, 9), (4, -9))
-    ]
+    parts = [GroupedWeight.round(torch.randn(4, 64) + shift, bits) for bits, shift in ((4, 0), (8, 0), (4, 9), (4, -9))]
     whole = GroupedWeight.cat(parts)
     assert whole.bits == 8 and len(whole.n) == 16
     right = torch.cat([part.dense() for part in parts])

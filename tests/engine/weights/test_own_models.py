@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from gguf_files import WORDS, write_gguf
+from gguf_files import tiny_model, write_gguf
 from tiny_models import write
 from typer.testing import CliRunner
 
@@ -179,9 +179,7 @@ def test_the_command_refuses_with_the_reason(served):
 @pytest.fixture
 def with_gguf(hub, tmp_path):
     """A hub with two GGUF files, and one that is not a language model."""
-    settings = {"vocab_size": len(WORDS), "intermediate_size": 64, "bos_token_id": 1, "eos_token_id": 0}
-    model = write(tmp_path / "made", "qwen3-tied", **settings)
-    whole = write_gguf(tmp_path / "m.gguf", model, arch="qwen3").read_bytes()
+    whole = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "made", "qwen3-tied"), arch="qwen3").read_bytes()
     hub.files = {"m-Q4_K_M.gguf": whole, "m-Q8_0.gguf": whole, "mmproj-f16.gguf": b"GGUF", "README.md": b"#"}
     return hub
 
@@ -203,8 +201,7 @@ def test_a_gguf_file_of_the_hub_is_looked_up_by_its_header_then_fetched(with_ggu
 
 
 def test_a_gguf_file_of_another_family_is_refused_before_it_is_fetched(with_gguf, tmp_path):
-    settings = {"vocab_size": len(WORDS), "intermediate_size": 64, "bos_token_id": 1, "eos_token_id": 0}
-    model = write(tmp_path / "other", "llama", **settings)
+    model = tiny_model(tmp_path / "other", "llama")
     with_gguf.files = {"o.gguf": write_gguf(tmp_path / "o.gguf", model, name="gemma").read_bytes()}
     with pytest.raises(BadInput, match=r"o\.gguf of us/remote cannot be run here: its architecture is gemma"):
         look_up(NAME)

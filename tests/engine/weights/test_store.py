@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from fake_worker import wait_for
 from filelock import FileLock
-from gguf_files import WORDS, write_gguf
+from gguf_files import tiny_model, write_gguf
 from hubs import ModelHub
 from safetensors.numpy import save_file
-from tiny_models import write
 from transformers import AutoTokenizer
 
 from engine.errors import Unavailable
@@ -25,14 +24,6 @@ from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.hub import download_file
 from engine.weights.specs import GgufSource, PairSpec
 from engine.weights.store import fetch_pair, locate
-
-
-def tiny_model(folder, tied=True):
-    return write(
-        folder, "llama-tied" if tied else "llama", vocab_size=len(WORDS), intermediate_size=64, rms_norm_eps=1e-5,
-        max_position_embeddings=128, rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, bos_token_id=1,
-        eos_token_id=0,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +127,7 @@ def test_a_disk_that_fails_half_way_leaves_nothing(request, cache, monkeypatch, 
 
 
 def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
-    stale = cache / "models" / f".{store._prepared(tiny.target).name}-killed"
+    stale = cache / "models" / f".{store._prepared_folder(tiny.target).name}-killed"
     stale.mkdir(parents=True)
     told, folders = [], []
 
@@ -144,7 +135,7 @@ def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
         folders.append(fetch_pair(tiny, lambda fraction, message: told.append(message))["target"])
 
     threads = [threading.Thread(target=one) for _ in range(2)]
-    with FileLock(cache / "models" / f".{store._prepared(tiny.target).name}.lock"):
+    with FileLock(cache / "models" / f".{store._prepared_folder(tiny.target).name}.lock"):
         [thread.start() for thread in threads]
         wait_for(lambda: told.count("Another process is preparing tiny; waiting for it") == 2, 20)
         assert folders == []

@@ -1,1 +1,0 @@
-"""Publishes the page as a Hugging Face Space: `python -m app.publish OWNER/NAME`."""
