@@ -6,7 +6,7 @@ the page would save. Stopped, the same command goes on where it was: each point 
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import gradio as gr
 import typer
@@ -34,7 +34,7 @@ def record(service: Service, name: str) -> None:
     """Measures one experiment and stores it. Ends the program if it did not end by itself."""
     with gr.Blocks(), gr.Tabs(), gr.Tab() as tab:
         wiring = pages(service, gr.State(Session()), lambda: tab)[name]()
-    experiment, state = wiring.experiment, PageState()
+    experiment, state = cast(Any, wiring.experiment), PageState()
     press = experiment.only(*QUICK, RIGHT) if name == "distribution" else experiment.run
     experiment.begin(None, state)
     last = {}

@@ -134,7 +134,7 @@ class AnswerPoints:
             yield from _measure_load(*point, cancelled)
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
-            yield f"one user, {name((system.name, system.setting))}", number
+            yield f"one user, {name((system.name, system.setting or 0))}", number
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None) -> AnswerResult:
         """Measures all that is missing."""

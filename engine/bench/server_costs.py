@@ -71,7 +71,7 @@ class Split:
         """Tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass; drafting
         for all of them is taken to cost what it costs for one."""
         drafting = self.fixed.seconds + gamma * self.draft.seconds if gamma else 0.0
-        rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 else 0.0
+        rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 and self.row else 0.0
         return self.length(gamma) / (self.plain.seconds + drafting + rows)
 
     @property

@@ -13,7 +13,8 @@ def parse(
 ) -> Constraint | None:
     """Returns the constraint of these options; None without one. Raises BadInput for an unreadable file and for more
     than one constraint."""
-    texts = {"json_schema": json_schema and read_text(json_schema), "grammar": grammar and read_text(grammar)}
+    files = {"json_schema": json_schema, "grammar": grammar}
+    texts = {kind: read_text(file) for kind, file in files.items() if file}
     return Constraint.of(is_compact, regex=regex, choice="\n".join(choice), **texts)
 
 

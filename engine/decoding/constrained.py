@@ -72,12 +72,13 @@ class Constrained:
                     forbidden.append(ForbiddenDraft(token, places[parent], key))
                 elif not draft.is_window:  # nothing can follow where the tokenizer cannot go on
                     may_come = self.mask((*before, token)).any()
-            paths.append((*before, token) if may_come else None)
-            places.append(len(bits) if may_come else -1)
-            if may_come:
+            is_scored = may_come and before is not None
+            paths.append((*before, token) if is_scored else None)
+            places.append(len(bits) if is_scored else -1)
+            if is_scored:
                 allowed_places.append(i)
                 demanded.append(self.drafts and self.reader.forced(before)[:1] == [token])
-                bits.append(self.mask(paths[-1]))
+                bits.append(self.mask((*before, token)))
         if draft.is_window:
             return self._all_scored(draft, paths)
         masks = np.stack(bits)
@@ -91,7 +92,7 @@ class Constrained:
 
     def mask(self, path: Path) -> np.ndarray:
         """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
-        return self.reader.after(path)
+        return self.reader.allowed_after(path)
 
     def _all_scored(self, draft: Draft, paths: Sequence[Path | None]) -> Allowed:
         """Cuts nothing off a window, whose rows all have a use. After a forbidden draft any token may come, because

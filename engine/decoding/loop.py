@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, imported
+from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, load_object
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
 from engine.decoding.constrained import Constrained
 from engine.decoding.tokenization import StopTexts
@@ -47,7 +47,7 @@ class Rules(NamedTuple):
 
     def function(self, path: str) -> Callable:
         """Returns the function at "module:name", or what replaces it here."""
-        return getattr(self, path.partition(":")[2], None) or imported(path)
+        return getattr(self, path.partition(":")[2], None) or load_object(path)
 
 
 TRUE_RULES = Rules()
@@ -92,9 +92,10 @@ class SpeculativeDecoder:
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
-        self._constrained = self.reader and self.rules.constrained(
-            self.reader, self.target.vocab_size, self.target.device, self.config.method in (AUTO, "grammar")
-        )
+        self._constrained: Constrained | None = None
+        if self.reader:
+            drafts = self.config.method in (AUTO, "grammar")
+            self._constrained = self.rules.constrained(self.reader, self.target.vocab_size, self.target.device, drafts)
         self._commit_prefix()
         self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None
 
@@ -104,7 +105,7 @@ class SpeculativeDecoder:
         for token in self.config.prefix:
             if token >= self.target.vocab_size:
                 raise BadInput(f"Token {token} does not exist: the vocabulary has {self.target.vocab_size:,} tokens.")
-            if self.reader and not is_set(self.reader.after(), token):
+            if self.reader and not is_set(self.reader.allowed_after(), token):
                 name = self.recorder.text.name(token)
                 raise BadInput(f"The constraint forbids the token {name!r} in this place; force another one.")
             self._append(token)
@@ -188,7 +189,7 @@ class SpeculativeDecoder:
             seen = self.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
         removed = {}
-        if allowed:
+        if self._constrained and allowed:
             removed = self._constrained.removed(logits, allowed, self.config) if self.config.trace else {}
             logits = self._constrained.mask_target(logits, allowed)
         p, read, words = self._probabilities(logits, draft)
@@ -234,7 +235,7 @@ class SpeculativeDecoder:
         """Raises Unavailable for numbers of the target that decide nothing. Of a draft they end the drafting, but not
         the run."""
         if not verdict.is_finite:
-            if self.reader is not None and not self.reader.after(self._last_path(verdict)).any():
+            if self.reader is not None and not self.reader.allowed_after(self._last_path(verdict)).any():
                 raise BadInput(
                     f"After {self.emitted} new tokens the constraint demands a text that this model's tokenizer cannot "
                     "write; change the constraint."

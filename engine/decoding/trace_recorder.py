@@ -5,6 +5,7 @@ Dimension key: N drafts, V vocabulary, k candidates kept.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,7 +87,13 @@ class TraceRecorder:
         self.greedy, self.k = config.sampling.greedy, config.trace_top
 
     def fetch(
-        self, p, logits, draft: Draft, verdict: Verdict, words: torch.Tensor | None = None, removed: Mapping = _NOTHING
+        self,
+        p,
+        logits,
+        draft: Draft,
+        verdict: Verdict,
+        words: torch.Tensor | None = None,
+        removed: Mapping[str, Any] = _NOTHING,
     ) -> HostVerdict:
         """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync.
         ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V. ``removed``: those of
@@ -277,7 +284,7 @@ class TraceRecorder:
         arrays, row = verdict.numbers, verdict.last
         if not arrays:
             return {}
-        numbers = {"p": float(arrays["closing_p"][0]), "u": u}
+        numbers: dict[str, Any] = {"p": float(arrays["closing_p"][0]), "u": u}
         numbers["p_top"] = self._distribution(arrays["p_mass"][row], arrays["p_ids"][row])
         numbers |= self._of_row(arrays, row)
         if refused:  # the residual it was drawn from is that of the last one

@@ -131,6 +131,7 @@ class AutoregressiveDrafter(Drafter):
         """logits [W, Vd] after each path → those of the words that the run's constraint allows there, or of the one
         that it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
+        assert reader is not None
         may_come = reader.to_draft if self.setup.reads_grammar else reader.after
         masks = [may_come(path) for path in paths]
         bits = np.stack([np.full((V + 7) // 8, 0xFF, np.uint8) if mask is None else mask for mask in masks])

@@ -21,7 +21,8 @@ class GrammarDrafter(Drafter):
         self._setup, self._tokens = setup, []
 
     def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
-        self._tokens = self._setup.reader.forced()
+        reader = self._setup.reader
+        self._tokens = reader.forced() if reader else []
         return (FORCED,) * len(self._tokens) or None
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

@@ -18,7 +18,7 @@ from engine.sampling.constraint import GrammarReader, Path, set_bit
 
 class MaskStays(Constrained):
     def mask(self, path: Path) -> np.ndarray:
-        return self.reader.after()
+        return self.reader.allowed_after()
 
 
 class ClosingOnly(Constrained):

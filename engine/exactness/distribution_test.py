@@ -148,7 +148,8 @@ def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
     if config.sampling.temperature == 0:
         raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
-    reader = config.constraint and engine.grammars.reader(config.constraint, config.max_new_tokens)
+    constraint = config.constraint
+    reader = engine.grammars.reader(constraint, config.max_new_tokens) if constraint else None
     law: dict[Outcome, float] = {(): 1.0}
     try:
         runner.reset(len(prompt) + length + 1)
@@ -175,7 +176,7 @@ def _extended(
             seen = History([*prompt, *so_far], runner.vocab_size, runner.device).seen[None]
             logits = penalise(logits, seen, sampling.repetition_penalty)
         if reader is not None:
-            logits = mask_logits(logits, reader.after(so_far)[None])
+            logits = mask_logits(logits, reader.allowed_after(so_far)[None])
         row = warp(logits, sampling)[0].double().cpu()
         for token in row.nonzero()[:, 0].tolist():
             longer[*so_far, token] = mass * float(row[token] / row.sum())

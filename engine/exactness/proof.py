@@ -96,7 +96,11 @@ class ToySubject:
     def constrained(self) -> tuple[Law, Runs, int]:
         target, draft = weather_pair()
         end = TOY_WORDS.index("wind")
-        settings = {"eos": [end], "constraint": Constraint("choice", "\n".join(_WEATHER)), "max_new_tokens": 8}
+        settings: dict[str, Any] = {
+            "eos": [end],
+            "constraint": Constraint("choice", "\n".join(_WEATHER)),
+            "max_new_tokens": 8,
+        }
 
         def runs(seed: int) -> Iterator[Round]:
             drafter, reader = make_drafter(self.method, draft), text_reader(_WEATHER, TOY_WORDS, end)

@@ -85,4 +85,4 @@ def _row(model: ToyLM, context: list[int], reader: GrammarReader, path: tuple[in
     seen = torch.zeros(1, model.vocab_size, dtype=torch.bool)
     seen[0, context] = True
     logits = penalise(model.logits(context)[None], seen, sampling.repetition_penalty)
-    return warp(mask_logits(logits, reader.after(path)[None]), sampling)[0].double()
+    return warp(mask_logits(logits, reader.allowed_after(path)[None]), sampling)[0].double()

@@ -43,7 +43,7 @@ class Grammars:
         matcher = self._matcher(constraint)
         reader = GrammarReader(matcher, ends, self.vocab_size)
         name = CONSTRAINTS[constraint.kind]
-        if not reader.after().any():
+        if not reader.allowed_after().any():
             raise BadInput(f"No text that this model's tokenizer can write matches the {name}.")
         if (needed := len(reader.forced())) > max_new_tokens:
             raise BadInput(
@@ -101,7 +101,7 @@ class _Tokens:
     """The tokens as llguidance reads them: the bytes of each, and how a text is cut into them."""
 
     def __init__(self, tokenizer, vocab_size: int, eos: int):
-        vocabulary = Vocabulary.of(tokenizer)
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
         names = {i: name.encode() for i, name in vocabulary.markers.items()}
         self.tokens = [vocabulary.texts.get(i) or names.get(i, b"") for i in range(vocab_size)]
         self.special_token_ids = sorted(i for i in vocabulary.markers if i < vocab_size)

@@ -156,7 +156,8 @@ class Engine:
         all drafters for method auto). Raises BadInput and Unavailable."""
         if config.method != "none":
             self.models.check_bits()
-        reader = config.constraint and self.grammars.reader(config.constraint, config.max_new_tokens)
+        constraint = config.constraint
+        reader = self.grammars.reader(constraint, config.max_new_tokens) if constraint else None
         prompt = encode_prompt(self.target.tokenizer, config)
         _check_ids(self.target, prompt)
         _check_length(self.target, self.pair.target.name, len(prompt), config)

@@ -104,8 +104,9 @@ class Request:
         for method, place in self.decoding.given_up.items():
             yield _about_lost(method, place)
         reader, reason = self.decoding.reader, self.decoding.reason
-        if reader is not None and not reader.is_complete():
-            what = "JSON" if self.config.constraint.kind == "json_schema" else "text"
+        constraint = self.config.constraint
+        if reader and constraint and reason and not reader.is_complete():
+            what = "JSON" if constraint.kind == "json_schema" else "text"
             why, advice = _UNFINISHED[reason]
             yield f"The {what} is unfinished, because {why}{advice}."
 

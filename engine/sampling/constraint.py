@@ -70,6 +70,12 @@ class GrammarReader:
             self._masks[path] = self._compute(path)
         return self._masks[path]
 
+    def allowed_after(self, path: Path = ()) -> np.ndarray:
+        """Returns the same for a path that is inside the grammar."""
+        bits = self.after(path)
+        assert bits is not None, path
+        return bits
+
     def _compute(self, path: Path) -> np.ndarray | None:
         if path and ((before := self.after(path[:-1])) is None or not is_set(before, path[-1])):
             return None
@@ -131,7 +137,7 @@ def set_bit(bits: np.ndarray, token: int, value: bool) -> None:
     bits[token >> 3] = bits[token >> 3] | bit if value else bits[token >> 3] & ~bit
 
 
-def unpack(bits: np.ndarray, vocab_size: int, device: str) -> torch.Tensor:
+def unpack(bits: np.ndarray, vocab_size: int, device: str | torch.device) -> torch.Tensor:
     """bits [R, B] → [R, V] bool on the device, to which they go packed.
 
     >>> unpack(np.array([[0b101]], np.uint8), 3, "cpu").tolist()
@@ -148,7 +154,7 @@ def unpack_on_device(packed: torch.Tensor, vocab_size: int) -> torch.Tensor:
     return each.bool().flatten(1)[:, :vocab_size]
 
 
-def _is_on_host(device: str) -> bool:
+def _is_on_host(device: str | torch.device) -> bool:
     return torch.device(device).type == "cpu"
 
 

@@ -6,7 +6,7 @@ version is the one whose output or source the form was written from.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -128,7 +128,7 @@ def _sglang_log(text: str) -> Iterator[Row]:
         if rate > 0 and length > 1:
             most = (length + 0.005 - offset) / max(1e-9, rate - 0.005) - closing
             least = (length - 0.005 - offset) / (rate + 0.005) - closing
-            if not least <= usual <= most:
+            if usual is not None and not least <= usual <= most:
                 gamma = round((length - offset) / rate - closing)
         yield Row(max(0.0, length - 1), gamma, 1, gamma)
 
@@ -146,7 +146,12 @@ def _tensorrt_log(text: str) -> Iterator[Row]:
     drafted, accepted, length = (_number(text, rf"\[{name}\] AVERAGE *:") for name in ("DT", "ADT", "AL"))
     if length is not None:
         rounds = _rounds(length, accepted, drafted, 0)
-        yield Row(None if drafted is None else accepted, drafted, rounds, round(drafted / rounds) if rounds else None)
+        yield Row(
+            None if drafted is None else accepted,
+            drafted,
+            rounds,
+            round(drafted / rounds) if drafted and rounds else None,
+        )
 
 
 # ── /metrics ──
@@ -214,11 +219,11 @@ def _within(value: Any, answer: Any) -> Iterator[tuple[Any, dict]]:
             rest += [(each, answer, depth + 1) for each in reversed(inner) if isinstance(each, dict | list)]
 
 
-def _counted(each: dict, names: tuple[str, ...]) -> list[float] | None:
+def _read_counts(each: Mapping, names: Sequence) -> list[float] | None:
     """The counts by these names; None where one is missing or none."""
     values = [each.get(name) for name in names]
-    is_count = all(isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 2**53 for v in values)
-    return values if is_count else None
+    counts = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 2**53]
+    return counts if len(counts) == len(values) else None
 
 
 def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[str], Iterator[Row]]:
@@ -228,7 +233,7 @@ def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[str], 
     def rows(text: str) -> Iterator[Row]:
         last: dict[Any, tuple[list[float], dict]] = {}
         for answer, each in _objects(text):
-            if counts := _counted(each, names):
+            if counts := _read_counts(each, names):
                 last[answer if answer is not None else len(last)] = counts, each
         if not last:
             columns = [re.findall(rf"[\"']{name}[\"']: *(\d+(?:\.\d+)?)", text) for name in names]
@@ -241,7 +246,7 @@ def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[str], 
 def _histogram(more: dict, name: str) -> tuple[float, ...]:
     """The share of rounds that accepted each place, from how many rounds accepted 0, 1, 2 … drafts."""
     rounds = more.get(name)
-    known = isinstance(rounds, list) and _counted(dict(enumerate(rounds)), tuple(range(len(rounds))))
+    known = isinstance(rounds, list) and _read_counts(dict(enumerate(rounds)), range(len(rounds)))
     return tuple(sum(known[i:]) / sum(known) for i in range(1, len(known))) if known and sum(known) else ()
 
 
@@ -262,7 +267,7 @@ def _sglang_answer(histogram: str) -> Callable[..., Row]:
 def _llama_answer(drafted: float, accepted: float, more: dict) -> Row:
     """Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that passes
     without a draft are among them."""
-    total = _counted(more, ("predicted_n",))
+    total = _read_counts(more, ("predicted_n",))
     return Row(accepted, drafted, max(0, total[0] - 1 - accepted) or None if total else None)
 
 

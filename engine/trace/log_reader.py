@@ -101,13 +101,15 @@ def _readings(form: Form, rows: Sequence[Row]) -> list[Reading]:
 def _sum(form: Form, rows: Sequence[Row]) -> Reading:
     """Rows of one draft length together. One that accepted nothing may not tell its rounds; its drafts do."""
     gamma, kind = rows[0].gamma, rows[0].kind
-    rounds = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
-    total = None if None in rounds else sum(rounds)
+    told = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
+    rounds = [each for each in told if each is not None]
+    total = sum(rounds) if len(rounds) == len(rows) else None
     places = min(len(row.reached) for row in rows) if total else 0
-    reached = tuple(sum(n * row.reached[i] for n, row in zip(rounds, rows, strict=True)) / total for i in range(places))
-    drafted = None if any(row.drafted is None for row in rows) else sum(row.drafted for row in rows)
+    shares = [tuple(n * share for share in row.reached[:places]) for n, row in zip(rounds, rows, strict=False)]
+    reached = tuple(sum(place) / total for place in zip(*shares, strict=True)) if total else ()
+    drafted = None if any(row.drafted is None for row in rows) else sum(row.drafted or 0 for row in rows)
     name = f"{form.name}, {kind}" if kind else form.name
-    return Reading(form.engine, name, len(rows), sum(row.accepted for row in rows), total, drafted, gamma, reached)
+    return Reading(form.engine, name, len(rows), sum(row.accepted or 0 for row in rows), total, drafted, gamma, reached)
 
 
 def read_metrics(text: str) -> dict[str, int] | None:

@@ -35,7 +35,8 @@ class Outputs(NamedTuple):
 
 
 class AnswerHandlers(Measurement):
-    Outputs, RECORDED = Outputs, "answer.json"
+    Outputs = Outputs
+    RECORDED = "answer.json"
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Run"

@@ -74,7 +74,8 @@ def count(methods: Sequence[str]) -> int:
 class CompareHandlers(Experiment):
     """A state's result: a Comparison."""
 
-    Outputs, RECORDED = Outputs, "compare.zip"
+    Outputs = Outputs
+    RECORDED = "compare.zip"
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
 

@@ -74,7 +74,8 @@ class PairOptions(NamedTuple):
 class RuleTestHandlers(Experiment):
     """A state's result: each RuleReport by its rule, all with the same settings."""
 
-    Outputs, RECORDED = Outputs, "distribution.json"
+    Outputs = Outputs
+    RECORDED = "distribution.json"
     FILES = 3
     REMAINS = "The results so far stay."
     PREFERRED = ("lm", "eagle", "ngram")  # a draft model's q is spread out, which is where a wrong rule shows

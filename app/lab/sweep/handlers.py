@@ -32,8 +32,10 @@ class Outputs(NamedTuple):
 
 
 class SweepHandlers(InParts):
-    Outputs, RECORDED = Outputs, "sweep.json"
-    result_type, points_type = SweepResult, SweepPoints
+    Outputs = Outputs
+    RECORDED = "sweep.json"
+    result_type = SweepResult
+    points_type = SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
     REMAINS = "A turn of all settings is kept once it is whole: the same sweep goes on after the last one."

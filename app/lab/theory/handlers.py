@@ -40,7 +40,8 @@ class Outputs(NamedTuple):
 
 
 class TheoryHandlers(Measurement):
-    Outputs, RECORDED = Outputs, "theory.json"
+    Outputs = Outputs
+    RECORDED = "theory.json"
     RUN = "Measure these points here"
     REMAINS = "The points so far stay: measure again to go on with the rest."
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost

@@ -26,8 +26,10 @@ class Outputs(NamedTuple):
 
 
 class UsersHandlers(InParts):
-    Outputs, RECORDED = Outputs, "users.json"
-    result_type, points_type = UsersResult, UsersPoints
+    Outputs = Outputs
+    RECORDED = "users.json"
+    result_type = UsersResult
+    points_type = UsersPoints
     RUN = "Measure many users"
     REMAINS = "The points so far are kept: press the button again to go on."
 
