@@ -27,7 +27,8 @@ from engine.drafters.reencoding import ReencodingDrafter
 from engine.errors import BadInput
 from engine.exactness.constraint_mutants import CONSTRAINT_MUTANTS
 from engine.exactness.toy_grammar import constrained_distribution, text_reader
-from engine.exactness.toy_models import PLAIN, ToyLM, ToyRunner, make_drafter, toy_decoder
+from engine.exactness.toy_models import PLAIN, ToyLM, ToyRunner, make_drafter, record_trace, toy_decoder
+from engine.trace.trace import from_json, to_json
 
 WORDS, END, PROMPT, MOST = ("a", "b", "ab", "ba", "c", "."), 5, [0], 12
 TEXTS = ("abab", "abca", "abc", "babb", "bac", "cab")
@@ -150,6 +151,18 @@ def test_a_greedy_answer_is_that_of_plain_constrained_decoding(path, acceptance)
         target = ToyLM(ToyLM.random(6, seed=seed).table, WORDS)
         plain = answer(decoder(make_drafter("ngram", DRAFT), 0, greedy, gamma=0, target=target))
         assert answer(decoder(PATHS[path](), 0, greedy, target=target, acceptance=acceptance)) == plain
+
+
+@pytest.mark.parametrize("acceptance", ACCEPTANCE)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_trace_of_every_path_is_read_again_and_says_how_much_was_removed(path, acceptance):
+    constraint = Constraint("choice", "\n".join(TEXTS))
+    settings = {"eos": [END], "constraint": constraint, "max_new_tokens": MOST, "acceptance": acceptance, "gamma": 3}
+    for sampling in (SamplingParams(), SAMPLINGS["all"]):
+        trace = record_trace(TARGET, PATHS[path](), PROMPT, sampling=sampling, reader=reader(), **settings)
+        assert from_json(to_json(trace)) == trace and trace.text.replace(" ", "") in TEXTS
+        removed = [sum(word.mass for word in token.removed.top) + token.removed.rest for token in trace.emitted]
+        assert all(-1e-6 <= share <= 1 + 1e-5 for share in removed) and max(removed) > 0.01
 
 
 @pytest.mark.parametrize("mutant", CONSTRAINT_MUTANTS, ids=lambda mutant: mutant.name)
