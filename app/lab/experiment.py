@@ -72,7 +72,7 @@ class Experiment:
 
     # ── the result that the page opens with ──
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         """Reads the file RECORDED, one of those that ``files`` gives."""
         raise NotImplementedError
 
@@ -81,16 +81,16 @@ class Experiment:
         raise NotImplementedError
 
     @cached_property
-    def recorded(self) -> Recorded | None:
+    def opening_result(self) -> Recorded | None:
         """None before one is recorded."""
         file = FOLDER / self.RECORDED
-        return self.opened(file.read_bytes()) if file.exists() else None
+        return self.read_saved(file.read_bytes()) if file.exists() else None
 
     def opening(self) -> Any:
         """Outputs that show the recorded result, with its mark."""
-        if self.recorded is None:
+        if self.opening_result is None:
             return self.Outputs(*[""] * len(self.Outputs()))
-        return self.drawn_once(self.recorded.result)._replace(mark=self.mark(self.recorded))
+        return self.drawn_once(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
 
     def drawn_once(self, result) -> Any:
         """Outputs that show a result on a page without another."""
@@ -105,9 +105,9 @@ class Experiment:
 
     def on_page(self, state: PageState) -> Any:
         """The result that the page shows: the visitor's own, or else the recorded one."""
-        return self.recorded.result if state.result is None and self.recorded else state.result
+        return self.opening_result.result if state.result is None and self.opening_result else state.result
 
-    def _unmarked(self, update) -> Any:
+    def _without_mark(self, update) -> Any:
         """Takes the mark away as soon as anything else is drawn than the recorded result."""
         is_drawn = any(value is not SKIP for value in update[1:])
         return update._replace(mark=notice("quiet")) if is_drawn else update
@@ -137,7 +137,7 @@ class Experiment:
         """What ``updates`` yields for a request. Errors become the last notice, and so does that another experiment of
         the visitor has taken its place."""
         try:
-            yield from map(self._unmarked, state.stream(self.service.runs, lab_visitor_id(request), updates))
+            yield from map(self._without_mark, state.stream(self.service.runs, lab_visitor_id(request), updates))
         except EngineError as error:
             words = f"{error} {self.REMAINS}" if state.result else str(error)
             yield self.shown(state.result)._replace(notice=notice("error", words))

@@ -84,8 +84,8 @@ def lay_out(
         inputs = form[1]()
     words = notice_area(f"{name}-notice", handlers.size(*(each.value for each in inputs)))
     mark = notice_area(f"{name}-recorded", opening.mark)
-    known = handlers.parts(handlers.recorded.result) if handlers.recorded else []
-    first = handlers.part_shown(handlers.recorded.result) if known else None
+    known = handlers.parts(handlers.opening_result.result) if handlers.opening_result else []
+    first = handlers.part_shown(handlers.opening_result.result) if known else None
     shown = gr.Radio(known, value=first, label=parts, visible=len(known) > 1, elem_id=f"{name}-shown")
     drawn = charts(opening.charts, f"{name}-charts", titles)
     table = component("table", opening.table, f"{name}-table")

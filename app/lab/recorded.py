@@ -28,7 +28,7 @@ class Recorded:
     pair: str = ""
 
     @classmethod
-    def of(cls, result: Any, about: Mapping[str, Any]) -> "Recorded":
+    def from_file(cls, result: Any, about: Mapping[str, Any]) -> "Recorded":
         """``about``: what a file says of its origin, and more."""
         return cls(result, *(about.get(name) or "" for name in ("saved", "device", "precision", "pair")))
 

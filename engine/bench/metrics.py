@@ -110,15 +110,11 @@ def _row(results: Results, method: str, category: str) -> dict:
     drafted = sum(number for _, _, number, _ in rounds)
     costs = results.costs.get(method.removesuffix(UNTRACED))
     numbers = summary(ours, plain)
-    shape = (
-        [(emitted, (steps or 0) * costs.draft_cost(by), number) for emitted, steps, number, by in rounds]
-        if costs
-        else []
-    )
-    predicted = predicted_speedup(shape, costs.v) if shape and costs else None
-    if (
-        predicted and costs and ":" in method and BASELINE in results.costs
-    ):  # in another precision a plain step is another, too
+    predicted = None
+    if costs and rounds:
+        shape = [(emitted, (steps or 0) * costs.draft_cost(by), number) for emitted, steps, number, by in rounds]
+        predicted = predicted_speedup(shape, costs.v)
+    if predicted and costs and ":" in method and BASELINE in results.costs:  # another precision, another plain step
         predicted *= results.costs[BASELINE].step / costs.step
     extra = ratio(decoding(untraced), decoding(ours)) if untraced else None
     return {
@@ -145,8 +141,6 @@ def _row(results: Results, method: str, category: str) -> dict:
         "over_hf_ci95": interval(end_to_end(ours), end_to_end(hf)) if hf else None,
         # Extra seconds per token for keeping the trace, as a share of what it takes without.
         "trace_cost": extra - 1 if extra and numbers["speedup"] else None,
-        if (extra := ratio(decoding(untraced), decoding(ours))) and numbers["speedup"]
-        else None,
         **(_differences(ours, plain, which) if results.greedy else {"differs": None, "divergences": []}),
     }
 

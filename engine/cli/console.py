@@ -81,11 +81,11 @@ def _unicode(console: Console) -> bool:
 
 def _piece(token: Token, unicode: bool) -> Text:
     demanded = ("§" if unicode else "=") if token.from_grammar else ""
-    text = demanded + _shown(token.text or token.label or "")
+    text = demanded + _visible_text(token.text or token.label or "")
     return Text(_mark(token.status, unicode) + text, style=STATUS_STYLES[token.status][1])
 
 
-def _shown(text: str) -> str:
+def _visible_text(text: str) -> str:
     text = visible(text, keep="").replace("␊", "⏎").replace("␉", "⇥")
     return text if text.strip() else "·" * len(text) or "∅"
 
@@ -132,7 +132,7 @@ class RoundPrinter:
             line.append_text(_piece(token, self._unicode)).append(" ")
         for draft in round_.forbidden:
             mark = FORBIDDEN.mark if self._unicode else "!"
-            line.append(mark + _shown(draft.text), style="dim strike").append(" ")
+            line.append(mark + _visible_text(draft.text), style="dim strike").append(" ")
         self._console.print(line, end="", soft_wrap=True)
         self._console.file.flush()
         self._open = True

@@ -111,7 +111,7 @@ class TraceRecorder:
         if verdict.block is not None:
             tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
-            tensors |= self._numbers(p, logits, draft, verdict) | removed
+            tensors |= self._numbers(p, logits, draft, verdict) | dict(removed)
         got = to_host(tensors)
         last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0

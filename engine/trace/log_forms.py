@@ -146,12 +146,8 @@ def _tensorrt_log(text: str) -> Iterator[Row]:
     drafted, accepted, length = (_number(text, rf"\[{name}\] AVERAGE *:") for name in ("DT", "ADT", "AL"))
     if length is not None:
         rounds = _rounds(length, accepted, drafted, 0)
-        yield Row(
-            None if drafted is None else accepted,
-            drafted,
-            rounds,
-            round(drafted / rounds) if drafted and rounds else None,
-        )
+        gamma = round(drafted / rounds) if drafted and rounds else None
+        yield Row(None if drafted is None else accepted, drafted, rounds, gamma)
 
 
 # ── /metrics ──

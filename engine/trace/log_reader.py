@@ -101,8 +101,8 @@ def _readings(form: Form, rows: Sequence[Row]) -> list[Reading]:
 def _sum(form: Form, rows: Sequence[Row]) -> Reading:
     """Rows of one draft length together. One that accepted nothing may not tell its rounds; its drafts do."""
     gamma, kind = rows[0].gamma, rows[0].kind
-    told = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
-    rounds = [each for each in told if each is not None]
+    rounds_or_none = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
+    rounds = [each for each in rounds_or_none if each is not None]
     total = sum(rounds) if len(rounds) == len(rows) else None
     places = min(len(row.reached) for row in rows) if total else 0
     shares = [tuple(n * share for share in row.reached[:places]) for n, row in zip(rounds, rows, strict=False)]

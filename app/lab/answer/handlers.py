@@ -99,7 +99,7 @@ class AnswerHandlers(Measurement):
             answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
         )  # fmt: skip
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
 
     def verdict(self, result: AnswerResult) -> str:

@@ -83,7 +83,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
     parts, n = recordings.split(), len(recordings.traces)
     one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
     return {
-        "answer": verdict(parts)[0] if parts else _measured(recordings),
+        "answer": verdict(parts)[0] if parts else _measured_speedup(recordings),
         "alone": _tokens(recordings),
         "kinds": "",
         "change": f"{'' if parts else MORE} {LOAD}".strip(),
@@ -92,7 +92,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
     }
 
 
-def _measured(recordings: Recordings) -> str:
+def _measured_speedup(recordings: Recordings) -> str:
     """The speedup at the draft length that was recorded, where plain decoding was recorded, too."""
     each = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
     speeds = {gamma: speed for gamma, speed in each.items() if speed is not None}

@@ -31,7 +31,7 @@ def as_json(result: AnswerResult) -> str:
 def from_json(saved: bytes) -> Recorded:
     """Reads what `as_json` gave of a whole answer."""
     content = json.loads(saved)
-    return Recorded.of(from_dict(content), content | {"saved": content["measured"]})
+    return Recorded.from_file(from_dict(content), content | {"saved": content["measured"]})
 
 
 # ── the picture ──

@@ -118,7 +118,7 @@ class CompareHandlers(Experiment):
 
     # ── the result that the page opens with ──
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         columns = view.from_zip(saved)
         started = columns[0].trace.started
         comparison = Comparison("recorded", columns, is_recorded=True)

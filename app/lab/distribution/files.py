@@ -44,7 +44,7 @@ def from_json(saved: bytes) -> Recorded:
     """Reads what `to_json` gave."""
     content = json.loads(saved)
     reports = [_report(test) for test in content["tests"]]
-    return Recorded.of({report.rule: report for report in reports}, content)
+    return Recorded.from_file({report.rule: report for report in reports}, content)
 
 
 def _report(test: Mapping) -> RuleReport:

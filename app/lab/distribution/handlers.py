@@ -155,7 +155,7 @@ class RuleTestHandlers(Experiment):
             charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
         )
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         return files.from_json(saved)
 
     def verdict(self, result: Tested) -> str:

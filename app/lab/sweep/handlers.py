@@ -50,7 +50,7 @@ class SweepHandlers(InParts):
     def blank(self) -> Outputs:
         return Outputs(charts=view.blank(), table=empty(), recipes="")
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
 
     def parts(self, result: SweepResult) -> list[tuple[str, float]]:

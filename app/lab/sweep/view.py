@@ -221,4 +221,4 @@ def from_json(saved: bytes) -> Recorded:
     """Reads what `as_json` gave of a whole sweep."""
     content = json.loads(saved)
     about, cells = content["sweep"], read(tuple[Cell, ...], content["cells"])
-    return Recorded.of(SweepResult(about["pair"], read(SweepPlan, about), cells, True), about)
+    return Recorded.from_file(SweepResult(about["pair"], read(SweepPlan, about), cells, True), about)

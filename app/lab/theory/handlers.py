@@ -76,7 +76,7 @@ class TheoryHandlers(Measurement):
     def open_points(self, state: PageState, config: RunConfig, plan: PointPlan) -> Callable[[Any, bool], TheoryPoints]:
         return lambda engine, afresh: TheoryPoints(engine, config, plan, state.result)
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
 
     def verdict(self, result: PointSet) -> str:

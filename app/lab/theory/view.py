@@ -321,4 +321,4 @@ def from_json(saved: bytes) -> Recorded:
         content["pair"], content["method"], content["max_new_tokens"],
         DeviceCosts(about["device"], about["precision"], costs), {point.place: point for point in points},
     )  # fmt: skip
-    return Recorded.of(measured, content)
+    return Recorded.from_file(measured, content)

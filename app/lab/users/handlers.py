@@ -42,7 +42,7 @@ class UsersHandlers(InParts):
     def blank(self) -> Outputs:
         return Outputs(charts=view.blank(), table=empty())
 
-    def opened(self, saved: bytes) -> Recorded:
+    def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
 
     def parts(self, result: UsersResult) -> list[tuple[str, str]]:

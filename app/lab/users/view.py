@@ -320,4 +320,4 @@ def from_json(saved: bytes) -> Recorded:
     """Reads what `to_json` gave of a whole experiment."""
     content = json.loads(saved)
     rows, costs = read(dict[str, tuple[UsersRow, ...]], content["rows"]), read(dict[str, CostModel], content["costs"])
-    return Recorded.of(UsersResult(content["pair"], read(UsersPlan, content), rows, costs, True), content)
+    return Recorded.from_file(UsersResult(content["pair"], read(UsersPlan, content), rows, costs, True), content)

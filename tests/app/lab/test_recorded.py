@@ -81,7 +81,7 @@ def test_recorded_file_is_the_one_that_the_page_saves(name):
     files = experiment.files(experiment.recorded.result)
     ending = experiment.RECORDED.rpartition(".")[2]
     saved = next(content for file, content in files.items() if file.endswith(ending))
-    again = experiment.opened(saved.encode() if isinstance(saved, str) else saved)
+    again = experiment.read_saved(saved.encode() if isinstance(saved, str) else saved)
     assert again.result == experiment.recorded.result
 
 
@@ -94,4 +94,5 @@ def test_page_without_a_recorded_result_opens_empty(monkeypatch):
 
 def test_the_day_is_written_out():
     assert Recorded(None, "2026-11-26T00:48:00Z").day == "26 November 2026"
-    assert replace(Recorded.of(None, {"saved": "2026-01-02T03:04:05Z", "pair": "a"}), saved="2026-01-02").pair == "a"
+    recorded = Recorded.from_file(None, {"saved": "2026-01-02T03:04:05Z", "pair": "a"})
+    assert replace(recorded, saved="2026-01-02").pair == "a"
