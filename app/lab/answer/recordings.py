@@ -83,7 +83,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
     parts, n = recordings.split(), len(recordings.traces)
     one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
     return {
-        "answer": verdict(parts)[0] if parts else _measured(recordings),
+        "answer": verdict(parts)[0] if parts else _speedup_words(recordings),
         "alone": _tokens(recordings),
         "kinds": "",
         "change": f"{'' if parts else MORE} {LOAD}".strip(),
@@ -92,12 +92,13 @@ def sentences(recordings: Recordings) -> dict[str, str]:
     }
 
 
-def _measured(recordings: Recordings) -> str:
+def _speedup_words(recordings: Recordings) -> str:
     """The speedup at the draft length that was recorded, where plain decoding was recorded, too."""
-    speeds = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
-    if len(speeds) < 2 or 0 not in speeds or None in speeds.values():
+    each = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
+    speeds = {gamma: speed for gamma, speed in each.items() if speed}
+    if len(speeds) < max(2, len(each)) or 0 not in speeds:
         return f"{recordings.title}: no speedup is known from these recordings."
-    best = max(filter(None, speeds), key=speeds.__getitem__)
+    best = max((gamma for gamma in speeds if gamma), key=lambda gamma: speeds[gamma])
     pair = [recordings.by_gamma[gamma] for gamma in (best, 0)]
     ratio = speedup(pair[0][0], pair[1][0]) if max(map(len, pair)) == 1 else Speedup(speeds[best] / speeds[0])
     if ratio is None or not ratio.is_possible:
@@ -118,6 +119,15 @@ def _tokens(recordings: Recordings) -> str:
             )
             words.append(f"With γ = {gamma} a pass brings {tau:.2f} tokens{accepted}.")
     return " ".join(words)
+
+
+def configuration(recordings: Recordings) -> str:
+    """Says what to change on the server, whose other settings are not known here."""
+    parts = recordings.split()
+    if parts is None:
+        return "No setting is proposed from these recordings."
+    change = f"set its number of drafts to {parts.best}" if parts.best else "switch its drafts off"
+    return f"Keep your server's configuration, and {change}."
 
 
 def picture(recordings: Recordings) -> Figure:
