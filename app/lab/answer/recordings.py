@@ -95,10 +95,10 @@ def sentences(recordings: Recordings) -> dict[str, str]:
 def _speedup_words(recordings: Recordings) -> str:
     """The speedup at the draft length that was recorded, where plain decoding was recorded, too."""
     each = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
-    speeds = {gamma: speed for gamma, speed in each.items() if speed}
-    if len(speeds) < max(2, len(each)) or 0 not in speeds:
+    speeds = {gamma: speed for gamma, speed in each.items() if speed is not None}
+    if len(speeds) < 2 or 0 not in speeds or len(speeds) < len(each):
         return f"{recordings.title}: no speedup is known from these recordings."
-    best = max((gamma for gamma in speeds if gamma), key=lambda gamma: speeds[gamma])
+    best = max(filter(None, speeds), key=lambda gamma: speeds[gamma])
     pair = [recordings.by_gamma[gamma] for gamma in (best, 0)]
     ratio = speedup(pair[0][0], pair[1][0]) if max(map(len, pair)) == 1 else Speedup(speeds[best] / speeds[0])
     if ratio is None or not ratio.is_possible:
