@@ -143,7 +143,7 @@ def _measured(session: Session, method: str) -> str:
 def _about(session: Session) -> str:
     started = session.trace.started
     if started.server:
-        return servers.describe(session.trace, session.baseline)
+        return servers.opening_sentence(session.trace, session.baseline)
     alone = "without its baseline. Choose both files together to see the speedup"
     if not any(each.parents for each in session.trace.rounds):
         alone = "in which nothing was drafted. Choose it together with a run that drafted to see the speedup"

@@ -41,7 +41,7 @@ def tells(server: Server) -> list[str]:
     return [f"{words} {NEVER}", *server.notes[:MOST]]
 
 
-def describe(run: Trace, baseline: Trace | None) -> str:
+def opening_sentence(run: Trace, baseline: Trace | None) -> str:
     """Returns what the page says when a recording is opened."""
     model, end = run.started.pair[:LONGEST], "Run uses the models of this page, not yours."
     if not any(each.parents for each in run.rounds):

@@ -22,7 +22,7 @@ ALSO = {
     "Token": {"sibling?": "true"},
     "Round": {
         "kept": "number", "tested": "number", "drafted": "number", "parents?": "number[]", "row?": "number",
-        "by?": "string", "method?": "string",
+        "by?": "string", "method?": "string", "counted?": "boolean",
     },
 }  # fmt: skip
 ALWAYS = {"id"}  # sent without a value, too

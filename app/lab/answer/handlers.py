@@ -147,10 +147,9 @@ class AnswerHandlers(Measurement):
             for path in paths:
                 Path(path).unlink(missing_ok=True)
         words = f"From your recordings of {own.title}. No model of this page was used."
-        return Outputs(
-            notice("quiet", words), encode(recordings.sentences(own)),
-            encode_figures({view.PICTURE: recordings.picture(own)}),
-        )  # fmt: skip
+        picture = encode_figures({view.PICTURE: recordings.picture(own)})
+        recipes = view.nothing(recordings.configuration(own))
+        return self._without_mark(Outputs(notice("quiet", words), encode(recordings.sentences(own)), picture, recipes))
 
     def read_file(self, path: str | None) -> Any:
         """The whole text of an uploaded file; the upload is deleted. One that is too long is refused later, not cut."""

@@ -83,7 +83,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
     parts, n = recordings.split(), len(recordings.traces)
     one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
     return {
-        "answer": verdict(parts)[0] if parts else _measured_speedup(recordings),
+        "answer": verdict(parts)[0] if parts else _speedup_words(recordings),
         "alone": _tokens(recordings),
         "kinds": "",
         "change": f"{'' if parts else MORE} {LOAD}".strip(),
@@ -92,7 +92,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
     }
 
 
-def _measured_speedup(recordings: Recordings) -> str:
+def _speedup_words(recordings: Recordings) -> str:
     """The speedup at the draft length that was recorded, where plain decoding was recorded, too."""
     each = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
     speeds = {gamma: speed for gamma, speed in each.items() if speed is not None}
@@ -119,6 +119,15 @@ def _tokens(recordings: Recordings) -> str:
             )
             words.append(f"With γ = {gamma} a pass brings {tau:.2f} tokens{accepted}.")
     return " ".join(words)
+
+
+def configuration(recordings: Recordings) -> str:
+    """Says what to change on the server, whose other settings are not known here."""
+    parts = recordings.split()
+    if parts is None:
+        return "No setting is proposed from these recordings."
+    change = f"set its number of drafts to {parts.best}" if parts.best else "switch its drafts off"
+    return f"Keep your server's configuration, and {change}."
 
 
 def picture(recordings: Recordings) -> Figure:

@@ -177,7 +177,8 @@ class CompareHandlers(Experiment):
                 Path(path).unlink(missing_ok=True)
         own = [column for column in state.result.columns if not column.source] if state.result else []
         state.result = Comparison(uuid.uuid4().hex, (*own, *beside))
-        return self.shown(state.result)._replace(notice=notice(*view.conclusion(state.result.columns)))
+        screen = self.shown(state.result)._replace(notice=notice(*view.conclusion(state.result.columns)))
+        return self._without_mark(screen)
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds

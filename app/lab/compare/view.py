@@ -274,7 +274,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     ours = [column for column in runs if not column.source]
     if len(ours) < len(runs):
         kind, words = conclusion(ours, recorded) if ours else ("quiet", "")
-        return kind, f"{words} {_server_verdict(runs)}".strip()
+        return kind, f"{words} {_recordings_sentence(runs)}".strip()
     before = f"Recorded {recorded}: exactly these runs have been made here before. " if recorded else ""
     if not all(column.is_complete for column in runs):
         return "quiet", "Stopped. The rounds so far stay on screen."
@@ -304,7 +304,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     return "good", f"{before}{name} was the fastest: {measured} plain decoding, {against}. {once}"
 
 
-def _server_verdict(runs: Sequence[Column]) -> str:
+def _recordings_sentence(runs: Sequence[Column]) -> str:
     """Says what the recordings of servers show. Their speed is never compared with that of this page's runs."""
     ratios = {i: ratio(runs, i) for i, column in enumerate(runs) if column.source and not column.plain}
     words = [f"Run {i + 1} is {_words(each)} its server's plain decoding." for i, each in ratios.items() if each]

@@ -33,7 +33,7 @@ def fill_from_session(session: Session, text: str) -> str | dict:
     if run is None or run.started.server is None or text.strip():
         return SKIP
     each = [trace for trace in (session.baseline, run) if trace]
-    return server_points.add_lines("", [server_points.of_trace(trace) for trace in each])
+    return server_points.append_lines("", [server_points.of_trace(trace) for trace in each])
 
 
 def fill_from_files(text: str, paths: Sequence[str] | None) -> list:
@@ -48,7 +48,7 @@ def fill_from_files(text: str, paths: Sequence[str] | None) -> list:
             Path(path).unlink(missing_ok=True)
     gap = " Put the number in place of the question mark." if any(server_points.GAP in line for line in lines) else ""
     return [
-        server_points.add_lines(text, lines),
+        server_points.append_lines(text, lines),
         notice("quiet", f"Filled in from {counted(len(lines), 'recording')}.{gap}"),
     ]
 
@@ -59,7 +59,7 @@ def fill_from_log(text: str, log: str) -> list:
         lines, words = server_points.of_log(log)
     except EngineError as error:
         return [SKIP, notice("error", str(error))]
-    return [server_points.add_lines(text, lines), notice("quiet", words)]
+    return [server_points.append_lines(text, lines), notice("quiet", words)]
 
 
 def explain(text: str, lookup: str) -> list[str]:

@@ -60,7 +60,7 @@ def of_log(text: str) -> tuple[list[str], str]:
     return lines, f"Read as {first.engine}: {first.form}. {add} {left_out}".rstrip()
 
 
-def add_lines(text: str, lines: Sequence[str]) -> str:
+def append_lines(text: str, lines: Sequence[str]) -> str:
     """Returns the text with lines that it does not have yet."""
     known = [line.strip() for line in text.splitlines() if line.strip()]
     return "\n".join([*known, *(line for line in lines if line not in known)])

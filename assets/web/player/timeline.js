@@ -8,10 +8,10 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 /**
  * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of a
- * block that decides; ``tried``: the drafts in the order in which they are decided on.
+ * block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
  * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
  * @typedef {Trace.Token & { round: number, index: number, order?: number, isPastEnd: boolean, block?: number,
- *   isChosen?: boolean, place?: Place }} Token
+ *   counted?: boolean, isChosen?: boolean, place?: Place }} Token
  * @typedef {Omit<Trace.Round, 'tokens'> & { tokens: Token[], tried: number[], drafts: number, steps: number,
  *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
  */

@@ -42,4 +42,5 @@ export interface Round {
   row?: number;
   by?: string;
   method?: string;
+  counted?: boolean;
 }

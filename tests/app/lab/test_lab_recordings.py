@@ -49,6 +49,7 @@ def test_recordings_are_columns_that_are_compared_with_their_own_kind(compare, t
     state, paths = PageState(), files(tmp_path, PLAIN, THREE)
     screen = compare.add_recordings(state, paths)
     assert not any(Path(path).exists() for path in paths)
+    assert json.loads(screen.mark)["text"] == "", "the result that the page opens with is gone, and so is its mark"
     plain, drafting = heads(screen.grid)
     assert plain["name"] == "vLLM 0.33.0, your recording, no drafts seen" and drafting["server"]
     assert (plain["state"], drafting["setting"]) == ("recorded", "m, temperature 0")
@@ -113,7 +114,9 @@ def test_three_draft_lengths_predict_for_the_readers_own_model(tmp_path):
     assert "× plain decoding" in words["answer"] and "With γ = 3 a pass brings" in words["alone"]
     assert "m on vLLM 0.33.0" in words["sure"] and "are predicted" in words["sure"] and "--users" in words["change"]
     assert json.loads(screen.picture)["figures"]["answer-picture"]["data"]
-    assert "No model of this page was used." in said(screen)["text"]
+    assert "No model of this page was used." in said(screen)["text"] and json.loads(screen.mark)["text"] == ""
+    best = answers.Recordings([PLAIN, ONE, THREE]).split().best
+    assert f"set its number of drafts to {best}." in json.loads(screen.recipes)["lead"]
 
 
 def test_fewer_recordings_give_a_measurement_or_nothing():

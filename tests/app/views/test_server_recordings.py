@@ -50,11 +50,11 @@ def test_each_round_says_whether_its_drafts_were_counted():
 
 
 def test_the_sentence_of_an_opened_recording_fits_what_is_told():
-    assert "Dashed boxes are guesses that it rejected" in servers.describe(DRAFTING, None)
-    assert "Open a recording without drafts, too" in servers.describe(DRAFTING, None)
-    assert "Beside it is the recording without drafts" in servers.describe(DRAFTING, PLAIN)
-    assert "so none are drawn" in servers.describe(UNCOUNTED, None)
-    assert "Its stream shows no drafts" in servers.describe(PLAIN, None)
+    assert "Dashed boxes are guesses that it rejected" in servers.opening_sentence(DRAFTING, None)
+    assert "Open a recording without drafts, too" in servers.opening_sentence(DRAFTING, None)
+    assert "Beside it is the recording without drafts" in servers.opening_sentence(DRAFTING, PLAIN)
+    assert "so none are drawn" in servers.opening_sentence(UNCOUNTED, None)
+    assert "Its stream shows no drafts" in servers.opening_sentence(PLAIN, None)
 
 
 def test_tiles_name_no_number_that_a_server_did_not_tell():
