@@ -158,7 +158,7 @@ class Api:
         """The arguments as a request, ``texts`` being those of its constraint by kind. One that is refused here is
         counted as those are that are refused later."""
         try:
-            return settings(values, self.service.limits, Constraint.of(compact, **texts))
+            return settings(values, self.service.limits, Constraint.from_texts(compact, **texts))
         except EngineError as error:
             self.service.runs.numbers.refuse(error)
             raise

@@ -302,7 +302,7 @@ class Constraint:
                 raise BadInput(f"The JSON schema cannot be read as JSON: {str(error)[:100]}.") from error
 
     @staticmethod
-    def of(compact: bool = False, **texts: str | None) -> "Constraint | None":
+    def from_texts(compact: bool = False, **texts: str | None) -> "Constraint | None":
         """Returns the constraint of the one text that is given by its kind; None without one. Raises BadInput."""
         by_kind = {kind: text for kind, text in texts.items() if text}
         if len(by_kind) > 1:

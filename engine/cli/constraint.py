@@ -15,7 +15,7 @@ def parse(
     than one constraint."""
     files = {"json_schema": json_schema, "grammar": grammar}
     texts = {kind: read_text(file) for kind, file in files.items() if file}
-    return Constraint.of(is_compact, regex=regex, choice="\n".join(choice), **texts)
+    return Constraint.from_texts(is_compact, regex=regex, choice="\n".join(choice), **texts)
 
 
 def read_text(file: Path) -> str:

@@ -77,7 +77,7 @@ class Constrained:
             places.append(len(bits) if is_scored else -1)
             if is_scored:
                 allowed_places.append(i)
-                demanded.append(self.drafts and self.reader.forced(before)[:1] == [token])
+                demanded.append(self.drafts and self.reader.forced_tokens(before)[:1] == [token])
                 bits.append(self.mask((*before, token)))
         if draft.is_window:
             return self._all_scored(draft, paths)
@@ -106,7 +106,7 @@ class Constrained:
         """logits [N+1, V] of the target, penalised → those of the words that may come."""
         return mask_logits(logits.float(), allowed.bits)
 
-    def removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
+    def measure_removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
         """For the trace, of each row [N+1]: the share of p, as it would be without truncation, that the grammar
         removed, and its likeliest words [N+1, k]."""
         p = (logits.float() / (config.sampling.temperature or 1.0)).softmax(-1)
@@ -120,7 +120,7 @@ def _part(draft: Draft, allowed_places: Sequence[int], places: Sequence[int]) ->
     index = to_device(allowed_places, draft.tokens.device)
     parents = draft.parents and (tuple(places[draft.parents[i]] for i in allowed_places) or None)
 
-    def of(values: tuple) -> tuple:
+    def keep(values: tuple) -> tuple:
         return tuple(values[i] for i in allowed_places) if values else values
 
     return replace(
@@ -128,6 +128,6 @@ def _part(draft: Draft, allowed_places: Sequence[int], places: Sequence[int]) ->
         tokens=draft.tokens[index],
         q=None if draft.q is None or not allowed_places else draft.q[index],
         parents=parents,
-        confidence_classes=of(draft.confidence_classes),
-        expected=of(draft.expected),
+        confidence_classes=keep(draft.confidence_classes),
+        expected=keep(draft.expected),
     )

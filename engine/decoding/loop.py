@@ -190,7 +190,7 @@ class SpeculativeDecoder:
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
         removed = {}
         if self._constrained and allowed:
-            removed = self._constrained.removed(logits, allowed, self.config) if self.config.trace else {}
+            removed = self._constrained.measure_removed(logits, allowed, self.config) if self.config.trace else {}
             logits = self._constrained.mask_target(logits, allowed)
         p, read, words = self._probabilities(logits, draft)
         verdict = self._accept(p, read, u, u_closing)

@@ -95,7 +95,7 @@ class AutoregressiveDrafter(Drafter):
         while len(tokens) < gamma:
             logits, state = step(ids, offset, **inputs)
             offset, passes = offset + len(ids), 1 if self.is_parallel else passes + 1
-            logits = self._allowed(self._guesses(logits)[:, : self.setup.vocab_size].float(), tokens)
+            logits = self._mask_guess(self._guesses(logits)[:, : self.setup.vocab_size].float(), tokens)
             if policy is not None:
                 path += certainties(logits)
                 is_broken = path[-1] == NOT_FINITE
@@ -120,19 +120,19 @@ class AutoregressiveDrafter(Drafter):
         finite = torch.cat(tops) if tops else None
         return Draft(torch.cat(tokens), q, None, passes, tuple(path), is_broken=is_broken, finite=finite)
 
-    def _allowed(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _mask_guess(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
         """logits [1, Vd] after ``drafts``, without the words that the run's constraint forbids there. On a device the
         host does not know the drafts; a forbidden one is then cut off before the pass."""
         if self.setup.reader is None or logits.device.type != "cpu":
             return logits
-        return self._masked(logits, [tuple(int(token) for token in drafts)])
+        return self._mask_rows(logits, [tuple(int(token) for token in drafts)])
 
-    def _masked(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
+    def _mask_rows(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
         """logits [W, Vd] after each path → those of the words that the run's constraint allows there, or of the one
         that it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
         assert reader is not None
-        may_come = reader.to_draft if self.setup.reads_grammar else reader.after
+        may_come = reader.to_draft if self.setup.reads_grammar else reader.tokens_after
         masks = [may_come(path) for path in paths]
         bits = np.stack([np.full((V + 7) // 8, 0xFF, np.uint8) if mask is None else mask for mask in masks])
         allowed = unpack(bits, V, logits.device)

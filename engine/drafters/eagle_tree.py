@@ -92,7 +92,7 @@ class EagleTreeDrafter(Eagle3Drafter):
         """logits [W, Vd] after the nodes of ``level`` → the guesses after each: the likeliest ones, or draws."""
         logits = logits[:, : self.setup.vocab_size].float()
         if self.setup.reader is not None and logits.device.type == "cpu":
-            logits = self._masked(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])
+            logits = self._mask_rows(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])
         penalised = self._penalise(tree, level, logits)
         if isinstance(tree, DrawnTree):
             if logits.device.type != "cpu":

@@ -22,7 +22,7 @@ class GrammarDrafter(Drafter):
 
     def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
         reader = self._setup.reader
-        self._tokens = reader.forced() if reader else []
+        self._tokens = reader.forced_tokens() if reader else []
         return (FORCED,) * len(self._tokens) or None
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

@@ -60,7 +60,7 @@ class Subject(Protocol):
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]: ...
 
-    def constrained(self) -> tuple[Law, Runs, int]:
+    def constrained_runs(self) -> tuple[Law, Runs, int]:
         """The law of runs with a constraint, these runs, and how many tokens are counted."""
         ...
 
@@ -93,7 +93,7 @@ class ToySubject:
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
         return list(self._decoder("none", 0, sampling, seed).rounds())
 
-    def constrained(self) -> tuple[Law, Runs, int]:
+    def constrained_runs(self) -> tuple[Law, Runs, int]:
         target, draft = weather_pair()
         end = TOY_WORDS.index("wind")
         settings: dict[str, Any] = {
@@ -152,7 +152,7 @@ class EngineSubject:
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
         return self._rounds(replace(self._config(sampling), method="none", gamma=0, seed=seed))
 
-    def constrained(self) -> tuple[Law, Runs, int]:
+    def constrained_runs(self) -> tuple[Law, Runs, int]:
         config = replace(self._config(self.sampling), constraint=_LETTERS)
         law = distribution_test.exact_law(self.engine, config, LENGTH)
         return law, distribution_test.engine_runs(self.engine, config, LENGTH), LENGTH
@@ -206,7 +206,7 @@ def prove(
         ("law", lambda show: _law(subject, "law", sampling, "token", runs, show)),
         ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show)),
         ("penalty", lambda show: _law(subject, "penalty", penal, "token", runs, show)),
-        ("constraint", lambda show: _judged("constraint", *subject.constrained(), runs, show)),
+        ("constraint", lambda show: _judge("constraint", *subject.constrained_runs(), runs, show)),
         ("shared passes", lambda show: _shared(subject)),
         ("greedy", lambda show: _greedy(subject)),
     )
@@ -218,10 +218,10 @@ def prove(
 
 
 def _law(subject: Subject, name: str, sampling: SamplingParams, acceptance: str, runs: int, show) -> Check:
-    return _judged(name, subject.law(sampling, LENGTH), subject.runs(sampling, acceptance, LENGTH), LENGTH, runs, show)
+    return _judge(name, subject.law(sampling, LENGTH), subject.runs(sampling, acceptance, LENGTH), LENGTH, runs, show)
 
 
-def _judged(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Check:
+def _judge(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Check:
     draws = count_outcomes(run, range(runs), length, show)
     test = judge(law, draws)
     numbers = {

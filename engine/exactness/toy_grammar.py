@@ -25,12 +25,12 @@ class TextMatcher:
     def _so_far(self) -> str:
         return "".join(self._words[token] for token in self._tokens)
 
-    def _left(self) -> list[str]:
+    def _remaining(self) -> list[str]:
         """What may still come, of each text that begins as the one so far."""
         return [text[len(self._so_far) :] for text in self._texts if text.startswith(self._so_far)]
 
-    def allowed(self) -> np.ndarray:
-        left = self._left()
+    def allowed_tokens(self) -> np.ndarray:
+        left = self._remaining()
         may_come = [bool(word) and any(rest.startswith(word) for rest in left) for word in self._words]
         return np.packbits(may_come, bitorder="little")
 
@@ -41,11 +41,11 @@ class TextMatcher:
         del self._tokens[-count:]
 
     def is_complete(self) -> bool:
-        return "" in self._left()
+        return "" in self._remaining()
 
-    def forced(self) -> list[int]:
+    def forced_tokens(self) -> list[int]:
         """Cuts the text that must come into the longest words."""
-        left, tokens = self._left(), []
+        left, tokens = self._remaining(), []
         text = max((rest for rest in _beginnings(left[0]) if all(t.startswith(rest) for t in left)), key=len)
         by_length = sorted(range(len(self._words)), key=lambda token: -len(self._words[token]))
         while text:

@@ -45,7 +45,7 @@ class Grammars:
         name = CONSTRAINTS[constraint.kind]
         if not reader.allowed_after().any():
             raise BadInput(f"No text that this model's tokenizer can write matches the {name}.")
-        if (needed := len(reader.forced())) > max_new_tokens:
+        if (needed := len(reader.forced_tokens())) > max_new_tokens:
             raise BadInput(
                 f"The text that the {name} demands takes {needed} tokens, and {max_new_tokens} are allowed; ask for "
                 "more tokens."
@@ -119,7 +119,7 @@ class _LLMatcher:
     def __init__(self, raw, vocabulary, vocab_size: int, cuts: dict[str, list[int]]):
         self._raw, self._tokens, self._bytes, self._cuts = raw, vocabulary, (vocab_size + 7) // 8, cuts
 
-    def allowed(self) -> np.ndarray:
+    def allowed_tokens(self) -> np.ndarray:
         # In a state of error the mask would be that of a text that has ended.
         words = np.zeros((self._bytes + 3) // 4, np.int32)
         if not self._raw.is_stopped():
@@ -144,7 +144,7 @@ class _LLMatcher:
     def is_complete(self) -> bool:
         return self._raw.is_accepting()
 
-    def forced(self) -> list[int]:
+    def forced_tokens(self) -> list[int]:
         """Cuts after each colon and comma, too: models know JSON with a space there, and so with tokens that end
         there, and go on like that where no space may come."""
         text = self._raw.compute_ff_bytes()

@@ -21,7 +21,7 @@ Path = tuple[int, ...]
 class Matcher(Protocol):
     """Knows a grammar and a place in a text of it, but no end of the text. Of a toy, or of `engine.models.grammar`."""
 
-    def allowed(self) -> np.ndarray:
+    def allowed_tokens(self) -> np.ndarray:
         """Returns [B] uint8, a new array: the tokens that may come next; none where the text can only end."""
 
     def consume(self, token: int) -> None:
@@ -33,7 +33,7 @@ class Matcher(Protocol):
     def is_complete(self) -> bool:
         """Whether the text so far matches the whole grammar."""
 
-    def forced(self) -> list[int]:
+    def forced_tokens(self) -> list[int]:
         """Returns the tokens in which the only text that can come next would be cut; none if several can."""
 
 
@@ -63,7 +63,7 @@ class GrammarReader:
         self._go(())
         return self._matcher.is_complete()
 
-    def after(self, path: Path = ()) -> np.ndarray | None:
+    def tokens_after(self, path: Path = ()) -> np.ndarray | None:
         """Returns [B] uint8, not to be changed: the tokens that may follow ``path``. None of them where the tokenizer
         cannot go on; all after the end, of which a grammar says nothing. None for a path outside it."""
         if path not in self._masks:
@@ -72,17 +72,17 @@ class GrammarReader:
 
     def allowed_after(self, path: Path = ()) -> np.ndarray:
         """Returns the same for a path that is inside the grammar."""
-        bits = self.after(path)
+        bits = self.tokens_after(path)
         assert bits is not None, path
         return bits
 
     def _compute(self, path: Path) -> np.ndarray | None:
-        if path and ((before := self.after(path[:-1])) is None or not is_set(before, path[-1])):
+        if path and ((before := self.tokens_after(path[:-1])) is None or not is_set(before, path[-1])):
             return None
         if self._has_ended or not self.eos_ids.isdisjoint(path):
             return np.full((self.vocab_size + 7) // 8, 0xFF, np.uint8)
         self._go(path)
-        bits = self._matcher.allowed()
+        bits = self._matcher.allowed_tokens()
         for token in self.eos_ids:
             set_bit(bits, token, self.may_end())
         return bits
@@ -101,7 +101,7 @@ class GrammarReader:
             self._matcher.consume(token)
         self._path = path
 
-    def forced(self, path: Path = ()) -> list[int]:
+    def forced_tokens(self, path: Path = ()) -> list[int]:
         """Returns the tokens of the only text that can follow ``path``, as the tokenizer would cut it; none if several
         texts can, or none."""
         if path not in self._forced:
@@ -109,20 +109,20 @@ class GrammarReader:
         return self._forced[path]
 
     def _compute_forced(self, path: Path) -> list[int]:
-        if self._has_ended or self.after(path) is None or not self.eos_ids.isdisjoint(path):
+        if self._has_ended or self.tokens_after(path) is None or not self.eos_ids.isdisjoint(path):
             return []
         before = self._forced.get(path[:-1], []) if path else []
         if len(before) > 1 and before[0] == path[-1]:
             return before[1:]
         self._go(path)
-        return self._matcher.forced()
+        return self._matcher.forced_tokens()
 
     def to_draft(self, path: Path = ()) -> np.ndarray | None:
-        """Returns [B], as `after`: what a drafter that reads the grammar may guess there. Where one text must come that
-        is only its next token, so that q is one-hot."""
-        forced = self.forced(path)
-        if not forced or (allowed := self.after(path)) is None or not is_set(allowed, forced[0]):
-            return self.after(path)
+        """Returns [B], as `tokens_after`: what a drafter that reads the grammar may guess there. Where one text must
+        come, that is only its next token, so that q is one-hot."""
+        forced = self.forced_tokens(path)
+        if not forced or (allowed := self.tokens_after(path)) is None or not is_set(allowed, forced[0]):
+            return self.tokens_after(path)
         bits = np.zeros_like(allowed)
         set_bit(bits, forced[0], True)
         return bits

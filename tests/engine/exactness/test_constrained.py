@@ -44,7 +44,7 @@ COSTS = {1: 1.0, 2: 1.05, 4: 1.15, 8: 1.3}
 class DrawnBlindly(DraftModelDrafter):
     """As on a device, where the host does not know the drafts while they are drawn."""
 
-    def _allowed(self, logits, drafts):
+    def _mask_guess(self, logits, drafts):
         return logits
 
 

@@ -43,7 +43,7 @@ def test_every_mask_is_what_counting_bytes_gives(make):
         left = [text[len(so_far) :] for text in texts if text.startswith(so_far)]
         expected = {t for t, piece in pieces.items() if piece and any(rest.startswith(piece) for rest in left)}
         expected |= own.eos_ids if b"" in left else set()
-        assert set(words(reader.after(path), own.vocab_size)) == expected, so_far
+        assert set(words(reader.tokens_after(path), own.vocab_size)) == expected, so_far
         for token in expected - own.eos_ids:
             longer = so_far + pieces[token]
             if longer not in seen:
@@ -56,12 +56,12 @@ def test_the_text_that_must_come_is_cut_as_the_tokenizer_cuts_it():
     for make in (byte_level, sentence_piece):
         own, tokenizer = grammars(make), make()
         reader = own.reader(Constraint("json_schema", json.dumps(PERSON), compact=True), 64)
-        tokens = reader.forced()
+        tokens = reader.forced_tokens()
         assert tokenizer.decode(tokens, skip_special_tokens=True).strip() == '{"the cat":"'
-        assert all(reader.after(tuple(tokens[:i])) is not None for i in range(len(tokens) + 1))
-        assert reader.forced(tuple(tokens)) == []
+        assert all(reader.tokens_after(tuple(tokens[:i])) is not None for i in range(len(tokens) + 1))
+        assert reader.forced_tokens(tuple(tokens)) == []
     reader = grammars().reader(Constraint("json_schema", json.dumps(PERSON)), 64)
-    assert reader.forced() == byte_level()("{", add_special_tokens=False).input_ids, "white space may follow"
+    assert reader.forced_tokens() == byte_level()("{", add_special_tokens=False).input_ids, "white space may follow"
 
 
 def test_a_mask_depends_on_its_path_and_not_on_what_was_asked_before():
@@ -71,25 +71,25 @@ def test_a_mask_depends_on_its_path_and_not_on_what_was_asked_before():
     paths = [(), the, the + cat, cat, cat + cat + the[:1], the[:2]]
     fresh = {}
     for path in paths:
-        fresh[path] = grammars().reader(Constraint("regex", "(the|cat)*"), 64).after(path).tolist()
+        fresh[path] = grammars().reader(Constraint("regex", "(the|cat)*"), 64).tokens_after(path).tolist()
     for path in [*paths, *reversed(paths)]:
-        assert reader.after(path).tolist() == fresh[path]
+        assert reader.tokens_after(path).tolist() == fresh[path]
     for token in the:
         reader.advance(token)
-    assert reader.after(cat).tolist() == fresh[the + cat] and reader.after((the[0], the[0])) is None
+    assert reader.tokens_after(cat).tolist() == fresh[the + cat] and reader.tokens_after((the[0], the[0])) is None
 
 
 def test_a_text_ends_only_where_the_grammar_accepts_it():
     own = grammars()
     reader, (end,) = own.reader(Constraint("choice", "the\nthe cat"), 64), own.eos_ids
     path = tuple(byte_level()("the", add_special_tokens=False).input_ids)
-    ends = [is_set(reader.after(path[:i]), end) for i in range(len(path) + 1)]
+    ends = [is_set(reader.tokens_after(path[:i]), end) for i in range(len(path) + 1)]
     assert ends == [False] * len(path) + [True]
-    after_end = unpack(reader.after((*path, end))[None], own.vocab_size, "cpu")
-    assert after_end.all() and not reader.forced((*path, end))
+    after_end = unpack(reader.tokens_after((*path, end))[None], own.vocab_size, "cpu")
+    assert after_end.all() and not reader.forced_tokens((*path, end))
     for token in (*path, end):
         reader.advance(token)
-    assert reader.is_complete() and reader.after().all()
+    assert reader.is_complete() and reader.tokens_after().all()
 
 
 BAD = {
@@ -122,7 +122,7 @@ def test_an_expression_that_explodes_ends_in_a_sentence():
     a = byte_level()("a", add_special_tokens=False).input_ids
     with pytest.raises(BadInput, match="became too complex"):
         for _ in range(200):
-            reader.after()
+            reader.tokens_after()
             reader.advance(*a)
 
 
@@ -134,15 +134,15 @@ def test_a_text_longer_than_the_limit_is_refused_before_the_run():
 
 
 def test_a_schema_may_be_true_and_an_expression_have_a_slash():
-    assert grammars().reader(Constraint("json_schema", "true"), 64).after().any()
+    assert grammars().reader(Constraint("json_schema", "true"), 64).tokens_after().any()
     assert lark_of(Constraint("regex", r"a/b\/c" + "\n")).endswith(r"start: /a\/b\/c\n/")
     reader = grammars().reader(Constraint("regex", "and/\nso"), 64)
-    assert byte_level().decode(reader.forced()) == "and/\nso"
+    assert byte_level().decode(reader.forced_tokens()) == "and/\nso"
 
 
 def test_only_one_constraint_is_taken():
-    assert Constraint.of() is None and Constraint.of(regex="a") == Constraint("regex", "a")
+    assert Constraint.from_texts() is None and Constraint.from_texts(regex="a") == Constraint("regex", "a")
     with pytest.raises(BadInput, match="takes one constraint"):
-        Constraint.of(regex="a", choice="b")
+        Constraint.from_texts(regex="a", choice="b")
     with pytest.raises(BadInput, match="Compact JSON"):
-        Constraint.of(True, regex="a")
+        Constraint.from_texts(True, regex="a")
