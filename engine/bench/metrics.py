@@ -117,10 +117,10 @@ def _row(results: Results, method: str, category: str) -> dict:
         else []
     )
     predicted = predicted_speedup(shape, costs.v) if shape and costs else None
-    if (
-        predicted and costs and ":" in method and BASELINE in results.costs
-    ):  # in another precision a plain step is another, too
+    # In another precision a plain step is another, too.
+    if predicted and costs and ":" in method and BASELINE in results.costs:
         predicted *= results.costs[BASELINE].step / costs.step
+    extra = ratio(decoding(untraced), decoding(ours)) if untraced else None
     return {
         "method": method,
         "category": category,
@@ -144,9 +144,7 @@ def _row(results: Results, method: str, category: str) -> dict:
         "over_hf_end_to_end": ratio(end_to_end(ours), end_to_end(hf)) if hf else None,
         "over_hf_ci95": interval(end_to_end(ours), end_to_end(hf)) if hf else None,
         # Extra seconds per token for keeping the trace, as a share of what it takes without.
-        "trace_cost": extra - 1
-        if (extra := ratio(decoding(untraced), decoding(ours))) and numbers["speedup"]
-        else None,
+        "trace_cost": extra - 1 if extra and numbers["speedup"] else None,
         **(_differences(ours, plain, which) if results.greedy else {"differs": None, "divergences": []}),
     }
 
