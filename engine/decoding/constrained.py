@@ -18,10 +18,19 @@ import torch
 from engine.config import RunConfig
 from engine.device import read, to_device
 from engine.drafters.base import Draft
+from engine.models.grammar import Grammars
 from engine.sampling.candidates import top
 from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
 
 SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
+
+
+def grammar_reader(grammars: Grammars, config: RunConfig) -> GrammarReader | None:
+    """Returns a reader of the run's constraint, at the beginning of its text; None without one. Raises BadInput."""
+    if config.constraint is None:
+        return None
+    matcher = grammars.matcher(config.constraint, config.max_new_tokens)
+    return GrammarReader(matcher, grammars.eos_ids, grammars.vocab_size)
 
 
 class ForbiddenDraft(NamedTuple):

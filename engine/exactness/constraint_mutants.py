@@ -11,7 +11,6 @@ import torch
 
 from engine.decoding.constrained import Allowed, Constrained
 from engine.decoding.loop import Rules
-from engine.device import read
 from engine.drafters.base import Draft
 from engine.sampling.constraint import GrammarReader, Path, set_bit
 
@@ -65,7 +64,7 @@ class CutUnscaled(Constrained):
 
 def _followers(draft: Draft) -> list[tuple[int, int]]:
     """(node, token) of each draft, and the node that it follows."""
-    tokens = read(draft.tokens).tolist()
+    tokens = draft.tokens.tolist()
     return list(zip(range(len(tokens)) if draft.parents is None else draft.parents, tokens, strict=True))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from engine.config import RunConfig, SamplingParams
+from engine.decoding.constrained import grammar_reader
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import Detokenizer, encode_prompt
 from engine.errors import BadInput
@@ -148,8 +149,7 @@ def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
     if config.sampling.temperature == 0:
         raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
-    constraint = config.constraint
-    reader = engine.grammars.reader(constraint, config.max_new_tokens) if constraint else None
+    reader = grammar_reader(engine.grammars, config)
     law: dict[Outcome, float] = {(): 1.0}
     try:
         runner.reset(len(prompt) + length + 1)

@@ -14,7 +14,6 @@ import numpy as np
 
 from engine.config import CONSTRAINTS, Constraint
 from engine.errors import BadInput, Unavailable
-from engine.sampling.constraint import GrammarReader
 from engine.weights.vocabulary import Vocabulary
 
 _HEAD = '%llguidance {"no_forcing": true}\n'
@@ -28,31 +27,29 @@ class Grammars:
     """The grammars of one model. ``eos_ids``: the tokens that end its texts."""
 
     def __init__(self, tokenizer, vocab_size: int, eos_ids: Collection[int]):
-        self._tokenizer, self.vocab_size, self.eos_ids = tokenizer, vocab_size, frozenset(eos_ids)
+        self._tokenizer, self.vocab_size = tokenizer, vocab_size
+        self.eos_ids = frozenset(token for token in eos_ids if token < vocab_size)
         self._vocabulary = None  # llguidance's, made from our table when it is first needed
         self._cuts: dict[
             str, list[int]
         ] = {}  # the tokens of texts that had to come, because encoding one takes longest
 
-    def reader(self, constraint: Constraint, max_new_tokens: int) -> GrammarReader:
-        """Returns a reader at the beginning of a text. Raises BadInput for a constraint that is broken, not supported,
+    def matcher(self, constraint: Constraint, max_new_tokens: int) -> "GrammarMatcher":
+        """Returns a matcher at the beginning of a text. Raises BadInput for a constraint that is broken, not supported,
         too large, or that no text of so many tokens matches."""
-        ends = {token for token in self.eos_ids if token < self.vocab_size}
-        if not ends:
+        if not self.eos_ids:
             raise BadInput("This model has no end-of-text token, so a text with a constraint could not end.")
-        matcher = self._matcher(constraint)
-        reader = GrammarReader(matcher, ends, self.vocab_size)
-        name = CONSTRAINTS[constraint.kind]
-        if not reader.allowed_after().any():
+        matcher, name = self._compile(constraint), CONSTRAINTS[constraint.kind]
+        if not (matcher.allowed_tokens().any() or matcher.is_complete()):
             raise BadInput(f"No text that this model's tokenizer can write matches the {name}.")
-        if (needed := len(reader.forced_tokens())) > max_new_tokens:
+        if (needed := len(matcher.forced_tokens())) > max_new_tokens:
             raise BadInput(
                 f"The text that the {name} demands takes {needed} tokens, and {max_new_tokens} are allowed; ask for "
                 "more tokens."
             )
-        return reader
+        return matcher
 
-    def _matcher(self, constraint: Constraint) -> "_LLMatcher":
+    def _compile(self, constraint: Constraint) -> "GrammarMatcher":
         llguidance = _library()
         if self._vocabulary is None:
             self._vocabulary = llguidance.LLTokenizer(
@@ -62,7 +59,7 @@ class Grammars:
         raw = llguidance.LLMatcher(self._vocabulary, lark_of(constraint), log_level=0)
         if raw.is_error():
             raise BadInput(f"The {CONSTRAINTS[constraint.kind]} cannot be used: {_reason(raw)}.")
-        return _LLMatcher(raw, self._vocabulary, self.vocab_size, self._cuts)
+        return GrammarMatcher(raw, self._vocabulary, self.vocab_size, self._cuts)
 
 
 def _library():
@@ -113,8 +110,8 @@ class _Tokens:
         return list(self._tokenizer(text, add_special_tokens=False).input_ids)
 
 
-class _LLMatcher:
-    """`Matcher` on llguidance's."""
+class GrammarMatcher:
+    """`Matcher` of `engine.sampling.constraint`, on llguidance's."""
 
     def __init__(self, raw, vocabulary, vocab_size: int, cuts: dict[str, list[int]]):
         self._raw, self._tokens, self._bytes, self._cuts = raw, vocabulary, (vocab_size + 7) // 8, cuts

@@ -12,6 +12,7 @@ import transformers
 import engine
 from engine.config import AUTO, RunConfig, method_of
 from engine.decoding.batch import alone
+from engine.decoding.constrained import grammar_reader
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
@@ -156,8 +157,7 @@ class Engine:
         all drafters for method auto). Raises BadInput and Unavailable."""
         if config.method != "none":
             self.models.check_bits()
-        constraint = config.constraint
-        reader = self.grammars.reader(constraint, config.max_new_tokens) if constraint else None
+        reader = grammar_reader(self.grammars, config)
         prompt = encode_prompt(self.target.tokenizer, config)
         _check_ids(self.target, prompt)
         _check_length(self.target, self.pair.target.name, len(prompt), config)

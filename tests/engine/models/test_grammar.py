@@ -9,7 +9,7 @@ from unlike_tokenizers import byte_level, sentence_piece
 from engine.config import Constraint
 from engine.errors import BadInput
 from engine.models.grammar import Grammars, lark_of
-from engine.sampling.constraint import is_set, unpack
+from engine.sampling.constraint import GrammarReader, is_set, unpack
 from engine.weights.vocabulary import Vocabulary
 
 TEXTS = ("the cat", "the hat and", "cats, é", "naïve 🙂", "and\nso", "a")
@@ -27,6 +27,11 @@ def grammars(make=byte_level) -> Grammars:
     return Grammars(tokenizer, len(tokenizer) + SPARE, {tokenizer.eos_token_id})
 
 
+def reader_of(own: Grammars, kind: str, text: str, most: int = 64, compact: bool = False) -> GrammarReader:
+    matcher = own.matcher(Constraint(kind, text, compact), most)
+    return GrammarReader(matcher, own.eos_ids, own.vocab_size)
+
+
 def words(bits, vocab_size: int) -> list[int]:
     return np.unpackbits(bits, count=vocab_size, bitorder="little").nonzero()[0].tolist()
 
@@ -35,7 +40,7 @@ def words(bits, vocab_size: int) -> list[int]:
 def test_every_mask_is_what_counting_bytes_gives(make):
     """At every place of every text, however its tokens cut it: also inside a character."""
     own, pieces = grammars(make), Vocabulary.of(make()).texts
-    reader = own.reader(Constraint("regex", "the cat|the hat and|cats, é|naïve 🙂|and\nso|a"), 64)
+    reader = reader_of(own, "regex", "the cat|the hat and|cats, é|naïve 🙂|and\nso|a")
     texts, seen, queue = [text.encode() for text in TEXTS], {b""}, [()]
     while queue:
         path = queue.pop()
@@ -55,23 +60,23 @@ def test_every_mask_is_what_counting_bytes_gives(make):
 def test_the_text_that_must_come_is_cut_as_the_tokenizer_cuts_it():
     for make in (byte_level, sentence_piece):
         own, tokenizer = grammars(make), make()
-        reader = own.reader(Constraint("json_schema", json.dumps(PERSON), compact=True), 64)
+        reader = reader_of(own, "json_schema", json.dumps(PERSON), compact=True)
         tokens = reader.forced_tokens()
         assert tokenizer.decode(tokens, skip_special_tokens=True).strip() == '{"the cat":"'
         assert all(reader.tokens_after(tuple(tokens[:i])) is not None for i in range(len(tokens) + 1))
         assert reader.forced_tokens(tuple(tokens)) == []
-    reader = grammars().reader(Constraint("json_schema", json.dumps(PERSON)), 64)
+    reader = reader_of(grammars(), "json_schema", json.dumps(PERSON))
     assert reader.forced_tokens() == byte_level()("{", add_special_tokens=False).input_ids, "white space may follow"
 
 
 def test_a_mask_depends_on_its_path_and_not_on_what_was_asked_before():
-    reader = grammars().reader(Constraint("regex", "(the|cat)*"), 64)
+    reader = reader_of(grammars(), "regex", "(the|cat)*")
     tokenizer, paths = byte_level(), [(), ()]
     the, cat = (tuple(tokenizer(text, add_special_tokens=False).input_ids) for text in ("the", "cat"))
     paths = [(), the, the + cat, cat, cat + cat + the[:1], the[:2]]
     fresh = {}
     for path in paths:
-        fresh[path] = grammars().reader(Constraint("regex", "(the|cat)*"), 64).tokens_after(path).tolist()
+        fresh[path] = reader_of(grammars(), "regex", "(the|cat)*").tokens_after(path).tolist()
     for path in [*paths, *reversed(paths)]:
         assert reader.tokens_after(path).tolist() == fresh[path]
     for token in the:
@@ -81,7 +86,7 @@ def test_a_mask_depends_on_its_path_and_not_on_what_was_asked_before():
 
 def test_a_text_ends_only_where_the_grammar_accepts_it():
     own = grammars()
-    reader, (end,) = own.reader(Constraint("choice", "the\nthe cat"), 64), own.eos_ids
+    reader, (end,) = reader_of(own, "choice", "the\nthe cat"), own.eos_ids
     path = tuple(byte_level()("the", add_special_tokens=False).input_ids)
     ends = [is_set(reader.tokens_after(path[:i]), end) for i in range(len(path) + 1)]
     assert ends == [False] * len(path) + [True]
@@ -112,13 +117,13 @@ BAD = {
 def test_a_bad_constraint_is_refused_in_one_sentence(case):
     kind, text, words = BAD[case]
     with pytest.raises(BadInput) as refused:
-        grammars().reader(Constraint(kind, text), 64)
+        reader_of(grammars(), kind, text)
     sentence = str(refused.value)
     assert words in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 240
 
 
 def test_an_expression_that_explodes_ends_in_a_sentence():
-    reader = grammars().reader(Constraint("regex", "(((((a{1,50}){1,50}){1,50}){1,50}){1,50})"), 64)
+    reader = reader_of(grammars(), "regex", "(((((a{1,50}){1,50}){1,50}){1,50}){1,50})")
     a = byte_level()("a", add_special_tokens=False).input_ids
     with pytest.raises(BadInput, match="became too complex"):
         for _ in range(200):
@@ -129,14 +134,14 @@ def test_an_expression_that_explodes_ends_in_a_sentence():
 def test_a_text_longer_than_the_limit_is_refused_before_the_run():
     constraint = Constraint("choice", "the cat and the hat and the cat")
     with pytest.raises(BadInput, match=r"demands takes \d+ tokens, and 3 are allowed"):
-        grammars().reader(constraint, 3)
-    grammars().reader(constraint, 64)
+        grammars().matcher(constraint, 3)
+    grammars().matcher(constraint, 64)
 
 
 def test_a_schema_may_be_true_and_an_expression_have_a_slash():
-    assert grammars().reader(Constraint("json_schema", "true"), 64).tokens_after().any()
+    assert reader_of(grammars(), "json_schema", "true").tokens_after().any()
     assert lark_of(Constraint("regex", r"a/b\/c" + "\n")).endswith(r"start: /a\/b\/c\n/")
-    reader = grammars().reader(Constraint("regex", "and/\nso"), 64)
+    reader = reader_of(grammars(), "regex", "and/\nso")
     assert byte_level().decode(reader.forced_tokens()) == "and/\nso"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sample_traces import round_, token
 
 from engine.trace import noise
-from engine.trace.events import CHEAPEST, CostModel
+from engine.trace.costs import CHEAPEST, CostModel
 from engine.trace.noise import (
     PLAIN,
     Speedup,
