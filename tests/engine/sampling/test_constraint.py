@@ -26,7 +26,7 @@ def test_a_bit_is_set_and_cleared_alone():
     assert bits.tolist() == [0b0010_0111, 0b10]
 
 
-def test_a_masked_q_is_scaled_and_a_row_without_words_can_still_be_drawn_from():
+def test_a_masked_q_is_scaled_and_a_row_without_words_stays():
     q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]])
     masked = mask_rows(q, torch.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]))
     assert torch.allclose(masked, torch.tensor([[5 / 7, 0.0, 2 / 7], [1.0, 0.0, 0.0]]))
