@@ -72,17 +72,17 @@ def test_refused_press_leaves_the_recorded_result(name):
     experiment.begin(VISITOR, state)
     *_, last = experiment.run(VISITOR, state, *wrong)
     assert json.loads(last.notice)["kind"] == "error" and set(map(str, last[1:])) == {str(SKIP)}
-    assert experiment.on_page(state) is experiment.recorded.result
+    assert experiment.on_page(state) is experiment.opening_result.result
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_recorded_file_is_the_one_that_the_page_saves(name):
     experiment = handlers(name)
-    files = experiment.files(experiment.recorded.result)
+    files = experiment.files(experiment.opening_result.result)
     ending = experiment.RECORDED.rpartition(".")[2]
     saved = next(content for file, content in files.items() if file.endswith(ending))
     again = experiment.read_saved(saved.encode() if isinstance(saved, str) else saved)
-    assert again.result == experiment.recorded.result
+    assert again.result == experiment.opening_result.result
 
 
 def test_page_without_a_recorded_result_opens_empty(monkeypatch):

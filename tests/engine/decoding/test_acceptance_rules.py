@@ -8,7 +8,7 @@ import toy_rule
 from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
 
 from engine.bench.systems import check_names
-from engine.config import ACCEPTANCE, RunConfig, SamplingParams, imported
+from engine.config import ACCEPTANCE, RunConfig, SamplingParams, load_object
 from engine.errors import BadInput
 from engine.exactness.toy_models import ToyLM, generate, make_drafter, record_trace
 from engine.trace.trace import from_json, to_json
@@ -54,6 +54,6 @@ def test_new_rule_has_a_name_in_measurements(monkeypatch):
 def test_each_rule_takes_the_settings_that_it_names(name):
     rule = ACCEPTANCE[name]
     for path, first in (rule.chain, ["p", "q", "tokens"]), (rule.tree, ["p", "q", "tokens", "parents"]):
-        arguments = [*inspect.signature(imported(path)).parameters]
+        arguments = [*inspect.signature(load_object(path)).parameters]
         assert arguments == [*first, "u", "u_closing", *rule.settings], json.dumps(arguments)
     assert all(hasattr(RunConfig, setting) for setting in rule.settings)
