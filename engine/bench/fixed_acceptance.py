@@ -14,11 +14,10 @@ from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, 
 from engine.bench.metrics import summary
 from engine.bench.sample import BASELINE, PairedRun, Point
 from engine.bench.systems import SpecLensSystem
-from engine.config import RunConfig, method_of
-from engine.decoding.loop import Rules
+from engine.config import ACCEPTANCE, RunConfig, method_of
+from engine.decoding.loop import TRUE_RULES, Rules
 from engine.errors import BadInput
 from engine.runtime.engine import Engine
-from engine.sampling.rejection import verify_chain
 from engine.trace.events import CostModel
 
 _WARM_UP_TOKENS = 8
@@ -27,6 +26,8 @@ _CHAINS = {"eagle": "eagle-chain"}  # α is that of a chain
 
 def accept_with_probability(alpha: float) -> Rules:
     """Rules that accept each draft with chance ``alpha`` up to the first rejection, then draw the next token from p."""
+
+    verify_chain = TRUE_RULES.function(ACCEPTANCE["token"].chain)
 
     def accept_by_chance(p, q, tokens, u, u_closing):
         path = (u < alpha).long().cumprod(0)  # [N]
