@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 from player_page import page_with
 
-from app.playground.startup_run import OPENING
 from app.views import player_feed
 from engine.trace.metrics import compute_metrics, depths
 from engine.trace.noise import monotone_costs
 from engine.trace.speedup_model import interpolate
 from engine.trace.trace import load
+from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
-TRACE = load(OPENING)
+TRACE = load(TRACES / "sky_lm.json")  # a sample in chains, of one drafter
 ROUNDS = [json.loads(line) for line in player_feed.rounds(TRACE.rounds).splitlines()]
 FROM = TRACE.started.config["sampling"]["temperature"]
 
