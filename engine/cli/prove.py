@@ -21,7 +21,7 @@ def prove(
     as_json: Annotated[bool, typer.Option("--json", help="Every check with its numbers, as JSON on stdout.")] = False,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Test the method's law by both rules and with a penalty, in shared passes, and its greedy text.
+    """Test the method's law by both rules, with a penalty, under a constraint, in shared passes, and its greedy text.
 
     Exits with 0 if every check that the method offers passes, 3 if one fails or nothing was drafted in it, and 130
     after Ctrl-C, with the checks so far.

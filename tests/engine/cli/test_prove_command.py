@@ -12,7 +12,7 @@ from engine.cli.main import app
 from engine.cli.options import INTERRUPTED
 from engine.exactness import distribution_test, proof, toy_models
 
-CHECKS = ["law", "blocks", "penalty", "shared passes", "greedy"]
+CHECKS = ["law", "blocks", "penalty", "constraint", "shared passes", "greedy"]
 
 
 def call(*args):
@@ -42,7 +42,7 @@ def test_a_lossless_method_passes_every_check():
     told = json.loads(found.stdout)
     assert found.exit_code == 0 and told["proved"] and [each["name"] for each in told["checks"]] == CHECKS
     assert all(each["state"] == "passed" for each in told["checks"])
-    assert told["checks"][0]["numbers"]["alpha"] > 0.5 and told["checks"][3]["numbers"]["drafted"]
+    assert told["checks"][0]["numbers"]["alpha"] > 0.5 and told["checks"][4]["numbers"]["drafted"]
 
 
 def test_a_wrong_drafter_fails_and_the_exit_code_says_so(wrong_drafter):
@@ -56,7 +56,7 @@ def test_a_pair_is_proved_with_its_own_drafts(tiny_pair, tmp_path, monkeypatch):
     found = call("prove", "lm", "--pair", tiny_pair, "--runs", 60, "--json")
     told = json.loads(found.stdout)
     assert found.exit_code == 0, told
-    assert told["subject"] == str(tiny_pair) and [each["state"] for each in told["checks"]] == ["passed"] * 5
+    assert told["subject"] == str(tiny_pair) and [each["state"] for each in told["checks"]] == ["passed"] * 6
 
 
 def test_a_method_that_drafts_nothing_proves_nothing(monkeypatch):
