@@ -40,7 +40,7 @@ def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
     pairs = []
     for turn, config in enumerate([replace(configs[0], max_new_tokens=16), *configs]):
         plain = replace(config, method=BASELINE, gamma=0)
-        order = (plain, config) if turn % 2 else (config, plain)
+        order = (config, plain) if turn % 2 else (plain, config)
         traces = {each: fold(engine.run(each)) for each in dict.fromkeys(order)}
         pairs.append((traces[plain], traces[config]))
     return pairs[1:]  # the first pair, a short one, pays for loading and calibrating

@@ -8,6 +8,7 @@ from fake_worker import recorded
 from page_actions import (
     OVERFLOW,
     ROWS,
+    choose,
     drawn,
     open_files,
     open_tab,
@@ -55,7 +56,7 @@ FEW = """() => {
     && top < innerHeight && bottom > 0 && right > 0
     && node.checkVisibility({ visibilityProperty: true, opacityProperty: true })
     && isTop(node, document.elementFromPoint(left + width / 2, top + height / 2));
-  const own = '.sl-token, .sl-text, .sl-branch-text, .sl-asked, .sl-name, .sl-unseen, script, style, select';
+  const own = '.sl-token, .sl-tag, .sl-text, .sl-branch-text, .sl-asked, .sl-name, .sl-unseen, script, style, select';
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), words = [];
   while (texts.nextNode()) {
     const text = texts.currentNode, node = text.parentElement;
@@ -106,6 +107,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     assert page.locator("#stage .sl-inspector").evaluate("node => node.scrollHeight - node.clientHeight") <= 1
     page.wait_for_function(FEW)
     page.keyboard.press("Escape")
+    choose(page, "method", re.compile("^n-gram"))
     press_run(page, tokens="60", prompt="The keeper climbs the stairs")
     wait_for_end(page)
     expect(captions).to_have_count(0)  # the first run ends them for good

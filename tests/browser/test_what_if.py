@@ -6,17 +6,23 @@ from dataclasses import replace
 import pytest
 from player_page import page_with
 
+from app.playground.startup_run import OPENING
 from app.views import player_feed
 from engine.trace.metrics import compute_metrics, depths
 from engine.trace.noise import monotone_costs
 from engine.trace.speedup_model import interpolate
-from engine.trace.trace import load
+from engine.trace.trace import Trace, load
 from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 TRACE = load(TRACES / "sky_lm.json")  # a sample in chains, of one drafter
-ROUNDS = [json.loads(line) for line in player_feed.rounds(TRACE.rounds).splitlines()]
-FROM = TRACE.started.config["sampling"]["temperature"]
+
+
+def rounds_of(trace: Trace) -> list[dict]:
+    return [json.loads(line) for line in player_feed.rounds(trace.rounds).splitlines()]
+
+
+ROUNDS = rounds_of(TRACE)
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +53,14 @@ def test_a_resampled_token_replaces_the_draft_at_its_own_place(browser):
 
 
 def test_at_the_runs_own_temperature_as_many_guesses_hold_as_did(script):
-    held = script("([rounds, t]) => heldAt(rounds, t, t)", ROUNDS, FROM)
-    assert held == pytest.approx(compute_metrics(TRACE).alpha.value), "α, as the tile has it"
-    colder, hotter = (script("([rounds, t, to]) => heldAt(rounds, t, to)", ROUNDS, FROM, to) for to in (0, 2.0))
+    sample = load(OPENING)
+    rounds, warmth = rounds_of(sample), sample.started.config["sampling"]["temperature"]
+    held = script("([rounds, t]) => heldAt(rounds, t, t)", rounds, warmth)
+    assert held == pytest.approx(compute_metrics(sample).alpha.value), "α, as the tile has it"
+    colder, hotter = (script("([rounds, t, to]) => heldAt(rounds, t, to)", rounds, warmth, to) for to in (0, 2.0))
     assert 0 <= colder <= 1 and hotter < held
-    blocks = [{**r, "tokens": [{**t, "h": 0.5} for t in r["tokens"]]} for r in ROUNDS]
-    assert script("([rounds, t]) => heldAt(rounds, t, t)", blocks, FROM) is None, "another rule decided"
+    blocks = [{**r, "tokens": [{**t, "h": 0.5} for t in r["tokens"]]} for r in rounds]
+    assert script("([rounds, t]) => heldAt(rounds, t, t)", blocks, warmth) is None, "another rule decided"
 
 
 def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):

@@ -24,7 +24,7 @@ from engine.trace.events import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load
 from engine.weights.catalogue import load_catalogue
-from engine.weights.checkpoint_dir import write_manifest
+from engine.weights.checkpoint_dir import MANIFEST, weights_hash
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,14 +92,14 @@ def test_replay_of_a_comparison_shows_all_that_the_run_showed(tiny_pair, tmp_pat
 def test_fetch_finds_a_flipped_bit(tmp_path):
     folder = tmp_path / "model"
     model_folder(folder)
-    write_manifest(folder)
+    (folder / MANIFEST).write_text(json.dumps({"weights": weights_hash(folder)}))
     assert call("fetch", folder).exit_code == 0
     file = next(folder.glob("*.safetensors"))
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
     found = call("fetch", folder)
-    assert found.exit_code == 1 and "damaged" in found.stderr and "is ready" not in found.stderr
+    assert found.exit_code == 1 and found.stderr.endswith("are damaged; delete that folder and fetch the pair again.\n")
 
 
 def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path):

@@ -195,7 +195,7 @@ def test_a_hub_model_is_brought_without_pickles_or_code_and_again_if_damaged(hub
     assert locate(remote.target) == folder and fetch_pair(remote) == {"target": folder} and hub.asked == []
     blob = (folder / "model.safetensors").resolve()
     blob.write_bytes(blob.read_bytes()[:-1])
-    with pytest.raises(Unavailable, match=r"model\.safetensors is damaged .*download it again"):
+    with pytest.raises(Unavailable, match=r"model\.safetensors is damaged .*downloads it again"):
         locate(remote.target)
     assert fetch_pair(remote) == {"target": locate(remote.target)}
 
