@@ -1,6 +1,7 @@
 """Feeds the theory's curves: the visitor's last run, and points measured here at an acceptance set by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -12,12 +13,13 @@ from app.lab.recorded import Recorded
 from app.lab.theory import view
 from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
-from app.playground.startup_run import recorded
 from app.playground.trace_files import safe_letters
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, method_of
 from engine.errors import BadInput
+from engine.trace.trace import Trace, load
+from lessons.schema import TRACES
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GAMMAS = (1, 2, 4, 8)
@@ -25,10 +27,16 @@ FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
 
 
 def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
-    """The curves' value; the recorded run is in it until the visitor has a run of their own."""
+    """The curves' value. A recorded chain of one drafter, which has a place on them, is in it until the visitor has a
+    run of their own."""
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
-    return view.curves(*recorded(), False, measured, gammas)
+    return view.curves(_recorded_chain(), None, False, measured, gammas)
+
+
+@cache
+def _recorded_chain() -> Trace:
+    return load(TRACES / "rewrite_ngram.json")
 
 
 class Outputs(NamedTuple):

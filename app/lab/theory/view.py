@@ -133,7 +133,7 @@ def _words(
     method = METHOD_LABELS.get(run.started.method, "").split(":")[0] or "unknown method"
     if run.started.server:
         return "Your last file is the recording of a server, so it has no costs: use the form below."
-    lead = "Your last run" if point["own"] else "No run of yours yet; this is the recorded run that the page opens with"
+    lead = "Your last run" if point["own"] else "No run of yours yet; this is a recorded run of the example Rewrite"
     words = [f"{lead}: {method} on {run.started.device}."]
     if numbers.alpha is None:
         words.append("It tested no draft, so it has no α.")

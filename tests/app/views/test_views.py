@@ -67,7 +67,7 @@ def test_the_recording_that_opens_the_page_shows_everything():
     assert trace.started.config["sampling"]["temperature"] > 0
     stage, drawn = opening()
     assert stage.startswith('{"type":"start"') and len(stage) < 100_000
-    numbers, _, status = lines(stage)[-3:]
+    numbers, *_, status = lines(stage)[-4:]
     assert numbers["tiles"]["tau"][0] != "–" and numbers["plain"]["counts"][-1] == len(load(BASELINE).output)
     assert "guesses up to 16 tokens" in status["text"] and json.loads(drawn[1])["figures"]["rounds"]["data"]
     assert all(token.p is not None for event in trace.rounds for token in event.tokens)
