@@ -130,7 +130,7 @@ class AnswerHandlers(Measurement):
         return self._recipes(self.on_page(state), (model or "").strip())
 
     def _recipes(self, result: AnswerResult, model: str) -> str:
-        return view.recipes(result, lambda method: self.service.offer.models(result.pair, method), model)
+        return view.recipes(result, lambda method: self.service.engine.models(result.pair, method), model)
 
     def files(self, result: AnswerResult) -> Mapping[str, str]:
         rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]

@@ -37,7 +37,9 @@ def test_all_recorded_results_fit():
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-@pytest.mark.parametrize("limits", [{}, {"lab_seconds": 0}], ids=["own", "shared"])
+@pytest.mark.parametrize(
+    "limits", [{}, {"lab_seconds": 0}, {"pairs": ("thinker",)}], ids=["own", "shared", "other models"]
+)
 def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
     opening = handlers(name, **limits).opening()
     mark = json.loads(opening.mark)
