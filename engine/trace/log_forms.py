@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 
@@ -25,13 +25,35 @@ class Row:
     kind: str = ""
 
 
+class Text(str):
+    """A text that every form reads. Its JSON is parsed once, and forgotten together with it."""
+
+    @cached_property
+    def objects(self) -> list[tuple[Any, dict]]:
+        """Every JSON object of the text, each with what names its answer: an id, else the stream that it is part of,
+        else only itself."""
+        try:
+            values = [(None, json.loads(self))]
+        except (ValueError, RecursionError):
+            values, stream = [], 0
+            for line in map(str.strip, self.split("\n")):
+                stream += line == "data: [DONE]"
+                body = line.removeprefix("data:").strip()
+                if body[:1] in ("{", "["):
+                    try:
+                        values.append((f"stream {stream}" if line != body else None, json.loads(body)))
+                    except (ValueError, RecursionError):
+                        continue
+        return [(id, each) for stream, value in values for id, each in _within(value, stream)]
+
+
 class Form(NamedTuple):
     """``place``: log, metrics or answer."""
 
     engine: str
     name: str
     place: str
-    rows: Callable[[str], Iterator[Row]]
+    rows: Callable[[Text], Iterator[Row]]
 
 
 def _number(text: str, name: str) -> float | None:
@@ -183,25 +205,6 @@ def _metrics(prefix: str) -> Callable[[str], Iterator[Row]]:
 # ── answers ──
 
 
-@cache
-def _objects(text: str) -> list[tuple[Any, dict]]:
-    """Every JSON object of the text, each with what names its answer: an id, else the stream that it is part of, else
-    only itself."""
-    try:
-        values = [(None, json.loads(text))]
-    except (ValueError, RecursionError):
-        values, stream = [], 0
-        for line in map(str.strip, text.split("\n")):
-            stream += line == "data: [DONE]"
-            body = line.removeprefix("data:").strip()
-            if body[:1] in ("{", "["):
-                try:
-                    values.append((f"stream {stream}" if line != body else None, json.loads(body)))
-                except (ValueError, RecursionError):
-                    continue
-    return [(id, each) for stream, value in values for id, each in _within(value, stream)]
-
-
 def _within(value: Any, answer: Any) -> Iterator[tuple[Any, dict]]:
     """The object and those within it, to a depth that answers have."""
     rest = [(value, answer, 0)]
@@ -222,13 +225,13 @@ def _read_counts(each: Mapping, names: Sequence) -> list[float] | None:
     return counts if len(counts) == len(values) else None
 
 
-def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[str], Iterator[Row]]:
+def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[Text], Iterator[Row]]:
     """Reads answers by the names of their counts. The counts of one answer grow, so its last ones are its totals. Any
     other text than JSON is searched for the names."""
 
-    def rows(text: str) -> Iterator[Row]:
+    def rows(text: Text) -> Iterator[Row]:
         last: dict[Any, tuple[list[float], dict]] = {}
-        for answer, each in _objects(text):
+        for answer, each in text.objects:
             if counts := _read_counts(each, names):
                 last[answer if answer is not None else len(last)] = counts, each
         if not last:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.trace.log_forms import FORMS, Form, Row, counters
+from engine.trace.log_forms import FORMS, Form, Row, Text, counters
 
 LONGEST = 1_000_000  # characters; only the end of a longer text is read
 
@@ -51,14 +51,10 @@ class Report:
     unused: list[str]
 
 
-def read(text: str) -> list[Reading]:
-    return report(text).readings
-
-
 def report(text: str) -> Report:
     """Returns the readings of the first form that tells something, the longest draft last."""
     unused = [f"Only the last {LONGEST:,} characters were read."] if len(text) > LONGEST else []
-    tables = _tables(text[-LONGEST:])
+    tables = _tables(Text(text[-LONGEST:]))
     usable = {form: [row for row in rows if not _fault(row)] for form, rows in tables}
     first = next((form for form, rows in usable.items() if rows), None)
     for form, rows in tables:
@@ -69,7 +65,7 @@ def report(text: str) -> Report:
     return Report(_readings(first, usable[first]) if first else [], unused)
 
 
-def _tables(text: str) -> list[tuple[Form, list[Row]]]:
+def _tables(text: Text) -> list[tuple[Form, list[Row]]]:
     return [(form, rows) for form in FORMS if (rows := list(form.rows(text)))]
 
 
@@ -115,5 +111,5 @@ def _sum(form: Form, rows: Sequence[Row]) -> Reading:
 def read_metrics(text: str) -> dict[str, int] | None:
     """Returns vLLM's counters on /metrics, of all its models and engines together; None without them."""
     names = {"rounds": "drafts", "drafted": "draft_tokens", "accepted": "accepted_tokens"}
-    each = counters(text, "vllm")
-    return {ours: int(sum(one[theirs] for one in each)) for ours, theirs in names.items()} if each else None
+    models = counters(text, "vllm")
+    return {ours: int(sum(one[theirs] for one in models)) for ours, theirs in names.items()} if models else None

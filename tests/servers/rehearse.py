@@ -30,7 +30,7 @@ from engine.models.transformers_runner import load_transformers
 from engine.servers.answer import Request
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
-from engine.trace.log_reader import read
+from engine.trace.log_reader import report
 from engine.trace.trace import Trace
 from engine.training.stored_bits import convert
 from engine.weights.catalogue import get_pair
@@ -200,7 +200,7 @@ def recording(address: str, name: str, drafts: bool) -> list[str]:
         misses += [f"{name}, {text}: {each}" for each in (*faults_of(trace, drafts), fault) if each]
         traces.append(trace)
     rounds = sum(bool(r.parents) for trace in traces for r in trace.rounds)
-    counted = sum(reading.rounds or 0 for reading in read(Client(address).get("/metrics")))
+    counted = sum(reading.rounds or 0 for reading in report(Client(address).get("/metrics")).readings)
     return misses + ([f"{name}: {rounds} rounds, and {counted:g} on /metrics"] if rounds != counted else [])
 
 

@@ -1,5 +1,6 @@
 """Logs, /metrics and saved answers are read in every form, and rows of unlike draft lengths apart."""
 
+import gc
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from engine_logs import CASES, text_of
 
 from engine.trace.log_forms import FORMS
-from engine.trace.log_reader import LONGEST, read, read_metrics, report
+from engine.trace.log_reader import LONGEST, read_metrics, report
 
 RECORDED = Path(__file__).parents[1] / "servers" / "recorded"
 
@@ -37,14 +38,14 @@ def test_every_form_has_a_case():
 def test_other_lines_around_a_text_change_nothing():
     for name in CASES:
         text = text_of(name)
-        assert read(f"some other line\n{text}\nand the next") == read(text), name
+        assert report(f"some other line\n{text}\nand the next").readings == report(text).readings, name
 
 
 def test_metrics_and_answers_of_vllm_say_the_same():
-    (metrics,) = read((RECORDED / "vllm_0.32_metrics.txt").read_text())
+    (metrics,) = report((RECORDED / "vllm_0.32_metrics.txt").read_text()).readings
     assert metrics.form.startswith("counters") and metrics.gamma == 3
     assert sum(metrics.reached) == pytest.approx(metrics.accepted / metrics.rounds)
-    (answer,) = read((RECORDED / "vllm_0.32_eagle_chat.txt").read_text())
+    (answer,) = report((RECORDED / "vllm_0.32_eagle_chat.txt").read_text()).readings
     assert (answer.rounds, answer.drafted, answer.accepted, answer.gamma) == (17, 51, 22, 3)
     assert sum(answer.reached) == pytest.approx(22 / 17)
 
@@ -52,6 +53,12 @@ def test_metrics_and_answers_of_vllm_say_the_same():
 def test_only_the_end_of_a_long_text_is_read_and_soon():
     made = report("x " * 5_000_000 + "\n" + text_of("vLLM 0.32"))
     assert made.readings[0].gamma == 3 and f"{LONGEST:,}" in made.unused[0]
+
+
+def test_nothing_of_a_text_is_kept():
+    report('{"id": "a visitor’s own answer", "choices": [{}]}')
+    gc.collect()
+    assert not any(type(each) is dict and each.get("id") == "a visitor’s own answer" for each in gc.get_objects())
 
 
 def test_metrics_of_a_server_are_summed_and_absent_where_it_has_none():
