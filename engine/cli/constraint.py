@@ -11,11 +11,15 @@ from engine.trace.trace import Trace
 def parse(
     json_schema: Path | None, regex: str | None, choice: Sequence[str], grammar: Path | None, is_compact: bool
 ) -> Constraint | None:
-    """Returns the constraint of these options; None without one. Raises BadInput for an unreadable file and for more
-    than one constraint."""
+    """Returns the constraint of these options; None without one. Raises BadInput for an unreadable file, an empty
+    constraint, and more than one."""
     files = {"json_schema": json_schema, "grammar": grammar}
     texts = {kind: read_text(file) for kind, file in files.items() if file}
-    return Constraint.from_texts(is_compact, regex=regex, choice="\n".join(choice), **texts)
+    texts |= {"regex": regex} if regex is not None else {}
+    texts |= {"choice": "\n".join(choice)} if choice else {}
+    if empty := next((kind for kind, text in texts.items() if not text), ""):
+        raise BadInput(f"The {CONSTRAINTS[empty]} is empty; write one, or leave the option out.")
+    return Constraint.from_texts(is_compact, **texts)
 
 
 def read_text(file: Path) -> str:

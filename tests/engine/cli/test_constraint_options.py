@@ -40,6 +40,14 @@ def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, wor
     assert result.exit_code == 1 and words in result.output and result.output.count("\n") <= 2
 
 
+@pytest.mark.parametrize("option", ["--json-schema", "--regex", "--choice", "--grammar"])
+def test_an_empty_constraint_is_refused(option, tmp_path):
+    (tmp_path / "empty").touch()
+    value = str(tmp_path / "empty") if option in ("--json-schema", "--grammar") else ""
+    result = CliRunner().invoke(app, ["run", "Hi", "--pair", "none", option, value])
+    assert result.exit_code == 1 and "is empty" in result.output
+
+
 def test_a_replay_shows_what_came_from_the_grammar(tmp_path):
     target = ToyLM(ToyLM.random(4, seed=1).table, WORDS)
     reader, own = text_reader(("abab", "abb"), WORDS, 3), Constraint("choice", "abab\nabb")
