@@ -7,11 +7,10 @@ need not agree, and how far its own numbers move is the yardstick for the rest.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from engine.errors import EngineError
 from engine.exactness.server_json import COUNT, FORMS, invalid
@@ -24,6 +23,7 @@ from engine.trace.trace import Trace
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
+TOPS = 5  # candidates to a token, the most that every server gives
 FALSE_ALARM = 1e-4  # the share of right servers that the test of a distribution calls wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
@@ -42,13 +42,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Written:
-    """One answer by token: texts, log-probabilities, and gaps to the second choice. ``raw``: the choice itself. A
-    log-probability of exactly 0 without the other choices that were requested is a blank that the server filled in:
-    None."""
+    """One answer by token: texts, log-probabilities, and those of the likeliest choices. ``raw``: the answer itself. A
+    log-probability of exactly 0 without the other choices that were requested, and that other tokens have, is a blank
+    that the server filled in: None."""
 
     tokens: tuple[str, ...]
     logprobs: tuple[float | None, ...]
-    gaps: tuple[float, ...]
+    tops: tuple[Mapping[str, float], ...]
     text: str
     raw: dict
     count: int | None
@@ -57,12 +57,19 @@ class Written:
     def of(cls, answer: dict) -> "Written":
         raw = mapping(answer["choices"][0])
         rows = list(_rows(mapping(raw.get("logprobs"))))
-        gaps = tuple(sorted(tops)[-1] - sorted(tops)[-2] if len(tops) > 1 else math.inf for _, _, tops in rows)
-        texts = tuple(row[0] for row in rows)
-        own = tuple(None if p == 0 and math.isinf(gap) else p for (_, p, _), gap in zip(rows, gaps, strict=True))
-        return cls(
-            texts, own, gaps, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens")
-        )
+        texts, tops = tuple(row[0] for row in rows), tuple(row[2] for row in rows)
+        has_others = any(len(choices) > 1 for choices in tops)
+        own = tuple(None if p == 0 and has_others and len(choices) < 2 else p for _, p, choices in rows)
+        count = mapping(answer.get("usage")).get("completion_tokens")
+        return cls(texts, own, tops, str(raw.get("text", "")), raw, count)
+
+    def gap(self, place: int, other: str) -> float:
+        """How much likelier its token at a place is than another, by its own numbers. A token that is not among the
+        choices is at least as far off as the last of them; nan where it has no second choice."""
+        own, tops = self.logprobs[place], self.tops[place]
+        if own is None or len(tops) < 2:
+            return math.nan
+        return abs(own - tops.get(other, min(tops.values())))
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,14 @@ class Subject:
 
     def write(self, prompt: str, tokens: int | None = None, temperature: float = 0.0, seed: int = 0, **more) -> Written:
         body = {"model": self.model, "prompt": prompt, "max_tokens": tokens or self.tokens, "temperature": temperature}
-        return Written.of(self.client.post_json("/v1/completions", body | {"seed": seed, "logprobs": 2} | more))
+        body |= {"seed": seed, "logprobs": TOPS} | self.no_penalty | more
+        return Written.of(self.client.post_json("/v1/completions", body))
+
+    @property
+    def no_penalty(self) -> dict[str, float]:
+        """The fields that switch penalties off. A server's own default may be another, and then greedy is not the
+        likeliest."""
+        return dict.fromkeys(self.recorder.adapter.penalties, 1.0)
 
     def greedy(self) -> list[Written]:
         return [self.write(prompt) for prompt in PROMPTS]
@@ -92,18 +106,19 @@ class Subject:
 
     def streamed(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
         """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
-        return self.recorder.record(Request(self.model, prompt, tokens or self.tokens, chat=False))
+        request = Request(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
+        return self.recorder.record(request)
 
 
-def _rows(numbers: dict) -> Iterator[tuple[str, float, list[float]]]:
-    """(token, log-probability, the highest log-probabilities) of each token, in either form that servers answer in."""
+def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
+    """(token, log-probability, the highest ones by token) of each token, in either form that servers answer in."""
     if "content" in numbers:  # llama.cpp, as chats have it
         for each in numbers["content"]:
-            yield each["token"], each["logprob"], [top["logprob"] for top in each["top_logprobs"]]
+            yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
         return
     columns = (numbers.get("tokens") or [], numbers.get("token_logprobs") or [], numbers.get("top_logprobs") or [])
     for token, own, top in zip(*columns, strict=False):
-        yield token, own, list((top or {}).values())
+        yield token, own, top or {}
 
 
 def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, str], None]) -> Iterator[Finding]:
@@ -111,7 +126,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
     texts: dict[str, list[Written]] = {}
 
     def greedy(name: str) -> list[Written]:
-        subject: Any = plain if name.startswith("plain") else drafting
+        subject = plain if plain and name.startswith("plain") else drafting
         texts[name] = texts.get(name) or subject.greedy()
         return texts[name]
 
@@ -138,13 +153,14 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
 
 
 def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
-    """(place, gap) of the first difference of each pair of unlike texts; the gap is infinite where one ends early."""
+    """(place, gap) of the first difference of each pair of unlike texts, by the numbers of ``ones``: with drafts some
+    servers give others. The gap is infinite where one ends early, and nan where it is not told."""
     partings = []
     for one, other in zip(ones, others, strict=True):
         pairs = list(zip(one.tokens, other.tokens, strict=False))
         place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         if place is not None:
-            partings.append((place, min(one.gaps[place], other.gaps[place])))
+            partings.append((place, one.gap(place, other.tokens[place])))
         elif len(one.tokens) != len(other.tokens):
             partings.append((len(pairs), math.inf))
     return partings
@@ -176,14 +192,17 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
     wide = [(place, gap) for place, gap in parted if gap > limit]
     words = f"With drafts {len(plain) - len(parted)} of {len(plain)} greedy texts are the same as without"
     words += f" (without drafts, asked twice: {len(plain) - len(own)})."
+    if not wide and (untold := [place for place, gap in parted if math.isnan(gap)]):
+        words += f" At token {untold[0] + 1} they part, and without drafts the server tells no second choice there."
+        return Finding("greedy text", "unknown", words)
     if not wide:
-        tie = f" Where they part the two best are within {limit:.3f}: a near tie." if parted else ""
+        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if parted else ""
         return Finding("greedy text", "right", words + tie)
     place, gap = max(wide, key=lambda each: each[1])
     how = (
         "one of them ends early"
         if math.isinf(gap)
-        else f"the first choice leads by {gap:.2f}, and rounding moves {limit:.2f}"
+        else f"the two tokens are {gap:.2f} apart, and rounding moves {limit:.2f}"
     )
     return Finding(
         "greedy text", "wrong", f"{words} At token {place + 1} {how}.",
@@ -199,8 +218,10 @@ def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Writte
         trace, fault = subject.streamed(prompt)
         cut = fault or cut
         if trace.text != complete.text:
-            is_steady = complete.text == other.text
-            wrong, unsure = wrong + [prompt] * is_steady, unsure + (not is_steady)
+            if complete.text == other.text:
+                wrong.append(prompt)
+            else:
+                unsure += 1
     if cut:
         return Finding("stream", "wrong", cut, "", "a larger limit in the proxy before the server")
     number, equal = len(written), len(written) - len(wrong) - unsure

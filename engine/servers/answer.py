@@ -17,7 +17,8 @@ ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason
 
 @dataclass(frozen=True)
 class Request:
-    """``chat``: as the user's message of a chat; otherwise the text is continued. ``logprobs``: ask for p."""
+    """``chat``: as the user's message of a chat; otherwise the text is continued. ``logprobs``: ask for p. ``more``:
+    fields beyond these."""
 
     model: str
     prompt: str
@@ -26,6 +27,7 @@ class Request:
     seed: int = 0
     chat: bool = True
     logprobs: bool = False
+    more: dict = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -37,7 +39,7 @@ class Request:
         extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
         stream = {"stream": True, "stream_options": {"include_usage": True}}
-        return {"model": self.model} | words | settings | extra | stream | more
+        return {"model": self.model} | words | settings | extra | stream | self.more | more
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Adapter:
 
     name: str
     can_split = False  # whether it has /detokenize
+    penalties = ("repetition_penalty", "repeat_penalty")  # both names that servers have for it
 
     def recognise(self, client: Client) -> dict[str, str] | None:
         """Returns its settings, at least a version; None for the server of another engine."""

@@ -85,6 +85,21 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
     }  # fmt: skip
 
 
+def changed(change, fault: str = "") -> dict:
+    """The small vLLM, of whose greedy answers ``change`` alters the tokens and their numbers."""
+    answers = fake(fault)
+    own = answers["/v1/completions"]
+
+    def completions(asked):
+        if asked.get("stream") or asked.get("n") or asked["temperature"]:
+            return own(asked)
+        answer = json.loads(own(asked))
+        change(answer["choices"][0]["logprobs"])
+        return json.dumps(answer)
+
+    return answers | {"/v1/completions": completions}
+
+
 def findings(drafting, plain=None, draws=60) -> dict:
     with ExitStack() as stack:
         sides = [stack.enter_context(serving(each)) for each in (drafting, plain) if each]
@@ -113,6 +128,58 @@ def test_a_planted_fault_is_found(fault):
     assert found[name].state == "wrong" and words in found[name].sentence
     others = {other for other, finding in found.items() if finding.state == "wrong"} - {name}
     assert others <= {"stream", "acceptance", "characters"}, "a broken stream shows in what reads it"
+
+
+def near_tie(numbers):
+    """The token at place 4 and " x" are as likely as each other, and " sun" and " far" are less likely."""
+    if len(numbers["tokens"]) > 6:
+        numbers["token_logprobs"][4] = -0.7
+        numbers["top_logprobs"][4] = {numbers["tokens"][4]: -0.7, " x": -0.71, " sun": -4.0, " far": -9.0}
+
+
+@pytest.mark.parametrize(("written", "state"), [(" x", "right"), (" sun", "wrong"), (" never", "wrong")])
+def test_gap_is_that_of_the_two_tokens_which_were_written(written, state):
+    def with_drafts(numbers):
+        near_tie(numbers)
+        if len(numbers["tokens"]) > 6:
+            numbers["tokens"][4] = written
+
+    found = findings(changed(with_drafts), changed(near_tie))["greedy text"]
+    assert found.state == state and ("At token 5" in found.sentence) == (state == "wrong"), found
+
+
+def test_a_difference_without_a_second_choice_is_unknown():
+    def alone(numbers):
+        numbers["top_logprobs"] = [{token: -0.2} for token in numbers["tokens"]]
+
+    found = findings(fake("swapped"), changed(alone))["greedy text"]
+    assert found.state == "unknown" and "At token 5" in found.sentence
+
+
+def test_a_certain_token_of_a_server_without_other_choices_may_be_0():
+    def certain(numbers):
+        numbers["token_logprobs"][1] = 0.0
+        rows = zip(numbers["tokens"], numbers["token_logprobs"], strict=True)
+        numbers["top_logprobs"] = [{token: own} for token, own in rows]
+
+    assert findings(changed(certain))["log-probabilities"].state == "right"
+
+
+def test_a_blank_among_tokens_with_other_choices_is_found():
+    def blank(numbers):
+        numbers["token_logprobs"][1], numbers["top_logprobs"][1] = 0.0, {numbers["tokens"][1]: 0.0}
+
+    found = findings(changed(blank))["log-probabilities"]
+    assert found.state == "wrong" and "5 of 120" in found.sentence
+
+
+def test_no_request_has_a_penalty():
+    asked, answers = [], fake()
+    own = answers["/v1/completions"]
+    findings(answers | {"/v1/completions": lambda body: (asked.append(body), own(body))[1]})
+    greedy = [body for body in asked if not body["temperature"]]
+    assert {True, None} <= {body.get("stream") for body in greedy}
+    assert all(body["repetition_penalty"] == body["repeat_penalty"] == 1 for body in greedy)
 
 
 def test_drafts_of_which_none_is_accepted_are_wired_wrongly():
