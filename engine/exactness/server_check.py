@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from engine.errors import EngineError
-from engine.exactness.server_json import COUNT, FORMS, invalid
+from engine.exactness.server_json import COUNT, REQUESTS, invalid
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
@@ -137,7 +137,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         ("limits", lambda: _limits(drafting, greedy("drafts"))),
         ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
         ("characters", lambda: _characters(drafting)),
-        *((name, partial(_json, name, drafting, plain)) for name in FORMS),
+        *((name, partial(_json, name, drafting, plain)) for name in REQUESTS),
     ]
     if plain:
         pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
@@ -284,7 +284,7 @@ def _characters(subject: Subject) -> Finding:
 
 def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
     """Blames the drafts where fewer are broken without them, or where a server without them is missing."""
-    bad, words = invalid(subject.client, subject.model, name), FORMS[name][0]
+    bad, words = invalid(subject.client, subject.model, name), REQUESTS[name][0]
     if not bad:
         return Finding(name, "right", f"{COUNT} of {COUNT} {words} are valid.")
     sentence = f"{bad} of {COUNT} {words} are not valid."

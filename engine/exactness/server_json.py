@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from engine.servers.answer import mapping
+from engine.servers.answer import first, mapping
 from engine.servers.client import Client
 
 COUNT = 5
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
           "required": ["city", "people"], "additionalProperties": False}  # fmt: skip
-FORMS = {  # check → what it asks for, and the fields of the request
+REQUESTS = {  # check → what it asks for, and the fields of the request
     "JSON": (
         "answers with a JSON schema",
         {"response_format": {"type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}}},
@@ -27,7 +27,7 @@ FORMS = {  # check → what it asks for, and the fields of the request
 def invalid(client: Client, model: str, check: str) -> int:
     """Returns how many of the sampled answers break the schema; one that was cut by its length is not counted."""
     question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
-    body = {"model": model, "messages": [question], "max_tokens": 200, "temperature": 0.7} | FORMS[check][1]
+    body = {"model": model, "messages": [question], "max_tokens": 200, "temperature": 0.7} | REQUESTS[check][1]
     answers = [client.post_json("/v1/chat/completions", body | {"seed": seed}) for seed in range(COUNT)]
     choices = [mapping(answer["choices"][0]) for answer in answers]
     return sum(not _fits(choice, check) and choice.get("finish_reason") != "length" for choice in choices)
@@ -37,12 +37,11 @@ def _fits(choice: dict, check: str) -> bool:
     message = mapping(choice.get("message"))
     text: Any = message.get("content")
     if check == "tool calls":
-        calls = message.get("tool_calls") or [{}]
-        function = mapping(mapping(calls[0]).get("function"))
+        function = mapping(first(message.get("tool_calls")).get("function"))
         text = function.get("arguments") if function.get("name") == "city" else ""
     try:
         value = json.loads(text or "")
     except (ValueError, TypeError, RecursionError):
         return False
     is_whole = isinstance(value, dict) and set(value) == {"city", "people"}
-    return is_whole and isinstance(value["people"], int) and isinstance(value["city"], str)
+    return is_whole and type(value["people"]) is int and isinstance(value["city"], str)  # True is no int here

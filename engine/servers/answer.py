@@ -80,7 +80,7 @@ class Answer:
         """Takes one event of the stream; anything of another form is passed over. Raises Unavailable for more than fits
         into a trace."""
         self._usage(event)
-        choice = _first(event.get("choices"))
+        choice = first(event.get("choices"))
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
         self.reason = ENDS.get(_word(choice.get("finish_reason")), "") or self.reason
         text, (texts, ps), ids = _text(choice), _logprobs(choice.get("logprobs")), tuple(_ids(choice.get("token_ids")))
@@ -136,6 +136,11 @@ def mapping(value: Any) -> dict:
     return value if isinstance(value, dict) else {}
 
 
+def first(values: Any) -> dict:
+    """The first object of a list; empty where there is none."""
+    return mapping(values[0]) if isinstance(values, list) and values else {}
+
+
 def owners(client: Client) -> list[Any]:
     """Returns who owns each model that the server lists."""
     models = mapping(client.get_json("/v1/models")).get("data")
@@ -146,10 +151,6 @@ def as_count(value: Any) -> int | None:
     """A count; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
-
-
-def _first(choices: Any) -> dict:
-    return mapping(choices[0]) if isinstance(choices, list) and choices else {}
 
 
 def _word(value: Any) -> str:

@@ -194,6 +194,15 @@ def test_json_broken_without_drafts_as_well_is_not_theirs(fault, name):
     assert findings(fake(fault))[name].state == "wrong", "nobody knows how it is without drafts"
 
 
+@pytest.mark.parametrize(("message", "name"), [
+    ({"tool_calls": {"function": {"name": "city"}}}, "tool calls"),
+    ({"content": '{"city": "Oslo", "people": true}'}, "JSON"),
+])  # fmt: skip
+def test_answers_of_another_form_are_not_valid(message, name):
+    answers = fake() | {"/v1/chat/completions": json.dumps({"choices": [{"message": message}]})}
+    assert findings(answers)[name].state == "wrong"
+
+
 def test_acceptance_of_a_single_drafting_round_is_given():
     def completions(asked):
         is_drafting = asked["prompt"] == PROMPTS[0]
