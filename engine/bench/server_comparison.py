@@ -45,7 +45,8 @@ class Arm:
         requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
         traces, seconds = [], 0.0
         for group in [requests] if users > 1 else [[request] for request in requests]:
-            before, start = self.recorder.before(), time.perf_counter()
+            before = self.recorder.before() if len(group) == 1 else None
+            start = time.perf_counter()
             with ThreadPoolExecutor(users) as pool:
                 answers = list(pool.map(self.recorder.ask, group))
             seconds += time.perf_counter() - start

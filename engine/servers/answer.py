@@ -121,15 +121,16 @@ class Adapter:
         """Returns the fields of a request beyond OpenAI's API. These make each event say how many tokens there are."""
         return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
-    def before(self, client: Client) -> dict[str, int] | None:
+    def before(self, client: Client) -> dict[str, int]:
         """Returns what `after` needs from before the request."""
+        return {}
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         """Takes an event of the stream."""
         answer.add(at, event)
 
-    def after(self, client: Client, answer: Answer, before: dict[str, int] | None) -> None:
-        """Adds to a complete answer what the server tells elsewhere."""
+    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+        """Adds to a complete answer, which was alone on the server, what that tells elsewhere."""
 
 
 def mapping(value: Any) -> dict:

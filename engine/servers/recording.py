@@ -36,7 +36,8 @@ def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
 
 
 class Recorder:
-    """Records answers of one server, which it recognises at its making. Raises Unavailable where nothing answers."""
+    """Records the answers of one server. Finds out which engine it is when it is created, and raises Unavailable where
+    nothing answers."""
 
     def __init__(self, client: Client):
         self.client = client
@@ -50,7 +51,7 @@ class Recorder:
         answer = self.ask(request)
         return self.finish(request, answer, before), answer.fault
 
-    def before(self) -> dict[str, int] | None:
+    def before(self) -> dict[str, int]:
         """Returns the server's counts so far, for `finish`."""
         return self.adapter.before(self.client)
 
@@ -70,9 +71,11 @@ class Recorder:
         return answer
 
     def finish(self, request: Request, answer: Answer, before: dict[str, int] | None) -> Trace:
-        """Asks what the stream did not tell, and makes the trace."""
+        """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at once,
+        because the server's counts are those of all of them."""
         if not answer.fault:
-            self.adapter.after(self.client, answer, before)
+            if before is not None:
+                self.adapter.after(self.client, answer, before)
             if self.adapter.can_split:
                 answer.pieces = [self._split(request.model, piece) for piece in answer.pieces]
         return _trace(self.adapter, self.settings, request, answer)

@@ -18,7 +18,7 @@ class TensorRtLlm(Adapter):
             return None
         return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
 
-    def after(self, client: Client, answer: Answer, before: None) -> None:
+    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
         try:
             rows = client.get_json("/perf_metrics")
         except EngineError:

@@ -28,16 +28,16 @@ class Vllm(Adapter):
     def fields(self) -> dict:
         return {"return_token_ids": True}
 
-    def before(self, client: Client) -> dict[str, int] | None:
+    def before(self, client: Client) -> dict[str, int]:
         return _counters(client)
 
-    def after(self, client: Client, answer: Answer, before: dict[str, int] | None) -> None:
+    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
         """Adds the whole server's numbers where the request has none of its own."""
         if answer.counters:
             return
         now = _counters(client)
-        if now and before is not None:
-            answer.counters = {name: max(0, now[name] - before.get(name, 0)) for name in now}
+        if now and before:
+            answer.counters = {name: max(0, now[name] - before[name]) for name in now}
             if any(answer.counters.values()):
                 answer.notes.append(
                     f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
@@ -57,10 +57,10 @@ class Vllm(Adapter):
                 answer.steps = pairs if all(None not in pair and pair[0] <= pair[1] for pair in pairs) else None
 
 
-def _counters(client: Client) -> dict[str, int] | None:
-    """None where /metrics cannot be read; zeros where the server does not draft."""
+def _counters(client: Client) -> dict[str, int]:
+    """Empty where /metrics cannot be read; zeros where the server does not draft."""
     try:
         text = client.get("/metrics")
     except EngineError:
-        return None
-    return read_metrics(text) or (dict.fromkeys(("rounds", "drafted", "accepted"), 0) if "vllm:" in text else None)
+        return {}
+    return read_metrics(text) or (dict.fromkeys(("rounds", "drafted", "accepted"), 0) if "vllm:" in text else {})

@@ -72,6 +72,17 @@ def test_several_users_are_measured_together():
         assert 2.2 < load.speedup().value < 3.0, "25 pieces against 9; texts of tokens are asked for off the clock"
 
 
+def test_counts_of_a_group_are_not_those_of_each_answer():
+    asked, uncounted = [], paced(1, 0.001)
+    counts = "".join(f"vllm:spec_decode_num_{name}_total 9\n" for name in ("drafts", "draft_tokens", "accepted_tokens"))
+    with serving(uncounted | {"/metrics": lambda _: (asked.append(1), counts)[1]}) as address:
+        arm = Arm(Client(address), Request("m", ""))
+        several, _ = arm.answer_all(PROMPTS, 2)
+        assert not asked and not any(trace.started.server.counters for trace in several)
+        alone, _ = arm.answer_all(PROMPTS, 1)
+        assert len(asked) == 2 * len(PROMPTS) and all(trace.started.server.counters for trace in alone)
+
+
 def test_half_an_answer_is_no_measurement():
     cut = paced(3, 0.001)
     cut["/v1/chat/completions"] = b"".join([event(choices=[{"delta": {"content": "a"}}])])
