@@ -22,7 +22,8 @@ class LlamaServer(Adapter):
     def read(self, answer: Answer, at: float, event: dict) -> None:
         timings = mapping(event.get("timings"))
         drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
-        usage = mapping(event.get("usage")) | ({"completion_tokens": timings.get("predicted_n")} if timings else {})
+        tokens = as_count(timings.get("predicted_n"))
+        usage = mapping(event.get("usage")) | ({} if tokens is None else {"completion_tokens": tokens})
         answer.add(at, event | {"usage": usage}, drafted=drafted or 0, accepted=accepted or 0)
         if timings:  # without drafts so far the two are left out
             answer.counters = {"drafted": drafted or 0, "accepted": accepted or 0}

@@ -107,6 +107,12 @@ def test_llama_server_rounds_are_those_it_counts():
     assert (server.engine, server.version, server.notes) == ("llama-server", "b0-0c1e570", ())
 
 
+def test_llama_server_keeps_its_usage_where_timings_lack_a_count():
+    events = [event(choices=[{"text": "a b"}], usage={"completion_tokens": 2}, timings={"draft_n": 0}), DONE]
+    trace, _ = recorded(LLAMA | {"/v1/completions": b"".join(events)}, chat=False)
+    assert len(trace.emitted) == 2
+
+
 def test_llama_server_may_end_with_a_token_of_no_text():
     trace, _ = recorded(LLAMA)
     assert statuses(trace) == ["p", "aaaab", "rdddr"] and trace.text == "The café is not naive."
