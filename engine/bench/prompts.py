@@ -48,7 +48,11 @@ def _prompt(path: str, number: int, line: str) -> Prompt:
         raise BadInput(f"Line {number} of {path} has an empty prompt.")
     if "json_schema" not in row:
         return Prompt(text, category)
-    return Prompt(text, category, Constraint("json_schema", json.dumps(row["json_schema"]), row.get("compact") is True))
+    schema = row["json_schema"] if isinstance(row["json_schema"], str) else json.dumps(row["json_schema"])
+    try:
+        return Prompt(text, category, Constraint("json_schema", schema, row.get("compact") is True))
+    except BadInput as error:
+        raise BadInput(f"Line {number} of {path}: {error}") from error
 
 
 def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:

@@ -60,11 +60,14 @@ def test_a_replay_shows_what_came_from_the_grammar(tmp_path):
     assert f"0 of {len(trace.emitted)} tokens (§); {forbidden} drafts were forbidden (⊘)" in result.output
 
 
-def test_a_prompt_of_the_benchmark_may_bring_a_schema():
+def test_a_prompt_of_the_benchmark_may_have_a_schema():
     row = {"prompt": "A baker.", "kind": "person", "json_schema": {"type": "object"}, "compact": True}
     (prompt,) = parse_prompts(json.dumps(row), "rows")
     assert prompt.constraint == Constraint("json_schema", '{"type": "object"}', True)
+    assert parse_prompts(json.dumps(row | {"json_schema": '{"type": "object"}'}), "rows") == [prompt], "or its text"
     assert parse_prompts('{"prompt": "Hi"}', "rows")[0].constraint is None
+    with pytest.raises(BadInput, match="Line 2 of rows: The JSON schema"):
+        parse_prompts('{"prompt": "Hi"}\n{"prompt": "Hi", "json_schema": "{"}', "rows")
 
 
 def test_a_trace_with_another_constraint_is_refused_where_it_would_run():
