@@ -137,6 +137,11 @@ def method_of(name: str) -> Method:
     return METHODS.get(name, _UNKNOWN)
 
 
+def constraint_methods() -> tuple[str, ...]:
+    """Returns the methods that draft from a run's constraint. They need nothing of a pair, so any pair has them."""
+    return tuple(name for name, method in METHODS.items() if method.reads == "grammar")
+
+
 def load_object(path: str):
     """The object that "module:name" names."""
     module, name = path.split(":")

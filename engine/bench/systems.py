@@ -17,7 +17,7 @@ from transformers.generation import BaseStreamer
 from engine.bench.benchmark import Cancelled, System, never
 from engine.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem
 from engine.bench.sample import BASELINE, UNTRACED, Sample, rule_suffix
-from engine.config import ACCEPTANCE, AUTO, RunConfig
+from engine.config import ACCEPTANCE, AUTO, RunConfig, constraint_methods
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
@@ -218,7 +218,7 @@ class Models:
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
     """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
-    ours = (*offered, "grammar", AUTO)
+    ours = (*offered, *constraint_methods(), AUTO)
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
         method, _, precision = _parts(name)
@@ -233,12 +233,13 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
 
 
 def check_constraints(names: list[str], configs: list[RunConfig]) -> None:
-    """Raises BadInput for a system that answers as it likes where a prompt brings a schema."""
+    """Raises BadInput for a system that answers as it likes where a prompt has a schema."""
     theirs = [name for name in names if name in (*TRANSFORMERS, *LLAMA_CPP)]
     if theirs and any(config.constraint for config in configs):
-        raise BadInput(f"These prompts bring a JSON schema, which {theirs[0]} does not follow here; leave it out.")
-    if any(_parts(name)[0] == "grammar" for name in names) and not all(config.constraint for config in configs):
-        raise BadInput("The method grammar needs prompts that each bring a JSON schema; leave it out.")
+        raise BadInput(f"These prompts have a JSON schema, which {theirs[0]} does not follow here; leave it out.")
+    needing = [name for name in names if _parts(name)[0] in constraint_methods()]
+    if needing and not all(config.constraint for config in configs):
+        raise BadInput(f"The method {needing[0]} needs prompts that each have a JSON schema; leave it out.")
 
 
 def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[str, int]) -> Iterator[System]:

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import ConfigDict, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from engine.config import AUTO, METHODS, PRECISIONS, draft_of
+from engine.config import AUTO, METHODS, PRECISIONS, constraint_methods, draft_of
 from engine.errors import BadInput, matching
 from engine.files import cache_root
 
@@ -120,7 +120,7 @@ class PairSpec:
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
     """Returns the methods that a pair offers: those that need no draft, and those of its drafts."""
-    absent = {"grammar"} | ({"corpus"} if pair.corpus is None else set())  # a grammar comes with a run
+    absent = {*constraint_methods(), *(["corpus"] if pair.corpus is None else [])}
     drafted = (name for name, method in METHODS.items() if method.needs_weights and pair.draft(name))
     return (*(name for name, method in METHODS.items() if not method.needs_weights and name not in absent), *drafted)
 
