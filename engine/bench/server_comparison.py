@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from engine.bench.answer_words import people
 from engine.bench.metrics import interval, ratio
 from engine.bench.prompts import Prompt
 from engine.errors import Unavailable
@@ -156,7 +157,7 @@ def verdict(loads: Sequence[Load]) -> str:
             return "Too few measurements for a verdict; give more prompts or --repeats."
         if speedup.low > 1:
             continue
-        who = _people(load.users)
+        who = people(load.users)
         if speedup.high < 1:
             tau = load.tau() or 1.0
             why = (
@@ -170,8 +171,4 @@ def verdict(loads: Sequence[Load]) -> str:
     first = loads[0]
     most = f" up to {loads[-1].users} users" if len(loads) > 1 else ""
     words = speedup.words if (speedup := first.speedup()) else ""
-    return f"Drafting pays{most}: {words} for {_people(first.users)}."
-
-
-def _people(users: int) -> str:
-    return "one user" if users == 1 else f"{users} users"
+    return f"Drafting pays{most}: {words} for {people(first.users)}."

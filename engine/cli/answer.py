@@ -10,7 +10,6 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, SamplingParams
-from engine.errors import BadInput
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
 
@@ -40,9 +39,7 @@ def answer(
     from engine.bench.prompts import read_prompts
     from engine.files import cache_root
 
-    loads = options.parse_list(users, int, "users")
-    if not loads or not 1 <= min(loads) <= max(loads) <= MAX_SHARERS:
-        raise BadInput(f"--users is {users[:40]!r}, but must be numbers from 1 to {MAX_SHARERS}, with commas between.")
+    loads = options.parse_users(users, MAX_SHARERS)
     chosen, sampling = read_prompts(file, limit), SamplingParams(temperature)
     engine = options.load(pair, device, precision)
     names = options.parse_list(methods, str) or usual(engine.drafts.usable())

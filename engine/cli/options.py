@@ -11,7 +11,7 @@ import typer
 
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS
+from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, constraint_methods
 from engine.errors import BadInput, EngineError
 
 INTERRUPTED = 130
@@ -93,6 +93,15 @@ def parse_list(text: str, of, name: str = "", form: str = "numbers with commas b
         raise BadInput(f"{name} is {text[:40]!r}, but must be {form}.") from None
 
 
+def parse_users(text: str, most: int) -> tuple[int, ...]:
+    """The loads of --users, at least one. Raises BadInput."""
+    form = f"numbers from 1 to {most}, with commas between"
+    loads = parse_list(text, int, "--users", form)
+    if not loads or not 1 <= min(loads) <= max(loads) <= most:
+        raise BadInput(f"--users is {text[:40]!r}, but must be {form}.")
+    return loads
+
+
 def check_writable(path: Path | None) -> None:
     """BadInput before the work and not after it."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
@@ -104,7 +113,7 @@ def check_method(pair: str, method: str) -> None:
     from engine.weights.catalogue import get_pair
     from engine.weights.specs import methods
 
-    if method not in (offered := (*methods(get_pair(pair)), AUTO)) and method != "grammar":  # which any pair has
+    if method not in (offered := (*methods(get_pair(pair)), AUTO)) and method not in constraint_methods():
         raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
 
 

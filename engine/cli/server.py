@@ -13,6 +13,7 @@ from engine.cli.progress import progress
 from engine.errors import BadInput, Unavailable
 
 KEY = "SPECLENS_SERVER_KEY"
+MOST_USERS = 64
 app = options.Commands("server", "Record and check the server that you run: vLLM, SGLang, llama-server, TensorRT-LLM.")
 Address = Annotated[str, typer.Argument(metavar="URL", help="http://HOST:PORT of an OpenAI-compatible server.")]
 Model = Annotated[str, typer.Option(help="The model's name, as the server lists it.")]
@@ -138,9 +139,9 @@ def explain(
     """
     from engine.bench import server_costs
 
-    loads = options.parse_list(users, int, "users")
-    if not all(1 <= number <= 64 for number in loads) or (loads and not lookup):
-        raise BadInput("users must be numbers from 1 to 64 with commas between; other loads need --lookup.")
+    loads = options.parse_users(users, MOST_USERS) if users else ()
+    if loads and not lookup:
+        raise BadInput("--users needs points of a lookup; give them with --lookup.")
     parts, out = server_costs.split(_points(points), _points(lookup or [])), screen()
     names = ("a plain step", "fixed cost of drafting", "each draft, drafted and scored", "scoring its row alone")
     for name, part in zip(names, (parts.plain, parts.fixed, parts.draft, parts.row), strict=True):
@@ -171,8 +172,7 @@ def read(
         share = "" if reading.per_drafted is None else f", {100 * reading.per_drafted:.0f} % of all drafts accepted"
         places = ", ".join("–" if alpha is None else f"{alpha:.2f}" for alpha in reading.alphas)
         out.print(f"    τ {tau}{share} (reported by the server)", soft_wrap=True)
-        is_short = reading.rounds and reading.drafted and reading.drafted < 0.99 * reading.rounds * (reading.gamma or 0)
-        least = "; at least, because some drafts were shorter" if is_short else ""
+        least = "; at least, because some drafts were shorter" if reading.has_short_drafts else ""
         out.print(f"    α by place: {f'{places} (derived{least})' if places else 'not told'}", soft_wrap=True)
     for sentence in figures.unused:
         out.print(f"Not used: {sentence}", soft_wrap=True)
@@ -208,9 +208,7 @@ def compare(
     from engine.bench.server_comparison import compare as loads_of
     from engine.servers.answer import Request
 
-    numbers = options.parse_list(users, int, "users")
-    if not numbers or not all(1 <= number <= 64 for number in numbers):
-        raise BadInput("users must be numbers from 1 to 64 with commas between.")
+    numbers = options.parse_users(users, MOST_USERS)
     request = Request(model, "", max_new_tokens)
     arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
     out, loads, fault = screen(), [], ""

@@ -71,8 +71,8 @@ class Recorder:
         return answer
 
     def finish(self, request: Request, answer: Answer, before: dict[str, int] | None) -> Trace:
-        """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at once,
-        because the server's counts are those of all of them."""
+        """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at
+        once, because the server's counts are those of all of them."""
         if not answer.fault:
             if before is not None:
                 self.adapter.after(self.client, answer, before)

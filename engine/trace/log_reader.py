@@ -37,6 +37,11 @@ class Reading:
         return self.accepted / self.drafted if self.drafted else None
 
     @property
+    def has_short_drafts(self) -> bool:
+        """Whether some drafts were shorter than γ, so that ``alphas`` are lower bounds."""
+        return bool(self.rounds and self.drafted and self.drafted < 0.99 * self.rounds * (self.gamma or 0))
+
+    @property
     def alphas(self) -> list[float | None]:
         """α at each place: of the drafts that were tested there, the share that was accepted."""
         before = (1.0, *self.reached)

@@ -103,6 +103,17 @@ def test_explain_prints_the_parts_and_refuses_what_is_no_point():
         assert refused.exit_code == 1 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
 
 
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("compare", "http://a", "http://b", "--model", "m", "--prompts", "rows", "--users", "1,65"), "--users is '1,65'"),
+    (("compare", "http://a", "http://b", "--model", "m", "--prompts", "rows", "--users", "one"), "numbers from 1 to 64"),
+    (("explain", "0:26.5", "1:17.7:1.747", "--users", "0"), "numbers from 1 to 64"),
+    (("explain", "0:26.5", "1:17.7:1.747", "--users", "4"), "--lookup"),
+])  # fmt: skip
+def test_numbers_of_users_are_checked(arguments, words):
+    refused = call(*arguments)
+    assert refused.exit_code == 1 and words in refused.stderr
+
+
 def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
     file = tmp_path / "log"
     file.write_text("\n".join([text_of("llama.cpp with several drafters"), text_of("SGLang with a zero")]))
