@@ -65,7 +65,7 @@ def measure_examples(
     seeds: Annotated[int, typer.Option(min=1, max=99, help="Runs of each example, beside plain decoding.")] = 11,
 ):
     """Measure what the examples of the page start with, and end with 1 where drafting does not pay in the median."""
-    from engine.bench.recording import ratio, run_pairs
+    from engine.bench.recording import run_pairs, speedup_of
     from engine.runtime.engine import load_engine
     from lessons.examples import EXAMPLES
 
@@ -74,7 +74,7 @@ def measure_examples(
         engine = load_engine(pair)
         for name, example in EXAMPLES.items():
             configs = [example.request(pair, engine.methods, seed) for seed in range(seeds)]
-            ratios = sorted(ratio(each) for each in run_pairs(engine, configs))
+            ratios = sorted(speedup_of(each) for each in run_pairs(engine, configs))
             medians.append(statistics.median(ratios))
             settings = f"{configs[0].method}, temperature {example.temperature:g}"
             typer.echo(f"{name} ({settings}): {medians[-1]:.2f} × ({ratios[0]:.2f}–{ratios[-1]:.2f})")

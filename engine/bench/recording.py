@@ -27,7 +27,7 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
         raise EngineError("The repeats wrote different tokens, so none of them was recorded.")
     extra = {"processor": processor()}
     if config.method != BASELINE:
-        ratios = [ratio(pair) for pair in pairs]
+        ratios = [speedup_of(pair) for pair in pairs]
         median, lowest, highest = statistics.median(ratios), min(ratios), max(ratios)
         extra["speedup"] = {"median": median, "lowest": lowest, "highest": highest, "pairs": repeats}
     middle = runs[len(runs) // 2]
@@ -46,7 +46,7 @@ def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
     return pairs[1:]  # the first pair, a short one, pays for loading and calibrating
 
 
-def ratio(pair: Pair) -> float:
+def speedup_of(pair: Pair) -> float:
     """Returns the run's tokens per second of decoding over those of plain decoding."""
     base, run = (_decoding(trace) / len(trace.output) for trace in pair)
     return base / run

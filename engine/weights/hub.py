@@ -79,8 +79,8 @@ def read_config(model, files: Mapping[str, int], most_bytes: int) -> dict:
     return config
 
 
-def read_header(model, file: str, path: Path) -> GgufHeader:
-    """Reads the header of a GGUF file from as much of its start as that takes; ``path`` is where the start is kept.
+def fetch_header(model, file: str, path: Path) -> GgufHeader:
+    """Fetches the header of a GGUF file from as much of its start as that takes; ``path`` is where the start is kept.
     Raises Unavailable."""
     path.write_bytes(b"")
     for length in _STARTS:
@@ -102,7 +102,7 @@ def _append(model, file: str, path: Path, length: int) -> None:
     from huggingface_hub.utils import build_hf_headers
 
     headers = build_hf_headers() | {"Range": f"bytes={path.stat().st_size}-{length - 1}"}
-    address = hf_hub_url(model.repo or "", file, revision=model.revision)
+    address = hf_hub_url(model.repo, file, revision=model.revision)
     with get_session().stream("GET", address, headers=headers, follow_redirects=True) as response:
         response.raise_for_status()
         with open(path, "ab" if response.status_code == 206 else "wb") as out:  # else the hub sends all of the file
@@ -116,7 +116,7 @@ def cached_config(model: ModelSpec) -> str | None:
     """The path of the config.json that `describe` fetched; None if it is not in the hub's cache."""
     from huggingface_hub import constants, try_to_load_from_cache
 
-    path = try_to_load_from_cache(model.repo or "", "config.json", constants.HF_HUB_CACHE, model.revision)
+    path = try_to_load_from_cache(model.hub_repo, "config.json", constants.HF_HUB_CACHE, model.revision)
     return path if isinstance(path, str) else None
 
 
@@ -124,7 +124,7 @@ def cached_file(model: ModelSpec) -> Path | None:
     """Returns a GGUF file from the hub's cache, which a hosted page is built with; None if it is not there."""
     from huggingface_hub import constants, try_to_load_from_cache
 
-    path = try_to_load_from_cache(model.repo or "", model.gguf_source.file, constants.HF_HUB_CACHE, model.revision)
+    path = try_to_load_from_cache(model.hub_repo, model.gguf_source.file, constants.HF_HUB_CACHE, model.revision)
     return Path(path) if isinstance(path, str) else None
 
 
@@ -137,14 +137,14 @@ def download_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
         _probe(model, model.gguf_source.file)
         bar = _bar(lambda done: say(done / model.gguf_source.size, message))
         at: dict[str, Any] = {"revision": model.revision, "local_dir": work / "hub", "tqdm_class": bar}
-        return Path(hf_hub_download(model.repo or "", model.gguf_source.file, **at))
+        return Path(hf_hub_download(model.hub_repo, model.gguf_source.file, **at))
 
 
-def _probe(model: ModelSpec, file: str) -> None:
+def _probe(model, file: str) -> None:
     """Sends one request that fails at once. Otherwise the download would retry for half a minute before it fails."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    get_hf_file_metadata(hf_hub_url(model.repo or "", file, revision=model.revision), timeout=10)
+    get_hf_file_metadata(hf_hub_url(model.repo, file, revision=model.revision), timeout=10)
 
 
 def _bar(report: Callable[[int], None]) -> Any:

@@ -107,7 +107,7 @@ def _look_up_gguf(name: str, description) -> ModelSpec:
     place = _Named(repo, description.sha)
     with TemporaryDirectory(prefix="speclens-") as folder:
         start = Path(folder) / Path(file.rfilename).name
-        model = model_of([hub.read_header(place, file.rfilename, start)], start.name)
+        model = model_of([hub.fetch_header(place, file.rfilename, start)], start.name)
     try:
         config = configuration(model)[0]
     except (ValueError, KeyError) as error:

@@ -38,6 +38,12 @@ class GgufSource:
     package: str | None = None
     version: str | None = None
 
+    @property
+    def module(self) -> str:
+        """The folder that the package installs."""
+        assert self.package is not None
+        return self.package.replace("-", "_")
+
 
 @dataclass(frozen=True, config=STRICT)
 class ModelSpec:
@@ -61,6 +67,12 @@ class ModelSpec:
     folder: Path | None = None
     head: str = ""
     alpha: float | None = None
+
+    @property
+    def hub_repo(self) -> str:
+        """The repository of a model that the hub has."""
+        assert self.repo is not None
+        return self.repo
 
     @property
     def gguf_source(self) -> GgufSource:

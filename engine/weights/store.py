@@ -156,7 +156,7 @@ def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
 
 def _packaged_file(source: GgufSource) -> Path | None:
     """Finds the file without importing the package, which would need llama.cpp."""
-    spec = importlib.util.find_spec((source.package or "").replace("-", "_"))
+    spec = importlib.util.find_spec(source.module)
     folders = spec.submodule_search_locations if spec else None
     return next((Path(f) / source.file for f in folders or [] if (Path(f) / source.file).is_file()), None)
 
@@ -207,7 +207,7 @@ def _pip(source: GgufSource, folder: Path, say: ProgressCallback) -> Path:
         raise OSError(errno.ENOSPC, reason)
     if code:
         raise Unavailable(f"pip could not install {requirement} ({reason[:200]}).")
-    file = folder / (source.package or "").replace("-", "_") / source.file
+    file = folder / source.module / source.file
     if not file.is_file():
         raise Unavailable(f"{requirement} does not hold {source.file}.")
     return file
