@@ -1,2 +1,1 @@
-"""Measures speed: benchmarks, sweeps, fixed acceptance and models with random weights. Each instrument has a `measure`,
-and a `markdown` that writes its table."""
+"""Measures speed: benchmarks, sweeps, many users, servers, fixed acceptance and models with random weights."""

@@ -23,8 +23,8 @@ HERE, ELSEWHERE = "here", "elsewhere"
 CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
-SETTINGS_OF_A_LOAD = 4  # at most; how many are worth it, the sweep says
-_QUICKEST = 3.5  # tokens a pass of the answer that ends first, up to which a load is timed; for the estimate alone
+SETTINGS_OF_A_LOAD = 4  # at most; the sweep says how many are worth it
+_QUICKEST = 3.5  # tokens a pass of the answer that ends first, which ends the timing of a load; only an estimate
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,12 @@ class AnswerResult:
         more = dict.fromkeys(load.setting for load in self.loads if load.setting in self.alone)
         return [*dict.fromkeys((*shortlist(self.cells), *more))]
 
-    def predicted(self, setting: tuple[str, Any], users: int) -> Speedup:
+    def predicted(self, setting: Setting, users: int) -> Speedup:
         """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
         and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
         nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting
+        assert isinstance(gamma, int), "an answer's settings have fixed lengths"
         c, v = costs_for_all(self.costs[method].c, self.costs[method].v, users, steps=users)
         cost = 0.0
         for drafting in range(users + 1):  # each of the users by the chance of its round

@@ -36,20 +36,20 @@ class ResultFile:
         encode: Callable[[Any], Any] = lambda result: result,
         decode: Callable[[Any], Any] = lambda saved: saved,
     ):
-        self.path: Any = path
+        self.path = path
         self.encode, self.decode = encode, decode
         self.header = json.loads(json.dumps(about or {})) | {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         self.results: dict[tuple, Any] = {}
         if path is not None:
-            self._open()
+            self._open(path)
 
-    def _open(self) -> None:
+    def _open(self, path: Path) -> None:
         try:
-            lines = self.path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+            lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
         except FileNotFoundError:
             lines = [""]
         except OSError as error:
-            raise BadInput(f"The results {self.path} cannot be read: {error.strerror}.") from error
+            raise BadInput(f"The results {path} cannot be read: {error.strerror}.") from error
         complete, rest = lines[:-1], lines[-1]  # a line without its end was cut short, so it is measured again
         if complete:
             self._check_header(complete[0])
@@ -58,9 +58,9 @@ class ResultFile:
                 row = json.loads(line)
                 self.results[tuple(row["key"])] = self.decode(row["result"])
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise BadInput(f"Line {number} of {self.path} is damaged; delete that line or the file.") from error
+                raise BadInput(f"Line {number} of {path} is damaged; delete that line or the file.") from error
         if not complete or rest:
-            write_file(self.path, "".join(f"{line}\n" for line in complete or [json.dumps(self.header)]))
+            write_file(path, "".join(f"{line}\n" for line in complete or [json.dumps(self.header)]))
 
     def _check_header(self, line: str) -> None:
         try:

@@ -16,12 +16,7 @@ from engine.weights.gguf_layout import changed_source, is_prepared, stamp
 
 ENDING = ".gguf"
 _VERSION = 1  # of the prepared folders; a higher number makes all of them again
-_NOT_A_MODEL = {
-    "clip",
-    "imatrix",
-    "adapter",
-    "mmproj",
-}  # general.type or architecture of files that belong beside a model
+_BESIDE_A_MODEL = {"clip", "imatrix", "adapter", "mmproj"}  # general.type or architecture
 
 
 def is_gguf(path: Path) -> bool:
@@ -82,12 +77,12 @@ def _gguf_files(folder: Path) -> list[Path]:
 
 
 def _is_beside_a_model(file: Path) -> bool:
-    """Whether it is an image encoder, an adapter or statistics, as a model's folder may hold them, too."""
+    """Whether it is an image encoder, an adapter or statistics, which a model's folder may hold, too."""
     try:
         fields = read_header(file).fields
     except (ValueError, OSError):  # loading describes the damage
         return False
-    return bool({fields.get("general.type"), fields.get("general.architecture")} & _NOT_A_MODEL)
+    return bool({fields.get("general.type"), fields.get("general.architecture")} & _BESIDE_A_MODEL)
 
 
 def _begins_as_gguf(path: Path) -> bool:
