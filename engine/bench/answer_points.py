@@ -65,7 +65,8 @@ class AnswerPoints:
         if afresh:
             self._open_loads(afresh)
             self.sweep = Sweep(engine, grid, self.prompts, folder=folder, afresh=True)
-        keep(self.sweep.benchmark.file.path)
+        if path := self.sweep.benchmark.file.path:
+            keep(path)
 
     # ── the points ──
 
@@ -89,8 +90,9 @@ class AnswerPoints:
             until_one_ends=True,
         )  # fmt: skip
         many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
-        many.file = ResultFile(file_of(self.folder, _LOAD, about, afresh), about, asdict, Served.from_json)
-        self.keep(many.file.path)
+        path = file_of(self.folder, _LOAD, about, afresh)
+        many.file = ResultFile(path, about, asdict, Served.from_json)
+        self.keep(path)
         return _LoadFile(users, setting, many)
 
     def _about_load(self, users: int, setting: Setting) -> dict:

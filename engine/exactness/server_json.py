@@ -44,4 +44,4 @@ def _fits(choice: dict, check: str) -> bool:
     except (ValueError, TypeError, RecursionError):
         return False
     is_whole = isinstance(value, dict) and set(value) == {"city", "people"}
-    return is_whole and type(value["people"]) is int and isinstance(value["city"], str)  # True is no int here
+    return is_whole and type(value["people"]) is int and isinstance(value["city"], str)  # not True

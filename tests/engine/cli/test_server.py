@@ -105,7 +105,7 @@ def test_explain_prints_the_parts_and_refuses_what_is_no_point():
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (("compare", "http://a", "http://b", "--model", "m", "--prompts", "rows", "--users", "1,65"), "--users is '1,65'"),
-    (("compare", "http://a", "http://b", "--model", "m", "--prompts", "rows", "--users", "one"), "numbers from 1 to 64"),
+    (("compare", "http://a", "http://b", "--model", "m", "--prompts", "r", "--users", "one"), "numbers from 1 to 64"),
     (("explain", "0:26.5", "1:17.7:1.747", "--users", "0"), "numbers from 1 to 64"),
     (("explain", "0:26.5", "1:17.7:1.747", "--users", "4"), "--lookup"),
 ])  # fmt: skip
