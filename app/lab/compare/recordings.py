@@ -22,9 +22,9 @@ class RecordedColumn(Column):
         return not any(each.parents for each in self.trace.rounds)
 
     @property
-    def source(self) -> str:
+    def source(self) -> tuple[str, ...]:
         started = self.trace.started
-        return f"{started.server.engine} {started.pair} {started.prompt_text}"
+        return started.server.engine, started.pair, started.prompt_text
 
     @property
     def gamma(self) -> int | None:

@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from fake_worker import FakeEngine, recorded
@@ -20,7 +21,7 @@ from app.lab.compare.handlers import CompareHandlers
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.errors import BadInput
+from engine.errors import BadInput, QueueFull
 
 PLAIN, ONE, THREE = (
     vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
@@ -66,7 +67,7 @@ def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path
     assert [bool(column.source) for column in state.result.columns] == [False, False, True]
     ours, _, theirs = heads(screens[-1].grid)
     assert not ours["server"] and theirs["server"] and theirs["speedup"] == ""
-    assert theirs["said"] == "Another model's text: it is not compared."
+    assert theirs["said"] == "From another server, model or prompt, so it is not compared."
     table = rows(screens[-1].table)
     assert table[2][4] == "–" and table[2][8] == "–", "neither a speedup over our machine nor a text of our model"
     assert "compared with that server's alone" in said(screens[-1])["text"]
@@ -74,6 +75,31 @@ def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path
     first = next(screen.grid for screen in screens if isinstance(screen.grid, str))
     assert [head["state"] for head in heads(first)] == ["waiting", "waiting", "recorded"]
     assert said(next(s for s in screens if "Run 1 of" in s.notice))["text"].startswith("Run 1 of 2")
+
+
+def test_recordings_beside_cached_runs_leave_them_recorded(compare, tmp_path):
+    state = PageState()
+    for _ in range(2):
+        list(compare.run(VISITOR, state, *compare_form(shown=2)))
+    made = state.result.recorded_at
+    screen = compare.add_recordings(state, files(tmp_path, THREE))
+    assert made and state.result.recorded_at == made and compare.end(state)[-1]["visible"], "Run again is offered"
+    assert said(screen)["text"].startswith("Recorded ") and heads(screen.grid)[0]["state"] == "recorded"
+
+
+def test_refused_run_leaves_the_recordings_on_the_page(compare, tmp_path, monkeypatch):
+    state = PageState()
+    compare.add_recordings(state, files(tmp_path, PLAIN, THREE))
+    shown, refuse = state.result, Mock(side_effect=QueueFull("The queue is full."))
+    monkeypatch.setattr(compare.service.runs, "run", refuse)
+    *_, last = compare.run(VISITOR, state, *compare_form(shown=2))
+    assert said(last)["kind"] == "error" and state.result is shown and len(heads(last.grid)) == 2
+
+
+def test_another_prompt_on_the_same_server_is_not_another_model(tmp_path):
+    other = replace(THREE, started=replace(THREE.started, config=THREE.started.config | {"prompt": "Other"}))
+    pair = columns.read(files(tmp_path, PLAIN, other))
+    assert view.text_sentence(pair, 1) == "From another server, model or prompt, so it is not compared."
 
 
 def test_what_a_server_does_not_tell_stays_open_in_its_column(tmp_path):
