@@ -41,10 +41,19 @@ def tells(server: Server) -> list[str]:
     return [f"{words} {NEVER}", *server.notes[:MOST]]
 
 
+def longest_draft(run: Trace) -> int | None:
+    """Returns the most tokens that were drafted in a round, the γ of a recording; None where its server does not count
+    them. ``Trace.has_drafts`` then still says whether the stream shows some."""
+    server = run.started.server
+    if server and not server.has_counts:
+        return None
+    return max((len(each.parents) for each in run.rounds), default=0)
+
+
 def opening_sentence(run: Trace, baseline: Trace | None) -> str:
     """Returns what the page says when a recording is opened."""
     model, end = run.started.pair[:LONGEST], "Run uses the models of this page, not yours."
-    if not any(each.parents for each in run.rounds):
+    if not run.has_drafts:
         return f"{model} on your server. Its stream shows no drafts. Open one with drafts, too, to compare. {end}"
     unknown = "Dashed boxes are guesses that it rejected: it tells how many, not which words."
     if not run.started.server.has_counts:

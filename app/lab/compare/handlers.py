@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -21,6 +20,7 @@ from app.lab.compare import recordings, view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.lab.recorded import Recorded
+from app.playground.trace_files import uploads
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
 from app.views.engine_status import ago
@@ -180,16 +180,13 @@ class CompareHandlers(Experiment):
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Shows recordings of servers beside the runs on the page, in place of those before. The uploads are
         deleted."""
-        paths = paths or []
         try:
-            if not state.is_over:
-                raise BadInput("Let the runs end first, then open the recordings again.")
-            beside = recordings.read(paths)
+            with uploads(paths) as files:
+                if not state.is_over:
+                    raise BadInput("Let the runs end first, then open the recordings again.")
+                beside = recordings.read(files)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
-        finally:
-            for path in paths:
-                Path(path).unlink(missing_ok=True)
         before = state.result
         own = [column for column in before.columns if not column.source] if before else []
         state.result = Comparison(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)

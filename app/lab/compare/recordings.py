@@ -19,7 +19,7 @@ class RecordedColumn(Column):
 
     @property
     def plain(self) -> bool:
-        return not any(each.parents for each in self.trace.rounds)
+        return not self.trace.has_drafts
 
     @property
     def source(self) -> tuple[str, ...]:
@@ -28,9 +28,7 @@ class RecordedColumn(Column):
 
     @property
     def gamma(self) -> int | None:
-        """The most that it drafted in a round; None where it does not count them."""
-        counts = self.trace.started.server.has_counts
-        return max((len(each.parents) for each in self.trace.rounds), default=0) if counts else None
+        return servers.longest_draft(self.trace)
 
     @property
     def exactness(self) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from app.views import servers
 from engine.bench.server_costs import Point
 from engine.errors import BadInput
 from engine.trace.log_reader import report
@@ -37,17 +38,16 @@ def _point(number: int, parts: Sequence[str]) -> Point:
         raise BadInput(f"Line {number}: {error}") from error
 
 
-def of_trace(trace: Trace) -> str:
+def line_from_trace(trace: Trace) -> str:
     """Returns a recording as a line. Its γ is a question mark where the server does not count its drafts, and its speed
     where the answer is too short to have one."""
-    numbers, server = compute_metrics(trace), trace.started.server
+    numbers, gamma = compute_metrics(trace), servers.longest_draft(trace)
     speed = f"{numbers.tokens_per_second:.4g}" if numbers.tokens_per_second else GAP
-    gammas = [len(each.parents) for each in trace.rounds]
-    gamma = GAP if server and not server.has_counts else max(gammas)
-    return f"{gamma} {speed}" + (f" {numbers.tau.value:.3f}" if gamma and numbers.tau else "")
+    length = f" {numbers.tau.value:.3f}" if gamma != 0 and numbers.tau else ""
+    return f"{GAP if gamma is None else gamma} {speed}{length}"
 
 
-def of_log(text: str) -> tuple[list[str], str]:
+def lines_from_log(text: str) -> tuple[list[str], str]:
     """Returns a log's draft lengths as lines, and a sentence on what it was read as. A log has no tokens per second for
     one user, so they stay a question mark. Raises BadInput where nothing was recognised."""
     figures = report(text)

@@ -93,7 +93,7 @@ def test_recordings_fill_the_form_and_are_deleted(tmp_path):
 def test_an_unknown_draft_length_or_speed_is_a_gap(tmp_path):
     text, words = server_form.fill_from_files("0 26.5", [file_of(uncounted_recording(), tmp_path, "a.json")])
     assert text == "0 26.5\n? 22.5 2.250" and "question mark" in said(words)[1]
-    assert server_points.of_trace(vllm_recording(3, 0.0, (2,))).startswith("3 ? ")
+    assert server_points.line_from_trace(vllm_recording(3, 0.0, (2,))).startswith("3 ? ")
 
 
 def test_a_file_that_is_no_trace_is_refused_and_deleted(tmp_path):
