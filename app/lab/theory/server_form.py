@@ -22,6 +22,7 @@ and with several. They split a step into what a drafter costs at all and what ea
 and what can't help. Several lines for a γ give intervals. The numbers come from your benchmark, from recordings
 (<code>python -m engine server record</code>) or from a log. This page never asks a server itself.</p>"""
 EXAMPLE = "0 26.5\n1 17.7 1.747\n7 12.2 3.107"
+BOX, LOOKUP_BOX = "Points of your server", "Points of a lookup, if you have some"
 POINTS = "One point a line: γ, tokens per second, tokens a round (acceptance length)."
 LOOKUP = (
     "Points with n-gram lookup as the drafter. It drafts for nothing, so they tell what a row costs, and with it the "
@@ -64,10 +65,13 @@ def fill_from_log(text: str, log: str) -> list:
 def explain(text: str, lookup: str) -> list[str]:
     """Returns the notice, both tables and the chart."""
     try:
-        points = server_points.parse(text)
-        parts = split(points, server_points.parse(lookup))
+        points, others = server_points.parse(text, BOX), server_points.parse(lookup, LOOKUP_BOX)
     except EngineError as error:
         return [notice("error", str(error)), *_blank()]
+    try:
+        parts = split(points, others)
+    except EngineError as error:
+        return [notice("error", f"{BOX}: {error}"), *_blank()]
     pays = parts.fixed is not None and parts.best
     words = notice("good" if pays else "quiet", server_view.sentences(parts))
     tables = server_view.parts_table(parts), server_view.speeds_table(parts)
@@ -82,9 +86,9 @@ def server_form(session: gr.State, tabs: Sequence[gr.Tab]) -> None:
     """Lays out the form. ``tabs``: those around it; opening one may bring a recording from the playground."""
     gr.HTML(LEAD, apply_default_css=False)
     with gr.Row(equal_height=True):
-        points = gr.Textbox("", label="Points of your server", info=POINTS, placeholder=EXAMPLE, lines=4, max_lines=12,
+        points = gr.Textbox("", label=BOX, info=POINTS, placeholder=EXAMPLE, lines=4, max_lines=12,
                             elem_id="server-points", scale=2, min_width=260)  # fmt: skip
-        lookup = gr.Textbox("", label="Points of a lookup, if you have some", info=LOOKUP, lines=4, max_lines=12,
+        lookup = gr.Textbox("", label=LOOKUP_BOX, info=LOOKUP, lines=4, max_lines=12,
                             elem_id="server-lookup", scale=2, min_width=260)  # fmt: skip
         log = gr.Textbox("", label="Or paste a log", info="For the tokens of a round. Nothing of it is kept.", lines=4,
                          max_lines=12, elem_id="server-log", scale=2, min_width=260)  # fmt: skip

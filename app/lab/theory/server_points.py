@@ -11,31 +11,29 @@ from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
 GAP = "?"  # in a line, in place of a number that is not known yet
-FORM = "γ, tokens per second and tokens a round, as in 7 12.2 3.1, or 0 26.5 without drafts"
+FORM = "A line is γ, tokens per second and tokens a round, as in 7 12.2 3.1, or 0 26.5 without drafts."
 MOST = 200  # lines
 
 
-def parse(text: str) -> list[Point]:
-    """Returns the points of a text, one a line. Raises BadInput that names the line."""
+def parse(text: str, box: str) -> list[Point]:
+    """Returns the points of a text, one a line. Raises BadInput that names the line and ``box``, where it was typed."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > MOST:
-        raise BadInput(f"These are {len(lines)} points; up to {MOST} are taken.")
-    return [_point(number, re.split(r"[\s:;,]+", line)) for number, line in lines]
+        raise BadInput(f"{box}: These are {len(lines)} points; up to {MOST} are taken.")
+    points = []
+    for number, line in lines:
+        try:
+            points.append(_point(re.split(r"[\s:;,]+", line)))
+        except (BadInput, ValueError) as error:  # float's own words are about Python
+            rule = error if isinstance(error, BadInput) else "These are not numbers."
+            raise BadInput(f"{box}, line {number}: {rule} {FORM}") from error
+    return points
 
 
-def _point(number: int, parts: Sequence[str]) -> Point:
+def _point(parts: Sequence[str]) -> Point:
     if GAP in parts:
-        raise BadInput(f"Line {number}: put a number in place of the question mark ({FORM}).")
-    try:
-        gamma, *others = map(float, parts)
-        if gamma != int(gamma) or len(others) not in (1, 2):
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise BadInput(f"Line {number} must be {FORM}.") from None
-    try:
-        return Point(int(gamma), *others)
-    except BadInput as error:
-        raise BadInput(f"Line {number}: {error}") from error
+        raise BadInput("Put a number in place of the question mark.")
+    return Point.from_numbers([*map(float, parts)])
 
 
 def line_from_trace(trace: Trace) -> str:
