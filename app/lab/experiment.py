@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import gradio as gr
+from gradio.context import Context
 
 from app.jobs import updates
 from app.jobs.press import Press
@@ -90,9 +91,9 @@ class Experiment:
         """Outputs that show the recorded result, with its mark."""
         if self.opening_result is None:
             return self.Outputs(*[""] * len(self.Outputs()))
-        return self.drawn_once(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
+        return self.draw_opening(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
 
-    def drawn_once(self, result) -> Any:
+    def draw_opening(self, result) -> Any:
         """Outputs that show a result on a page without another."""
         return self.shown(result)
 
@@ -184,9 +185,8 @@ class Measurement(Experiment):
 
     NOUN = "Point"  # one part of a Step
     result_type: type  # made of a pair and a plan; empty without points
-    points_type: Callable[
-        ..., Points
-    ]  # made of an engine, a pair, a plan, and whether to forget the points measured before
+    # Made of an engine, a pair, a plan, and whether to forget the points measured before.
+    points_type: Callable[..., Points]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
         """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
@@ -210,7 +210,7 @@ class Measurement(Experiment):
         """Outputs that show a result. ``values``: of the controls, none for the recorded one."""
         raise NotImplementedError
 
-    def drawn_once(self, result) -> Any:
+    def draw_opening(self, result) -> Any:
         return self.drawn(result, ())
 
     def finding(self, result, is_new: bool) -> str:
@@ -326,6 +326,16 @@ def counted(number: int, noun: str) -> str:
 def fold(name: str, what: str) -> gr.Accordion:
     """The form of an experiment, folded above its results; ``what``: what can be chosen there."""
     return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")
+
+
+def enclosing_tabs() -> list[gr.Tab]:
+    """Returns the tabs around the part of the page that is being laid out, the nearest first."""
+    tabs, block = [], Context.block
+    while block is not None:
+        if isinstance(block, gr.Tab):
+            tabs.append(block)
+        block = block.parent
+    return tabs
 
 
 @dataclass(frozen=True)

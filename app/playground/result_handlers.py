@@ -112,7 +112,7 @@ class Results:
         except EngineError:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(run, method) if config.gamma == AUTO else None
-        choice = Choice.of(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
+        choice = Choice.from_models(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
         return production(choice, measured=sentence)
 
 

@@ -4,17 +4,17 @@ from engine.trace.events import Server
 from engine.trace.trace import Trace
 
 LONGEST = 60  # characters of a title
-MOST = 10  # notes of a recording that are shown
-COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round came."
+MOST_NOTES = 10  # notes of a recording that are shown
+COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round ended."
 UNCOUNTED = "{} tells how many tokens came at once, and when. How many guesses it rejected is unknown."
-NEVER = "No server tells q, u or the residual."
-MORE = {  # adapter → how its engine tells how many guesses it rejected
+NO_SERVER_TELLS = "No server tells q, u or the residual."
+HOW_TO_COUNT = {  # adapter → how its engine tells how many guesses it rejected
     "vLLM": "vLLM lists them for each round if it is started with --per-request-spec-decode-metrics detailed.",
     "SGLang": "SGLang gives totals, which say it only where all rounds are alike.",
     "llama-server": "llama-server counts them from its first round with drafts on.",
     "TensorRT-LLM": "TensorRT-LLM gives totals with return_perf_metrics, which say it only where all rounds are alike.",
 }
-OTHER = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.md says how."
+WHO_CAN_COUNT = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.md says how."
 SPLIT = "Lab → Theory splits its step into parts, from tokens/s and acceptance length at some γ."
 
 
@@ -33,12 +33,12 @@ def title(server: Server) -> str:
     return f"{name(server)}, your recording"
 
 
-def tells(server: Server) -> list[str]:
+def inspector_sentences(server: Server) -> list[str]:
     """Returns sentences for the inspector: what this engine tells, how it would tell more, and the recording's own."""
-    words = f"{UNCOUNTED.format(name(server))} {MORE.get(server.adapter, OTHER)}"
+    words = f"{UNCOUNTED.format(name(server))} {HOW_TO_COUNT.get(server.adapter, WHO_CAN_COUNT)}"
     if server.has_counts:
         words = COUNTED.format(name(server))
-    return [f"{words} {NEVER}", *server.notes[:MOST]]
+    return [f"{words} {NO_SERVER_TELLS}", *server.notes[:MOST_NOTES]]
 
 
 def longest_draft(run: Trace) -> int | None:

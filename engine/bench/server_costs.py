@@ -66,10 +66,10 @@ class Split:
     fixed: Any  # a Part, or None
     draft: Any
     row: Part | None
-    first: Any  # acceptance of a round's first draft, and of each one after it
-    later: Any
+    first: float  # acceptance of a round's first draft, and of each one after it
+    later: float
 
-    def named(self) -> list[tuple[str, Part]]:
+    def known_parts(self) -> list[tuple[str, Part]]:
         """Returns the words and the time of each part that is known."""
         parts = [(words, getattr(self, name)) for name, words in PARTS.items()]
         return [(words, part) for words, part in parts if part is not None]

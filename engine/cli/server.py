@@ -143,7 +143,7 @@ def explain(
     if not all(1 <= number <= 64 for number in loads) or (loads and not lookup):
         raise BadInput("users must be numbers from 1 to 64 with commas between; other loads need --lookup.")
     parts, out = server_costs.split([*map(_point, points)], [*map(_point, lookup or [])]), screen()
-    for words, part in parts.named():
+    for words, part in parts.known_parts():
         half = "" if part.half is None else f" ± {1000 * part.half:.1f}"
         out.print(f"{words}: {1000 * part.seconds:.1f}{half} ms")
     out.print(f"acceptance: {parts.first:.2f} for the first draft, {parts.later:.2f} for each later one")

@@ -21,7 +21,7 @@ def parts_table(parts: Split | None) -> str:
     """A row for each part of a step."""
     if parts is None:
         return empty()
-    rows = [[words, f"{1000 * part.seconds:.1f} ms", _half(part)] for words, part in parts.named()]
+    rows = [[words, f"{1000 * part.seconds:.1f} ms", _half(part)] for words, part in parts.known_parts()]
     return sheet("Where a step's time goes, derived", ("part of a step", "time", "95 % interval"), rows)
 
 

@@ -12,7 +12,7 @@ from lab_pages import VISITOR, WorkingWorker
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import SKIP, PageState
-from app.lab.page import QUESTIONS, lab, pages
+from app.lab.page import PAGES, QUESTIONS, lab
 from app.lab.recorded import FOLDER, Recorded
 from app.server.limits import Limits
 from engine.errors import QueueFull
@@ -27,8 +27,8 @@ MOST_BYTES = 200_000  # of all files together
 
 def handlers(name: str, worker=None, **limits):
     service = Service(FakeEngine(worker), Limits(**limits))
-    with gr.Blocks(), gr.Tabs(), gr.Tab() as tab:
-        return pages(service, gr.State(Session()), lambda: tab)[name]().experiment
+    with gr.Blocks(), gr.Tabs(), gr.Tab():
+        return PAGES[name](service, gr.State(Session())).experiment
 
 
 def test_all_recorded_results_fit():
