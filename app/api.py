@@ -182,7 +182,7 @@ class Api:
                 if isinstance(update, RecordedRun):
                     yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
                     return
-                fold, status = update.fold, _status(update)
+                fold, status = update.fold or fold, _status(update)
                 timed_out, others = timed_out or update.timed_out, update.others
                 if status != shown or time.monotonic() >= due:
                     yield fold.traces(), status

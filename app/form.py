@@ -43,10 +43,10 @@ class Control:
     hint: str
     default: Any
     kind: Kind
-    low: Any = None
+    low: Any = None  # numbers of a slider, which Gradio demands
     high: Any = None
-    step: Any = None
-    choices: Any = None
+    step: float | None = None
+    choices: Mapping[str, str] | None = None
     advanced: bool = False
     lines: int = 1
     only: tuple[str, str] | None = None

@@ -74,6 +74,7 @@ def publish(name: str, folder: Path, update: bool = False, private: bool = False
         space = api.create_repo(
             name, repo_type="space", space_sdk="gradio", private=private or None, exist_ok=update
         ).repo_id
+        update = True  # from here on there is a Space to replace
         api.upload_folder(
             repo_id=space, folder_path=folder, repo_type="space", commit_message="SpecLens", delete_patterns="*"
         )
@@ -82,22 +83,24 @@ def publish(name: str, folder: Path, update: bool = False, private: bool = False
             f"{name[:80]!r} cannot name a Space; use OWNER/NAME of letters, digits, dots, dashes and underscores."
         ) from error
     except Exception as error:  # the HTTP library and its exceptions change with the version of huggingface_hub
-        raise _as_sentence(name, error) from error
+        raise _as_sentence(name, error, update) from error
     return f"{api.endpoint}/spaces/{space}"
 
 
-def _as_sentence(name: str, error: Exception) -> EngineError:
+def _as_sentence(name: str, error: Exception, update: bool) -> EngineError:
+    """``update``: whether the next try needs --update."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     reason = str(getattr(error, "server_message", None) or error or type(error).__name__).strip().splitlines()[-1][:200]
     if status == 409:
         return BadInput(f"The Space {name} exists already; choose another name, or replace it with --update.")
     if status is None:
-        advice = "say it again: large files that have arrived are not sent again"
+        again = f"run the command again{' with --update' * update}"
+        advice = f"{again}: large files that have arrived are not sent again"
         return Unavailable(f"The upload to {name} broke off ({reason}); {advice}.")
     sentences = {
         401: f"The hub does not accept this login. {LOGIN}",
         403: f"This login may not write to the Space {name}; use a name of your own, or a token that may write.",
-        429: "The hub takes no more requests from this login for now; say it again in some minutes.",
+        429: "The hub takes no more requests from this login for now; run the command again in some minutes.",
     }
     answered = f"The hub answered {status} for the Space {name} ({reason}); nothing on it has changed."
     return Unavailable(sentences.get(status, answered))

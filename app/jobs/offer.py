@@ -6,7 +6,7 @@ import time
 from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
 from app.server.limits import Limits
-from engine.config import AUTO, DEFAULT_PAIR, RunConfig
+from engine.config import AUTO, DEFAULT_PAIR, METHODS, RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.trace.events import CostModel
@@ -23,7 +23,7 @@ class Offer:
         self.pairs = {pair.name: pair for pair in engine.pairs(limits.pairs)}
         self.pair = limits.pairs[0] if limits.pairs else DEFAULT_PAIR
         self._unusable: tuple[set[str], float] = (set(), 0.0)
-        self._plain_costs: dict[str, tuple[CostModel | None, float]] = {}
+        self._plain_costs: dict[str, tuple[CostModel, float]] = {}
 
     @property
     def titles(self) -> dict[str, str]:
@@ -62,7 +62,8 @@ class Offer:
         costs, until = self._plain_costs.get(name, (None, 0.0))
         if time.monotonic() >= until and self.engine.device():
             costs = self.engine.plain_costs(name)
-            self._plain_costs[name] = costs, time.monotonic() + _SECONDS_KNOWN
+            if costs:  # those of a pair that is measured a moment later should be found at once
+                self._plain_costs[name] = costs, time.monotonic() + _SECONDS_KNOWN
         return costs
 
     def models(self, pair: str, method: str) -> Models:
@@ -71,7 +72,8 @@ class Offer:
     def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:
         """Says in sentences why this choice cannot run here; loads nothing."""
         offered = self._offered(pair)
-        if method not in (AUTO, "grammar", *offered.methods):  # which needs a constraint, and nothing of the pair
+        # A method that drafts from a constraint needs nothing of the pair.
+        if method not in (AUTO, *offered.methods) and not (method in METHODS and METHODS[method].reads == "grammar"):
             return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
         if precision != AUTO and precision not in self.engine.precisions():
             return [f"This server's device does not offer the precision {precision[:40]!r}; leave it on auto."]

@@ -18,11 +18,11 @@ they notice. Only a request that has left stays open after its stream, for `Runs
 import secrets
 import threading
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from app.jobs.updates import Fold
 from engine.config import RunConfig
-from engine.runtime.job import Subscriber
+from engine.runtime.job import Job, Subscriber
 from engine.trace.events import Round
 
 T = TypeVar("T")
@@ -44,13 +44,17 @@ class Request:
     def __init__(self, visitor: str):
         self.visitor, self.key, self.over = visitor, secrets.token_urlsafe(16), threading.Event()
         self.is_taken = self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
-        self.subscriber: Any = None  # a Subscriber, once there is a job
-        self.fold: Any = None  # the Fold of its job
+        self.subscriber: Subscriber | None = None  # once there is a job
+        self.fold: Fold | None = None  # of its job
+
+    @property
+    def job(self) -> Job | None:
+        return self.subscriber.job if self.subscriber else None
 
     @property
     def config(self) -> RunConfig | None:
         """The config of its first run; None before there is a job."""
-        return self.subscriber and self.subscriber.job.configs[0][1]
+        return self.job.configs[0][1] if self.job else None
 
     @property
     def is_over(self) -> bool:
@@ -59,12 +63,12 @@ class Request:
     @property
     def is_running(self) -> bool:
         """Whether its job waits or runs."""
-        return self.subscriber is not None and not self.subscriber.job.is_done
+        return self.job is not None and not self.job.is_done
 
     @property
     def tokens(self) -> int:
         """The number of tokens in the rounds of its job, drafted ones included."""
-        log = self.subscriber.job.log if self.subscriber else ()
+        log = self.job.log if self.job else ()
         return sum(len(event.tokens) for _, event in log if isinstance(event, Round))
 
     def take(self) -> bool:
@@ -95,4 +99,5 @@ class Request:
         """Takes over the job of ``earlier``, which ends without cancelling it."""
         self.key, subscriber = earlier.key, earlier.subscriber
         earlier.subscriber, earlier.is_replaced = None, True
-        self.follow(subscriber, earlier.fold)
+        if subscriber is not None:
+            self.follow(subscriber, earlier.fold)

@@ -67,7 +67,7 @@ class Runs:
     def close(self, request: Request) -> None:
         request.stop()
         request.over.set()
-        job = request.subscriber and request.subscriber.job
+        job = request.job
         if job and job.is_done and (not self.limits.cached_runs or self.results.get(job.configs)):
             self._known.drop(request.key)  # a reload finds its result there, or this server keeps none
         with self._lock:
@@ -162,6 +162,7 @@ class Runs:
 
     def _updates(self, request: Request) -> Iterator[Update | RecordedRun]:
         subscriber, fold = request.subscriber, request.fold
+        assert subscriber is not None and fold is not None  # it follows a job
         job = subscriber.job
         if subscriber.is_live:
             yield from request.updates(stream_live(subscriber, fold))

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from engine.runtime.job import Job, NamedConfigs, Subscriber
 from engine.trace.events import Event, Progress, Round
@@ -56,7 +55,7 @@ class Update:
     events: tuple[Event, ...] = ()
     progress: Progress | None = None
     place: int = 0
-    fold: Any = None
+    fold: Fold | None = None
     timed_out: bool = False
     others: int = 0
 

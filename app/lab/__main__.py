@@ -15,7 +15,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.distribution.handlers import QUICK
 from app.lab.experiment import PageState, Wiring
-from app.lab.page import QUESTIONS, pages
+from app.lab.page import PAGES, QUESTIONS
 from app.lab.recorded import FOLDER
 from app.lab.sweep.work import prompts
 from engine.exactness.results import RIGHT
@@ -32,8 +32,8 @@ CHANGES = {
 
 def record(service: Service, name: str) -> None:
     """Measures one experiment and stores it. Ends the program if it did not end by itself."""
-    with gr.Blocks(), gr.Tabs(), gr.Tab() as tab:
-        wiring = pages(service, gr.State(Session()), lambda: tab)[name]()
+    with gr.Blocks(), gr.Tabs(), gr.Tab():
+        wiring = PAGES[name](service, gr.State(Session()))
     experiment, state = cast(Any, wiring.experiment), PageState()
     press = experiment.only(*QUICK, RIGHT) if name == "distribution" else experiment.run
     experiment.begin(None, state)

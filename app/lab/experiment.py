@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import gradio as gr
+from gradio.context import Context
 
 from app.jobs import updates
 from app.jobs.press import Press
@@ -90,9 +91,9 @@ class Experiment:
         """Outputs that show the recorded result, with its mark."""
         if self.opening_result is None:
             return self.Outputs(*[""] * len(self.Outputs()))
-        return self.drawn_once(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
+        return self.draw_opening(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
 
-    def drawn_once(self, result) -> Any:
+    def draw_opening(self, result) -> Any:
         """Outputs that show a result on a page without another."""
         return self.shown(result)
 
@@ -184,9 +185,8 @@ class Measurement(Experiment):
 
     NOUN = "Point"  # one part of a Step
     result_type: type  # made of a pair and a plan; empty without points
-    points_type: Callable[
-        ..., Points
-    ]  # made of an engine, a pair, a plan, and whether to forget the points measured before
+    # Made of an engine, a pair, a plan, and whether to forget the points measured before.
+    points_type: Callable[..., Points]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
         """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
@@ -202,15 +202,15 @@ class Measurement(Experiment):
         """Whether no engine is needed, because the page has every point."""
         return False
 
-    def open_points(self, state: PageState, config: RunConfig, plan) -> Callable[[Any, bool], Points]:
-        """Returns the function from an engine to the points, for work_units."""
+    def open_points(self, latest: Callable[[], Any], config: RunConfig, plan) -> Callable[[Any, bool], Points]:
+        """Returns the function from an engine to the points, for work_units. ``latest`` returns the newest result."""
         return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
 
     def drawn(self, result, values: Sequence) -> Any:
         """Outputs that show a result. ``values``: of the controls, none for the recorded one."""
         raise NotImplementedError
 
-    def drawn_once(self, result) -> Any:
+    def draw_opening(self, result) -> Any:
         return self.drawn(result, ())
 
     def finding(self, result, is_new: bool) -> str:
@@ -230,13 +230,13 @@ class Measurement(Experiment):
 
     def _run(self, request: Request, state: PageState, values: Sequence, again: Again | None = None) -> Iterator:
         config, plan = self.parse(values)
-        state.result = self.known(state, config, plan)
+        result = self.known(state, config, plan)
         yield self.Outputs(notice("progress", "Starting"))
-        if not again and self.is_known(state.result, plan):
+        if not again and self.is_known(result, plan):
             yield self.drawn(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
             return
         latest, parts, eta, due = None, 0, Eta(), 0.0
-        units = work_units(self.open_points(state, config, plan), lambda: latest, again)
+        units = work_units(self.open_points(lambda: result, config, plan), lambda: latest, again)
         for report in self.reports(request, units, config):
             if isinstance(report, Progress):
                 yield self.Outputs(notice("progress", report.message, report.fraction))
@@ -245,16 +245,19 @@ class Measurement(Experiment):
             eta.add(latest)
             update = self.Outputs()
             if latest.result is not None:
-                state.result, parts = latest.result, int(latest.done)
-                update = self.drawn(latest.result, values)
+                result, parts = latest.result, int(latest.done)
+                if result or state.result:  # a recorded result, or none, stays until there is a point
+                    state.result = result
+                    update = self.drawn(result, values)
             if time.monotonic() >= due:
                 yield update._replace(notice=self._progress(latest, eta))
                 due = time.monotonic() + updates.SECONDS_BETWEEN_UPDATES
         if latest and latest.is_complete:
             words = self.finding(state.result, is_new=True)
         else:
-            words = notice("quiet", self._stopped(latest, parts) if state.result else "Stopped.")
-        yield self.drawn(state.result, values)._replace(notice=words)
+            words = notice("quiet", self._stopped(latest, parts) if latest and state.result else "Stopped.")
+        last = self.drawn(state.result, values) if latest and state.result is result else self.Outputs()
+        yield last._replace(notice=words)
 
     def _progress(self, step: Step, eta: Eta) -> str:
         doing = f": {step.doing}" if step.doing else ""
@@ -323,6 +326,16 @@ def counted(number: int, noun: str) -> str:
 def fold(name: str, what: str) -> gr.Accordion:
     """The form of an experiment, folded above its results; ``what``: what can be chosen there."""
     return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")
+
+
+def enclosing_tabs() -> list[gr.Tab]:
+    """Returns the tabs around the part of the page that is being laid out, the nearest first."""
+    tabs, block = [], Context.block
+    while block is not None:
+        if isinstance(block, gr.Tab):
+            tabs.append(block)
+        block = block.parent
+    return tabs
 
 
 @dataclass(frozen=True)

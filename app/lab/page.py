@@ -24,22 +24,21 @@ QUESTIONS = {
 }
 
 
-def pages(service: Service, session: gr.State, tab: Callable[[], gr.Tab]) -> dict[str, Callable[[], Wiring]]:
-    """Functions that lay out each experiment, by name. ``session``: what the visitor last ran in the playground;
-    ``tab``: gives the one that is being laid out."""
-    return {
-        "answer": lambda: answer(service),
-        "theory": lambda: theory(service, session), "sweep": lambda: sweep(service),
-        "compare": lambda: compare(service, session, tab()), "distribution": lambda: distribution(service),
-        "users": lambda: users(service),
-    }  # fmt: skip
+# Lay out each experiment in the tab around them; the session is what the visitor last ran in the playground.
+PAGES: dict[str, Callable[[Service, gr.State], Wiring]] = {
+    "answer": lambda service, session: answer(service),
+    "theory": theory,
+    "sweep": lambda service, session: sweep(service),
+    "compare": compare,
+    "distribution": lambda service, session: distribution(service),
+    "users": lambda service, session: users(service),
+}
 
 
 def lab(service: Service, session: gr.State) -> None:
-    """``session``: as of `pages`."""
-    laid_out = pages(service, session, lambda: tab)
+    """``session``: what the visitor last ran in the playground."""
     with gr.Tabs(elem_id="lab-tabs"):
         for name, title in LABS.items():
-            with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}") as tab:
+            with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}"):
                 gr.HTML(f'<h2 class="sl-lab-question">{QUESTIONS[name]}</h2>', apply_default_css=False)
-                laid_out[name]()
+                PAGES[name](service, session)

@@ -3,7 +3,6 @@
 import logging
 import uuid
 from collections import namedtuple
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -13,7 +12,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.form_values import update, values_of
-from app.playground.trace_files import Exports, Written, read
+from app.playground.trace_files import Exports, Written, read, uploads
 from app.ui.widgets import SKIP
 from app.views import charts, player_feed, servers, tiles
 from app.views.engine_recipes import Choice, measured, production
@@ -80,19 +79,16 @@ class Results:
 
         Raises gr.Error during a run, because both would write to the same outputs.
         """
-        paths = paths or []
         try:
-            session = read(paths)
-            # Checked last, because a run may begin while a large file is read.
-            if self.service.runs.is_busy(visitor_id(request)):
-                # A toast, because the run's own progress would overwrite the notice at once.
-                words = "A run is in progress here: press Stop or let it end, then open the file again."
-                raise gr.Error(words, title="Not now", print_exception=False)
+            with uploads(paths) as files:
+                session = read(files)
         except EngineError as error:
             return Opened(player_feed.say("error", str(error)))
-        finally:
-            for path in paths:
-                Path(path).unlink(missing_ok=True)
+        # Checked last, because a run may begin while a large file is read.
+        if self.service.runs.is_busy(visitor_id(request)):
+            # A toast, because the run's own progress would overwrite the notice at once.
+            words = "A run is in progress here: press Stop or let it end, then open the file again."
+            raise gr.Error(words, title="Not now", print_exception=False)
         run, baseline = session.trace, session.baseline
         text, words, filled = player_feed.replay(uuid.uuid4().hex, run, baseline), _about(session), {}
         try:
@@ -116,7 +112,7 @@ class Results:
         except EngineError:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(run, method) if config.gamma == AUTO else None
-        choice = Choice.of(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
+        choice = Choice.from_models(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
         return production(choice, measured=sentence)
 
 
@@ -145,7 +141,7 @@ def _about(session: Session) -> str:
     if started.server:
         return servers.opening_sentence(session.trace, session.baseline)
     alone = "without its baseline. Choose both files together to see the speedup"
-    if not any(each.parents for each in session.trace.rounds):
+    if not session.trace.has_drafts:
         alone = "in which nothing was drafted. Choose it together with a run that drafted to see the speedup"
     if session.trace.started.prefix:
         alone = "a branch, which is not measured against plain decoding"

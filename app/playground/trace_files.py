@@ -6,7 +6,8 @@ import tempfile
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from engine.errors import BadInput
 from engine.trace.trace import MAX_BYTES, Trace, from_json, save
 
 MOST_TOKENS = 20_000  # a browser can show so many; the engine writes up to 8,192 and their drafts
+MOST_FILES = 32  # at once; each may be as large as traces are read
 MAX_FOLDERS = 32  # gradio serves a copy of its own, so older folders can go
 
 
@@ -113,8 +115,8 @@ def read(paths: Sequence[str]) -> Session:
     traces = read_each(paths)
     if len(traces) == 1:
         return Session(traces[0])
-    plain = [trace for trace in traces if not _drafted(trace)]
-    ours = [trace for trace in traces if _drafted(trace)]
+    plain = [trace for trace in traces if not trace.has_drafts]
+    ours = [trace for trace in traces if trace.has_drafts]
     if len(plain) != 1:
         raise BadInput("Two traces are shown together when one drafted and the other, its baseline, did not.")
     if ours[0].started.prompt != plain[0].started.prompt or _setting(ours[0]) != _setting(plain[0]):
@@ -122,8 +124,21 @@ def read(paths: Sequence[str]) -> Session:
     return Session(ours[0], plain[0])
 
 
+@contextmanager
+def uploads(paths: Sequence[str] | None) -> Iterator[Sequence[str]]:
+    """Yields the paths of uploaded files, which it deletes afterwards."""
+    paths = paths or ()
+    try:
+        yield paths
+    finally:
+        for path in paths:
+            Path(path).unlink(missing_ok=True)
+
+
 def read_each(paths: Sequence[str]) -> list[Trace]:
     """Reads every file by itself. Raises BadInput with a sentence for the visitor."""
+    if len(paths) > MOST_FILES:
+        raise BadInput(f"These are {len(paths)} files; open up to {MOST_FILES} at once.")
     return [_read(Path(path)) for path in paths]
 
 
@@ -156,10 +171,6 @@ def _check(trace: Trace) -> None:
         raise BadInput("This trace is not valid: its settings are not those of a run.")
     if trace.branch:
         _check(trace.branch)
-
-
-def _drafted(trace: Trace) -> bool:
-    return any(event.parents for event in trace.rounds)
 
 
 def _setting(trace: Trace) -> Trace:

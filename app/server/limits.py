@@ -2,14 +2,16 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from app.server.hosting import is_hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput
 
+T = TypeVar("T", bound=int | None)
 
-def _integer(name: str, default: Any, low: int, high: int) -> Any:
+
+def _integer(name: str, default: T, low: int, high: int) -> int | T:
     """A number from the environment, clamped to sane bounds; ``default`` for a typo. Prints a sentence for both."""
     text = os.environ.get(name)
     if text is None:

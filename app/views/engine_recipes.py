@@ -49,7 +49,7 @@ class Choice:
     eagle: int | None = None
 
     @classmethod
-    def of(cls, models, method: str, gamma: int | str, **more) -> "Choice":
+    def from_models(cls, models, method: str, gamma: int | str, **more) -> "Choice":
         """Returns the setting for ``models``: a target, its draft for the method."""
         return cls(
             method, gamma, models.target, models.draft, models.gguf, translated=models.translated, eagle=models.eagle,

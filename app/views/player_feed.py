@@ -98,7 +98,7 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
     more: dict[str, Any] = ({"lean": True} if lean else {}) | ({"origin": origin} if origin else {})
     if started.server:
-        more |= {"source": servers.title(started.server), "server": servers.tells(started.server)}
+        more |= {"source": servers.title(started.server), "server": servers.inspector_sentences(started.server)}
         more["counted"] = started.server.has_counts
     if started.prefix:
         more["prefix"] = _prefix(started)

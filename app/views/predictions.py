@@ -29,7 +29,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
         return Figure(note=f"A server does not tell what a draft costs it. {servers.SPLIT}")
     if costs is None:
         return Figure(note="This run's costs c and v(W) were not measured, so nothing can be predicted.")
-    if not any(event.parents for event in run.rounds):
+    if not run.has_drafts:
         return Figure(note="Nothing was drafted, so there is no speedup to predict.")
     result = compare(run, baseline or Trace(run.started))
     if not _possible(run):

@@ -4,17 +4,17 @@ from engine.trace.events import Server
 from engine.trace.trace import Trace
 
 LONGEST = 60  # characters of a title
-MOST = 10  # notes of a recording that are shown
-COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round came."
+MOST_NOTES = 10  # notes of a recording that are shown
+COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round ended."
 UNCOUNTED = "{} tells how many tokens came at once, and when. How many guesses it rejected is unknown."
-NEVER = "No server tells q, u or the residual."
-MORE = {  # adapter → how its engine tells how many guesses it rejected
+NO_SERVER_TELLS = "No server tells q, u or the residual."
+HOW_TO_COUNT = {  # adapter → how its engine tells how many guesses it rejected
     "vLLM": "vLLM lists them for each round if it is started with --per-request-spec-decode-metrics detailed.",
     "SGLang": "SGLang gives totals, which say it only where all rounds are alike.",
     "llama-server": "llama-server counts them from its first round with drafts on.",
     "TensorRT-LLM": "TensorRT-LLM gives totals with return_perf_metrics, which say it only where all rounds are alike.",
 }
-OTHER = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.md says how."
+WHO_CAN_COUNT = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.md says how."
 SPLIT = "Lab → Theory splits its step into parts, from tokens/s and acceptance length at some γ."
 
 
@@ -33,18 +33,27 @@ def title(server: Server) -> str:
     return f"{name(server)}, your recording"
 
 
-def tells(server: Server) -> list[str]:
+def inspector_sentences(server: Server) -> list[str]:
     """Returns sentences for the inspector: what this engine tells, how it would tell more, and the recording's own."""
-    words = f"{UNCOUNTED.format(name(server))} {MORE.get(server.adapter, OTHER)}"
+    words = f"{UNCOUNTED.format(name(server))} {HOW_TO_COUNT.get(server.adapter, WHO_CAN_COUNT)}"
     if server.has_counts:
         words = COUNTED.format(name(server))
-    return [f"{words} {NEVER}", *server.notes[:MOST]]
+    return [f"{words} {NO_SERVER_TELLS}", *server.notes[:MOST_NOTES]]
+
+
+def longest_draft(run: Trace) -> int | None:
+    """Returns the most tokens that were drafted in a round, the γ of a recording; None where its server does not count
+    them. ``Trace.has_drafts`` then still says whether the stream shows some."""
+    server = run.started.server
+    if server and not server.has_counts:
+        return None
+    return max((len(each.parents) for each in run.rounds), default=0)
 
 
 def opening_sentence(run: Trace, baseline: Trace | None) -> str:
     """Returns what the page says when a recording is opened."""
     model, end = run.started.pair[:LONGEST], "Run uses the models of this page, not yours."
-    if not any(each.parents for each in run.rounds):
+    if not run.has_drafts:
         return f"{model} on your server. Its stream shows no drafts. Open one with drafts, too, to compare. {end}"
     unknown = "Dashed boxes are guesses that it rejected: it tells how many, not which words."
     if not run.started.server.has_counts:

@@ -120,7 +120,7 @@ def verdict(
     if ratio.tone == "faster":
         return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
     spent = _spent(run, baseline)
-    if not any(each.parents for each in run.rounds):
+    if not run.has_drafts:
         return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
     return f"Slower here: {ratio.value:.2f}× the speed without drafting ({how}). {_cause(run, baseline)}"
 
@@ -178,9 +178,8 @@ def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool,
         return _to_come(run)
     if run.started.prefix:
         return [DASH, "a branch is not measured against plain decoding"]
-    server, has_drafts = run.started.server, any(event.parents for event in run.rounds)
-    if server:
-        return [DASH, "open a recording without drafts, too" if has_drafts else "its stream shows no drafts"]
-    if run.started.method == "none" or not has_drafts:
+    if run.started.server:
+        return [DASH, "open a recording without drafts, too" if run.has_drafts else "its stream shows no drafts"]
+    if run.started.method == "none" or not run.has_drafts:
         return list(_NOTHING_DRAFTED)
     return [DASH, "recorded without a complete baseline" if recorded else "stopped before both runs had ended"]

@@ -35,9 +35,15 @@ class Point:
 
     def __post_init__(self):
         if not (0 <= self.gamma <= 64 and 0 < self.speed < 1e7 and 1 <= self.length <= self.gamma + 1):
-            words = f"{self.gamma}:{self.speed:g}:{self.length:g}"
-            form = "a point is GAMMA:TOKENS_PER_SECOND:LENGTH, and the acceptance length is from 1 to γ + 1"
-            raise BadInput(f"{words} cannot be: {form}.")
+            words = f"γ = {self.gamma} with {self.speed:g} tokens/s and {self.length:g} tokens a round"
+            raise BadInput(f"{words} cannot be: γ is from 0 to 64, and a round has from 1 to γ + 1 tokens.")
+
+    @classmethod
+    def from_numbers(cls, numbers: Sequence[float]) -> "Point":
+        """Makes a point of γ, tokens a second and, with drafts, tokens a round. Raises BadInput that says the rule."""
+        if len(numbers) not in (2, 3) or not float(numbers[0]).is_integer():
+            raise BadInput("A point is a whole γ, tokens per second and, with drafts, tokens a round.")
+        return cls(int(numbers[0]), *numbers[1:])
 
     @property
     def step(self) -> float:
@@ -60,8 +66,13 @@ class Split:
     fixed: Any  # a Part, or None
     draft: Any
     row: Part | None
-    first: Any  # acceptance of a round's first draft, and of each one after it
-    later: Any
+    first: float  # acceptance of a round's first draft, and of each one after it
+    later: float
+
+    def known_parts(self) -> list[tuple[str, Part]]:
+        """Returns the words and the time of each part that is known."""
+        parts = [(words, getattr(self, name)) for name, words in PARTS.items()]
+        return [(words, part) for words, part in parts if part is not None]
 
     def length(self, gamma: int) -> float:
         """Tokens a round at γ, from the acceptance at the measured ones."""
@@ -91,7 +102,7 @@ def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
     a drafting one, and for points that no costs above 0 explain."""
     drafting = [point for point in points if point.gamma]
     if not drafting or len(drafting) == len(points):
-        raise BadInput("Give a point without drafts, 0:TOKENS_PER_SECOND, and at least one with drafts.")
+        raise BadInput("Give a point without drafts, of γ = 0, and at least one with drafts.")
     row = None
     if costs := [(p.step - _mean(q.step for q in points if not q.gamma)) / p.gamma for p in lookup if p.gamma]:
         row = Part(max(0.0, _mean(costs)))
@@ -133,6 +144,12 @@ def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
     return (low if first is None else first), low
 
 
+def source(parts: Split) -> str:
+    """Says which of the numbers were derived, and which predicted."""
+    predicted = "" if parts.fixed is None else "; speeds at other γ and loads are predicted"
+    return f"Times are derived from your points{predicted}."
+
+
 def verdict(parts: Split, loads: Sequence[int] = ()) -> list[str]:
     """Sentences: which γ to take, for one user and at other loads, and what cannot help."""
     if parts.fixed is None:
@@ -160,7 +177,7 @@ def _alone(parts: Split) -> list[str]:
         fixed = f"{1000 * parts.fixed.seconds:.1f} ms"
         words.append(f"The fixed cost of {fixed} would have to fall below {1000 * room:.1f} ms.")
     else:
-        words.append("Without its fixed cost it would not pay either: a draft costs more than its acceptance brings.")
+        words.append("Without its fixed cost it would not pay either: a draft costs more time than it saves.")
     if (draft := parts.draft.seconds) > 0:
         one, long = parts.ceiling(1), parts.plain.seconds / draft  # between the two the ceiling only rises or falls
         if max(one, long) < 1:

@@ -113,14 +113,15 @@ def check(
         raise typer.Exit(1)
 
 
-def _points(texts: list[str]):
+def _point(text: str):
     from engine.bench.server_costs import Point
 
     form = "GAMMA:TOKENS_PER_SECOND:LENGTH, as in 7:12.2:3.1, or 0:26.5 without drafts"
-    rows = [options.parse_list(text.replace(":", ","), float, "A point", form) for text in texts]
-    if any(len(row) not in (2, 3) or row[0] != int(row[0]) for row in rows):
-        raise BadInput(f"A point must be {form}.")
-    return [Point(int(row[0]), *row[1:]) for row in rows]
+    numbers = options.parse_list(text.replace(":", ","), float, "A point", form)
+    try:
+        return Point.from_numbers(numbers)
+    except BadInput as error:
+        raise BadInput(f"{text[:40]!r} is not {form}. {error}") from error
 
 
 @app.command()
@@ -143,18 +144,16 @@ def explain(
     if loads and not lookup:
         raise BadInput("--users needs points of a lookup; give them with --lookup.")
     parts, out = server_costs.split(_points(points), _points(lookup or [])), screen()
-    names = ("a plain step", "fixed cost of drafting", "each draft, drafted and scored", "scoring its row alone")
-    for name, part in zip(names, (parts.plain, parts.fixed, parts.draft, parts.row), strict=True):
-        if part is not None:
-            half = "" if part.half is None else f" ± {1000 * part.half:.1f}"
-            out.print(f"{name}: {1000 * part.seconds:.1f}{half} ms")
+    for words, part in parts.known_parts():
+        half = "" if part.half is None else f" ± {1000 * part.half:.1f}"
+        out.print(f"{words}: {1000 * part.seconds:.1f}{half} ms")
     out.print(f"acceptance: {parts.first:.2f} for the first draft, {parts.later:.2f} for each later one")
     if parts.fixed is not None:
         for gamma in range(9):
             out.print(f"γ = {gamma}: {parts.length(gamma):.2f} tokens a round, {parts.speed(gamma):.1f} tokens/s")
     for sentence in server_costs.verdict(parts, loads):
         out.print(sentence, soft_wrap=True)
-    out.print("Times are derived from your points; speeds at other γ and loads are predicted.", soft_wrap=True)
+    out.print(server_costs.source(parts), soft_wrap=True)
 
 
 @app.command()

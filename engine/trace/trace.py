@@ -53,6 +53,10 @@ class Trace:
         return max((r.rows for r in self.rounds), default=1) - 1
 
     @property
+    def has_drafts(self) -> bool:
+        return any(each.parents for each in self.rounds)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the run has to say in sentences, from its start and its end."""
         return self.started.notes + (self.finished.notes if self.finished else ())

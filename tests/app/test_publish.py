@@ -156,7 +156,8 @@ def test_upload_sends_all_files_and_only_an_update_replaces_them(tree, hub, send
 
 def test_upload_goes_on_after_it_was_cut(hub, send):
     hub.cut_after = 1
-    with pytest.raises(Unavailable, match=r"broke off .*say it again: large files that have arrived are not sent"):
+    advice = r"broke off .*run the command again with --update: large files that have arrived are not sent"
+    with pytest.raises(Unavailable, match=advice):
         send()
     assert list(hub.spaces["alice/lens"]) == [".gitattributes"] and len(hub.received) == 1
     hub.cut_after = None
@@ -186,5 +187,5 @@ def test_refusal_of_the_hub_is_one_sentence(hub, send, name, status, words):
 
 def test_hub_that_is_gone_is_one_sentence(hub, send):
     hub.close()
-    with pytest.raises(Unavailable, match=r"^The upload to alice/lens broke off \(.+\)"):
+    with pytest.raises(Unavailable, match=r"^The upload to alice/lens broke off \(.+\); run the command again: "):
         send()

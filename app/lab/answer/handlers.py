@@ -10,6 +10,7 @@ from app.lab.answer import recordings, view, work
 from app.lab.experiment import Measurement, PageState, counted, whole_number
 from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
+from app.playground.trace_files import uploads
 from app.ui.widgets import SKIP
 from app.views.figures import encode_figures
 from app.views.notice import notice
@@ -22,6 +23,7 @@ from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 
 MOST_TEXTS, EACH = 64, 2
+RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
 SEPARATOR = "\n---\n"  # between several texts of one's own
 OTHER_SERVER = "Another server (tokens per pass only)"
 
@@ -125,9 +127,10 @@ class AnswerHandlers(Measurement):
         costs = self.service.offer.plain_costs(pair)
         return f" That takes about {duration(plan.seconds(costs))}." if costs else ""
 
-    def name_model(self, state: PageState, model: str) -> str:
-        """The configurations again, with the name of the reader's model."""
-        return self._recipes(self.on_page(state), (model or "").strip())
+    def name_model(self, state: PageState, model: str) -> Any:
+        """The configurations again, with the name of the reader's model. Recordings have none."""
+        result = self.on_page(state)
+        return self._recipes(result, (model or "").strip()) if result else SKIP
 
     def _recipes(self, result: AnswerResult, model: str) -> str:
         return view.recipes(result, lambda method: self.service.engine.models(result.pair, method), model)
@@ -136,16 +139,16 @@ class AnswerHandlers(Measurement):
         rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]
         return {"speclens-answer.csv": csv_text(COLUMNS, rows), "speclens-answer.json": view.as_json(result)}
 
-    def open_recordings(self, paths: Sequence[str] | None) -> Outputs:
+    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Answers from recordings of the visitor's server, which are then deleted here."""
-        paths = paths or []
         try:
-            own = recordings.read(paths)
+            with uploads(paths) as files:
+                if not state.is_over:
+                    raise BadInput("Let the measurement end first, then open the recordings again.")
+                own = recordings.read(files)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
-        finally:
-            for path in paths:
-                Path(path).unlink(missing_ok=True)
+        state.result = RECORDINGS
         words = f"From your recordings of {own.title}. No model of this page was used."
         picture = encode_figures({view.PICTURE: recordings.picture(own)})
         recipes = view.nothing(recordings.configuration(own))
@@ -155,7 +158,5 @@ class AnswerHandlers(Measurement):
         """The whole text of an uploaded file; the upload is deleted. One that is too long is refused later, not cut."""
         if not path:
             return SKIP
-        try:
+        with uploads([path]):
             return Path(path).read_text(encoding="utf-8-sig", errors="replace")
-        finally:
-            Path(path).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Answers from recordings of a visitor's own server, whose acceptance replaces that of this page's models."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from app.lab.experiment import counted
 from app.lab.theory import server_view
@@ -15,8 +16,10 @@ from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
 
 LOAD = (
-    "With more requests at once it falls: measure that with python -m engine server compare ON_URL OFF_URL --users 1,4."
+    "Drafting pays less with more requests at once. Measure how much less with "
+    "python -m engine server compare ON_URL OFF_URL --users 1,4."
 )
+ASSUMED = "The server counts no drafts: a recording that shows none is taken as the speed without them."
 MORE = "For a prediction of other γ, record the same prompts without drafts, with γ = 1 and with another γ."
 
 
@@ -28,17 +31,18 @@ class Recordings:
             raise BadInput("These must be recordings of a server; python -m engine server record makes them.")
         if len({(trace.started.server.engine, trace.started.pair) for trace in traces}) > 1:
             raise BadInput("These recordings are of several models or engines; open those of one.")
-        self.traces, self.by_gamma = traces, {}
+        self.traces, self.by_gamma, self.is_assumed = traces, {}, False
         for trace in traces:
-            gamma = max(len(each.parents) for each in trace.rounds)
-            if gamma and not trace.started.server.has_counts:
+            gamma = servers.longest_draft(trace)
+            if gamma is None and trace.has_drafts:
                 raise BadInput(
                     f"{servers.name(trace.started.server)} does not tell how many tokens it drafted, so its γ "
                     "and acceptance are unknown. Lab → Theory takes its speed, with γ typed in."
                 )
-            self.by_gamma.setdefault(gamma, []).append(trace)
+            self.is_assumed |= gamma is None
+            self.by_gamma.setdefault(gamma or 0, []).append(trace)
 
-    @property
+    @cached_property
     def gammas(self) -> dict[int, list[RunMetrics]]:
         return {gamma: [*map(compute_metrics, traces)] for gamma, traces in sorted(self.by_gamma.items())}
 
@@ -48,10 +52,11 @@ class Recordings:
 
     def speed(self, gamma: int) -> float | None:
         """Tokens a second of all recordings with γ; None without a time."""
-        seconds = _total(self.gammas[gamma], "decode_seconds")
-        return _total(self.gammas[gamma], "decoded") / seconds if seconds else None
+        metrics = self.gammas[gamma]
+        seconds = sum(each.decode_seconds for each in metrics)
+        return sum(each.decoded for each in metrics) / seconds if seconds else None
 
-    @property
+    @cached_property
     def points(self) -> list[Point]:
         return [
             Point(gamma, each.tokens_per_second, each.tau.value if gamma else 1.0)
@@ -60,17 +65,14 @@ class Recordings:
             if each.tokens_per_second
         ]
 
-    def split(self) -> Split | None:
-        """Returns the parts of a step; None for too few draft lengths, or where no costs explain them."""
+    @cached_property
+    def parts(self) -> Split | None:
+        """The parts of a step; None for too few draft lengths, or where no costs explain them."""
         try:
             parts = split(self.points)
         except BadInput:
             return None
         return parts if parts.fixed is not None else None
-
-
-def _total(metrics: Sequence[RunMetrics], name: str) -> float:
-    return sum(getattr(each, name) for each in metrics)
 
 
 def read(paths: Sequence[str]) -> Recordings:
@@ -80,7 +82,7 @@ def read(paths: Sequence[str]) -> Recordings:
 
 def sentences(recordings: Recordings) -> dict[str, str]:
     """Returns the answer, as `engine.bench.answer_words.sentences` words that of this page's models."""
-    parts, n = recordings.split(), len(recordings.traces)
+    parts, n = recordings.parts, len(recordings.traces)
     one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
     return {
         "answer": verdict(parts)[0] if parts else _speedup_words(recordings),
@@ -88,7 +90,8 @@ def sentences(recordings: Recordings) -> dict[str, str]:
         "kinds": "",
         "change": f"{'' if parts else MORE} {LOAD}".strip(),
         "sure": f"{one}: {counted(n, 'recording')} of {recordings.title}, for one user, by the client's clock. "
-        + ("Other γ are predicted from them." if parts else "Nothing is predicted."),
+        + ("Other γ are predicted from them." if parts else "Nothing is predicted.")
+        + (f" {ASSUMED}" if recordings.is_assumed else ""),
     }
 
 
@@ -112,18 +115,18 @@ def _tokens(recordings: Recordings) -> str:
     words = []
     for gamma, metrics in recordings.gammas.items():
         if gamma:
-            tau = _total(metrics, "decoded") / max(1, _total(metrics, "passes"))
+            tau = sum(each.decoded for each in metrics) / max(1, sum(each.passes for each in metrics))
             tested = sum(each.tested for each in metrics)
             accepted = (
                 f", {sum(each.accepted for each in metrics) / tested:.0%} of the tested drafts held" if tested else ""
             )
-            words.append(f"With γ = {gamma} a pass brings {tau:.2f} tokens{accepted}.")
+            words.append(f"With γ = {gamma} a pass gives {tau:.2f} tokens{accepted}.")
     return " ".join(words)
 
 
 def configuration(recordings: Recordings) -> str:
     """Says what to change on the server, whose other settings are not known here."""
-    parts = recordings.split()
+    parts = recordings.parts
     if parts is None:
         return "No setting is proposed from these recordings."
     change = f"set its number of drafts to {parts.best}" if parts.best else "switch its drafts off"
@@ -131,4 +134,4 @@ def configuration(recordings: Recordings) -> str:
 
 
 def picture(recordings: Recordings) -> Figure:
-    return server_view.figure(recordings.split(), recordings.points)
+    return server_view.figure(recordings.parts, recordings.points)

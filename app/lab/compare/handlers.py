@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -20,6 +20,7 @@ from app.lab.compare import recordings, view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.lab.recorded import Recorded
+from app.playground.trace_files import uploads
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
 from app.views.engine_status import ago
@@ -49,11 +50,22 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """``run``: an id by which the page tells one comparison from the next. Without rounds it is empty."""
+    """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
+    in seconds since the epoch; None of runs made now. Without rounds it is empty."""
 
     run: str
     columns: tuple[Column, ...]
-    is_recorded: bool = False
+    recorded_at: float | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.recorded_at is not None
+
+    @property
+    def conclusion(self) -> str:
+        """The notice that says who was fastest."""
+        when = "" if self.recorded_at is None else ago(time.time() - self.recorded_at)
+        return notice(*view.conclusion(self.columns, when))
 
     def __bool__(self) -> bool:
         return any(column.trace and column.trace.rounds for column in self.columns)
@@ -121,7 +133,7 @@ class CompareHandlers(Experiment):
     def read_saved(self, saved: bytes) -> Recorded:
         columns = view.from_zip(saved)
         started = columns[0].trace.started
-        comparison = Comparison("recorded", columns, is_recorded=True)
+        comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
         return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
 
     def verdict(self, result: Comparison) -> str:
@@ -140,23 +152,26 @@ class CompareHandlers(Experiment):
     def _run(self, request: Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
         own, beside = parse_form(values), recorded_columns(state.result)
         columns = [*own, *beside]
-        state.result = None  # from here on an error leaves nothing of the runs before
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(own, 1))
         names, run = [name for name, _ in runs], uuid.uuid4().hex
-        feed, timed_out = Feed(run), False
+        feed, is_begun, timed_out = Feed(run), False, False
         with closing(self.service.runs.run(request, runs, again)) as updates:
             for update in updates:
                 if isinstance(update, RecordedRun):
                     own = [replace(c, trace=update.traces[name]) for c, name in zip(own, names, strict=True)]
                     columns = [*own, *beside]
-                    state.result = Comparison(run, tuple(columns), is_recorded=True)
-                    words = view.conclusion(columns, ago(time.time() - update.at))
-                    yield self.shown(state.result)._replace(notice=notice(*words))
+                    state.result = Comparison(run, tuple(columns), update.at)
+                    yield self.shown(state.result)._replace(notice=state.result.conclusion)
                     return
-                if state.result is None:
-                    yield _start(feed, columns)
                 at, timed_out = names.index(update.name), timed_out or update.timed_out
-                columns[at] = replace(columns[at], trace=update.fold.traces()[update.name])
+                trace = update.fold.traces()[update.name]
+                if not is_begun and not (trace and trace.rounds):  # until then the page keeps the runs before
+                    yield _progress(update)
+                    continue
+                if not is_begun:
+                    yield _start(feed, columns)
+                    is_begun = True
+                columns[at] = replace(columns[at], trace=trace)
                 state.result = Comparison(run, tuple(columns))
                 yield _following(feed, columns, at, update)
         words = notice(*view.conclusion(columns))
@@ -165,20 +180,17 @@ class CompareHandlers(Experiment):
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Shows recordings of servers beside the runs on the page, in place of those before. The uploads are
         deleted."""
-        paths = paths or []
         try:
-            if not state.is_over:
-                raise BadInput("Let the runs end first, then open the recordings again.")
-            beside = recordings.read(paths)
+            with uploads(paths) as files:
+                if not state.is_over:
+                    raise BadInput("Let the runs end first, then open the recordings again.")
+                beside = recordings.read(files)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
-        finally:
-            for path in paths:
-                Path(path).unlink(missing_ok=True)
-        own = [column for column in state.result.columns if not column.source] if state.result else []
-        state.result = Comparison(uuid.uuid4().hex, (*own, *beside))
-        screen = self.shown(state.result)._replace(notice=notice(*view.conclusion(state.result.columns)))
-        return self._without_mark(screen)
+        before = state.result
+        own = [column for column in before.columns if not column.source] if before else []
+        state.result = Comparison(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
+        return self._without_mark(self.shown(state.result)._replace(notice=state.result.conclusion))
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds
@@ -242,9 +254,14 @@ def _start(feed: Feed, columns: list[Column]) -> Outputs:
     )
 
 
+def _progress(update: Update) -> Outputs:
+    step = update.progress
+    return Outputs(notice("progress", step.message, step.fraction)) if step else Outputs()
+
+
 def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Outputs:
     if update.progress:
-        return Outputs(notice("progress", update.progress.message, update.progress.fraction))
+        return _progress(update)
     is_over = any(isinstance(event, RunFinished) for event in update.events)
     lines = view.rounds(at, [event for event in update.events if isinstance(event, Round)])
     # The columns are repeated, because the browser may see only the last of several values.

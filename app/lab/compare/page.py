@@ -10,7 +10,7 @@ from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
-from app.lab.experiment import PageState, Wiring, fold
+from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
@@ -25,9 +25,9 @@ best tokens are as good as tied may rounding decide differently. The text is mar
 TOKENS = 96  # of each run at the start: four of them are done in a quarter of a minute
 
 
-def compare(service: Service, session: gr.State, tab: gr.Tab) -> Wiring:
-    """``session``: what the visitor last ran in the playground, whose prompt is offered when ``tab`` is opened."""
-    handlers, state = CompareHandlers(service), gr.State(PageState())
+def compare(service: Service, session: gr.State) -> Wiring:
+    """``session``: what the visitor last ran in the playground, whose prompt is offered when the tab is opened."""
+    handlers, state, tab = CompareHandlers(service), gr.State(PageState()), enclosing_tabs()[0]
     opening = handlers.opening()
     methods = service.offer.methods(service.offer.pair)
     shown = gr.State(count(methods))

@@ -19,18 +19,16 @@ class RecordedColumn(Column):
 
     @property
     def plain(self) -> bool:
-        return not any(each.parents for each in self.trace.rounds)
+        return not self.trace.has_drafts
 
     @property
-    def source(self) -> str:
+    def source(self) -> tuple[str, ...]:
         started = self.trace.started
-        return f"{started.server.engine} {started.pair} {started.prompt_text}"
+        return started.server.engine, started.pair, started.prompt_text
 
     @property
     def gamma(self) -> int | None:
-        """The most that it drafted in a round; None where it does not count them."""
-        counts = self.trace.started.server.has_counts
-        return max((len(each.parents) for each in self.trace.rounds), default=0) if counts else None
+        return servers.longest_draft(self.trace)
 
     @property
     def exactness(self) -> str:

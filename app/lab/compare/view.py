@@ -43,10 +43,10 @@ class Column:
         return self.config.method == "none" or self.config.gamma == 0
 
     @property
-    def source(self) -> str:
+    def source(self) -> tuple[str, ...]:
         """Empty for a run of this page; else the server, model and prompt of a recording. Speeds and texts are compared
         within one source."""
-        return ""
+        return ()
 
     @property
     def gamma(self) -> int | str | None:
@@ -137,7 +137,7 @@ def _words(ratio: Speedup | None) -> str:
     return "" if ratio is None else f"{ratio.value:.2f}×" if ratio.is_possible else f"{NOISE}: measure again"
 
 
-def baseline(runs: Sequence[Column], source: str = "") -> int | None:
+def baseline(runs: Sequence[Column], source: tuple[str, ...] = ()) -> int | None:
     """The plain column of a source, with which its other columns' speeds are compared."""
     return next((index for index, column in enumerate(runs) if column.plain and column.source == source), None)
 
@@ -165,7 +165,7 @@ def text_sentence(runs: Sequence[Column], index: int) -> str:
     if index == 0:
         return "The other texts are compared with this one."
     if runs[index].source != runs[0].source:
-        return "Another model's text: it is not compared."
+        return "From another server, model or prompt, so it is not compared."
     parted = _parted(runs, index)
     greedy = runs[index].config.sampling.greedy and runs[0].config.sampling.greedy
     at = "" if parted is None else f" from token {parted.position + 1} on"

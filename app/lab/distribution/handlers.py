@@ -132,16 +132,15 @@ class RuleTestHandlers(Experiment):
         earlier = state.result or {}
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):
             earlier = {}  # rules are only compared under the same settings
-        state.result = earlier
-        yield Outputs(notice("progress", "Starting", 0.0), view.blank(), view.rules(earlier), view.outcomes(None))
+        yield Outputs(notice("progress", "Starting", 0.0))
         config = None if tests.tests[0].toy else tests.tests[0].config
         for report in self.reports(request, work_units(tests), config):
             if isinstance(report, Progress):
                 yield Outputs(notice("progress", report.message, report.fraction or tests.share))
                 continue
             tests.add(report)
-            others = {rule: each for rule, each in state.result.items() if rule != report.rule}
-            state.result = others | {report.rule: report}  # the newest comes last
+            earlier = {rule: each for rule, each in earlier.items() if rule != report.rule}
+            state.result = earlier = earlier | {report.rule: report}  # the newest comes last
             at_work = "" if report.complete else report.rule
             yield self.shown(state.result, at_work)._replace(notice=_progress(tests, report))
         yield self.shown(state.result)._replace(notice=_conclusion(tests))

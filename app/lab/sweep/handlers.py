@@ -78,7 +78,7 @@ class SweepHandlers(InParts):
             return nothing("Only γ = auto was certainly faster than plain decoding, and other engines do not have it.")
         fastest = fixed[0]
         models = self.service.engine.models(result.pair, fastest.method)
-        choice = Choice.of(models, fastest.method, fastest.gamma, greedy=temperature == 0)
+        choice = Choice.from_models(models, fastest.method, fastest.gamma, greedy=temperature == 0)
         whence = "the fastest above" if fixed == [fastest] else "as fast as any above"
         if fastest not in first:
             whence += " whose length is fixed, because other engines have no γ = auto"

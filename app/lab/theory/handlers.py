@@ -81,8 +81,10 @@ class TheoryHandlers(Measurement):
     def is_known(self, result: PointSet, plan: PointPlan) -> bool:
         return not plan.left(result.points)
 
-    def open_points(self, state: PageState, config: RunConfig, plan: PointPlan) -> Callable[[Any, bool], TheoryPoints]:
-        return lambda engine, afresh: TheoryPoints(engine, config, plan, state.result)
+    def open_points(
+        self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
+    ) -> Callable[[Any, bool], TheoryPoints]:
+        return lambda engine, afresh: TheoryPoints(engine, config, plan, latest())
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)

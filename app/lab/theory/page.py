@@ -4,12 +4,11 @@ from functools import partial
 from typing import Any
 
 import gradio as gr
-from gradio.context import Context
 
 from app.form import METHOD_LABELS, choices, described
 from app.jobs.runs import NO_EXPERIMENTS
 from app.jobs.service import Service
-from app.lab.experiment import PageState, Wiring, fold
+from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold
 from app.lab.theory.exits import CHARTS, recorded
 from app.lab.theory.handlers import (
     ALPHAS,
@@ -59,7 +58,7 @@ def theory(service: Service, session: gr.State) -> Wiring:
     outputs = Outputs(words, drawn, *tables, mark)
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
-    tabs = _around()
+    tabs = enclosing_tabs()
     server_form(session, tabs)
     charts(recorded(), "theory-exits", CHARTS)
     inputs = [session, pair, method, *rest]
@@ -106,13 +105,3 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
         repeats = slider(1, MOST_REPEATS, 3, label="Repeats", info="Of each point; they give its interval.",
                          elem_id="theory-repeats")  # fmt: skip
     return [pair, method, alphas, gammas, tokens, repeats]
-
-
-def _around() -> list[gr.Tab]:
-    """The tabs around this page, the nearest first."""
-    tabs, block = [], Context.block
-    while block is not None:
-        if isinstance(block, gr.Tab):
-            tabs.append(block)
-        block = block.parent
-    return tabs

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from app.views import servers
 from engine.bench.server_costs import Point
 from engine.errors import BadInput
 from engine.trace.log_reader import report
@@ -10,44 +11,41 @@ from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
 GAP = "?"  # in a line, in place of a number that is not known yet
-FORM = "γ, tokens per second and tokens a round, as in 7 12.2 3.1, or 0 26.5 without drafts"
+FORM = "A line is γ, tokens per second and tokens a round, as in 7 12.2 3.1, or 0 26.5 without drafts."
 MOST = 200  # lines
 
 
-def parse(text: str) -> list[Point]:
-    """Returns the points of a text, one a line. Raises BadInput that names the line."""
+def parse(text: str, box: str) -> list[Point]:
+    """Returns the points of a text, one a line. Raises BadInput that names the line and ``box``, where it was typed."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > MOST:
-        raise BadInput(f"These are {len(lines)} points; up to {MOST} are taken.")
-    return [_point(number, re.split(r"[\s:;,]+", line)) for number, line in lines]
+        raise BadInput(f"{box}: These are {len(lines)} points; up to {MOST} are taken.")
+    points = []
+    for number, line in lines:
+        try:
+            points.append(_point(re.split(r"[\s:;,]+", line)))
+        except (BadInput, ValueError) as error:  # float's own words are about Python
+            rule = error if isinstance(error, BadInput) else "These are not numbers."
+            raise BadInput(f"{box}, line {number}: {rule} {FORM}") from error
+    return points
 
 
-def _point(number: int, parts: Sequence[str]) -> Point:
+def _point(parts: Sequence[str]) -> Point:
     if GAP in parts:
-        raise BadInput(f"Line {number}: put a number in place of the question mark ({FORM}).")
-    try:
-        gamma, *others = map(float, parts)
-        if gamma != int(gamma) or len(others) not in (1, 2):
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise BadInput(f"Line {number} must be {FORM}.") from None
-    try:
-        return Point(int(gamma), *others)
-    except BadInput as error:
-        raise BadInput(f"Line {number}: {error}") from error
+        raise BadInput("Put a number in place of the question mark.")
+    return Point.from_numbers([*map(float, parts)])
 
 
-def of_trace(trace: Trace) -> str:
+def line_from_trace(trace: Trace) -> str:
     """Returns a recording as a line. Its γ is a question mark where the server does not count its drafts, and its speed
     where the answer is too short to have one."""
-    numbers, server = compute_metrics(trace), trace.started.server
+    numbers, gamma = compute_metrics(trace), servers.longest_draft(trace)
     speed = f"{numbers.tokens_per_second:.4g}" if numbers.tokens_per_second else GAP
-    gammas = [len(each.parents) for each in trace.rounds]
-    gamma = GAP if server and not server.has_counts else max(gammas)
-    return f"{gamma} {speed}" + (f" {numbers.tau.value:.3f}" if gamma and numbers.tau else "")
+    length = f" {numbers.tau.value:.3f}" if gamma != 0 and numbers.tau else ""
+    return f"{GAP if gamma is None else gamma} {speed}{length}"
 
 
-def of_log(text: str) -> tuple[list[str], str]:
+def lines_from_log(text: str) -> tuple[list[str], str]:
     """Returns a log's draft lengths as lines, and a sentence on what it was read as. A log has no tokens per second for
     one user, so they stay a question mark. Raises BadInput where nothing was recognised."""
     figures = report(text)

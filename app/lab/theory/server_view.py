@@ -4,26 +4,24 @@ from collections.abc import Sequence
 
 from app.views.figures import Figure, axes, encode_figures, filled, level, points
 from app.views.table import BEST, empty, sheet
-from engine.bench.server_costs import PARTS, Part, Point, Split, verdict
+from engine.bench.server_costs import Part, Point, Split, source, verdict
 from engine.trace.verdicts import DASH
 
 CHARTS = {"server-speeds": "Tokens per second by draft length"}
 GAMMAS = range(9)
 WAITING = Figure(note="Drawn when a point without drafts and two with drafts are given.")
 LOADS = (4, 16)  # users at once that the best γ is named for, where the cost of a row is known
-SOURCE = "Times are derived from your points; speeds at other γ and loads are predicted."
 
 
 def sentences(parts: Split) -> str:
-    return " ".join([*verdict(parts, LOADS), SOURCE])
+    return " ".join([*verdict(parts, LOADS), source(parts)])
 
 
 def parts_table(parts: Split | None) -> str:
     """A row for each part of a step."""
-    known = [(words, getattr(parts, name)) for name, words in PARTS.items()] if parts else []
-    rows = [[words, f"{1000 * part.seconds:.1f} ms", _half(part)] for words, part in known if part]
-    if not rows:
+    if parts is None:
         return empty()
+    rows = [[words, f"{1000 * part.seconds:.1f} ms", _half(part)] for words, part in parts.known_parts()]
     return sheet("Where a step's time goes, derived", ("part of a step", "time", "95 % interval"), rows)
 
 

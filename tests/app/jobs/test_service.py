@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 import weakref
+from unittest.mock import Mock
 
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
@@ -17,7 +18,7 @@ from app.server.limits import Limits
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.runtime.worker import get_worker
-from engine.trace.events import Progress
+from engine.trace.events import CostModel, Progress
 
 
 def asked(prompt="Hi", tokens=30, **more) -> RunConfig:
@@ -284,3 +285,9 @@ def test_early_run_loads_what_it_needs_and_nothing_is_loaded_twice(monkeypatch, 
     Visitor(service, "a", asked(tokens=8)).join(20)
     wait_for(lambda: service.state.now().kind == "ready")
     assert [config.prompt for config in worker.runs] == ["Hi", "Hi"]
+
+
+def test_costs_are_known_as_soon_as_they_are_measured():
+    offer, costs = served()[1].offer, CostModel(0.1, {1: 1.0}, 256, 0.03)
+    offer.engine.plain_costs, offer.engine.device = Mock(side_effect=[None, costs]), lambda: "cpu"
+    assert [offer.plain_costs(offer.pair) for _ in range(3)] == [None, costs, costs], "only what is known is cached"

@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from fake_worker import FakeEngine, recorded
@@ -18,9 +19,11 @@ from app.lab.compare import recordings as columns
 from app.lab.compare import view
 from app.lab.compare.handlers import CompareHandlers
 from app.lab.experiment import PageState
+from app.lab.theory.server_points import line_from_trace
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.errors import BadInput
+from app.views import servers
+from engine.errors import BadInput, QueueFull
 
 PLAIN, ONE, THREE = (
     vllm_recording(0, 0.03), vllm_recording(1, 0.045, (1, 0, 1, 1)), vllm_recording(3, 0.06, (3, 1, 0, 2)),
@@ -66,7 +69,7 @@ def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path
     assert [bool(column.source) for column in state.result.columns] == [False, False, True]
     ours, _, theirs = heads(screens[-1].grid)
     assert not ours["server"] and theirs["server"] and theirs["speedup"] == ""
-    assert theirs["said"] == "Another model's text: it is not compared."
+    assert theirs["said"] == "From another server, model or prompt, so it is not compared."
     table = rows(screens[-1].table)
     assert table[2][4] == "–" and table[2][8] == "–", "neither a speedup over our machine nor a text of our model"
     assert "compared with that server's alone" in said(screens[-1])["text"]
@@ -74,6 +77,31 @@ def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path
     first = next(screen.grid for screen in screens if isinstance(screen.grid, str))
     assert [head["state"] for head in heads(first)] == ["waiting", "waiting", "recorded"]
     assert said(next(s for s in screens if "Run 1 of" in s.notice))["text"].startswith("Run 1 of 2")
+
+
+def test_recordings_beside_cached_runs_leave_them_recorded(compare, tmp_path):
+    state = PageState()
+    for _ in range(2):
+        list(compare.run(VISITOR, state, *compare_form(shown=2)))
+    made = state.result.recorded_at
+    screen = compare.add_recordings(state, files(tmp_path, THREE))
+    assert made and state.result.recorded_at == made and compare.end(state)[-1]["visible"], "Run again is offered"
+    assert said(screen)["text"].startswith("Recorded ") and heads(screen.grid)[0]["state"] == "recorded"
+
+
+def test_refused_run_leaves_the_recordings_on_the_page(compare, tmp_path, monkeypatch):
+    state = PageState()
+    compare.add_recordings(state, files(tmp_path, PLAIN, THREE))
+    shown, refuse = state.result, Mock(side_effect=QueueFull("The queue is full."))
+    monkeypatch.setattr(compare.service.runs, "run", refuse)
+    *_, last = compare.run(VISITOR, state, *compare_form(shown=2))
+    assert said(last)["kind"] == "error" and state.result is shown and len(heads(last.grid)) == 2
+
+
+def test_another_prompt_on_the_same_server_is_not_another_model(tmp_path):
+    other = replace(THREE, started=replace(THREE.started, config=THREE.started.config | {"prompt": "Other"}))
+    pair = columns.read(files(tmp_path, PLAIN, other))
+    assert view.text_sentence(pair, 1) == "From another server, model or prompt, so it is not compared."
 
 
 def test_what_a_server_does_not_tell_stays_open_in_its_column(tmp_path):
@@ -109,14 +137,42 @@ def test_compare_refuses_other_files_and_too_many(compare, tmp_path):
 
 def test_three_draft_lengths_predict_for_the_readers_own_model(tmp_path):
     page = AnswerHandlers(Service(FakeEngine(), Limits()))
-    screen = page.open_recordings(files(tmp_path, PLAIN, ONE, THREE))
+    state = PageState()
+    screen = page.open_recordings(state, files(tmp_path, PLAIN, ONE, THREE))
     words = json.loads(screen.answer)
-    assert "× plain decoding" in words["answer"] and "With γ = 3 a pass brings" in words["alone"]
+    assert "× plain decoding" in words["answer"] and "With γ = 3 a pass gives" in words["alone"]
     assert "m on vLLM 0.33.0" in words["sure"] and "are predicted" in words["sure"] and "--users" in words["change"]
     assert json.loads(screen.picture)["figures"]["answer-picture"]["data"]
     assert "No model of this page was used." in said(screen)["text"] and json.loads(screen.mark)["text"] == ""
-    best = answers.Recordings([PLAIN, ONE, THREE]).split().best
+    best = answers.Recordings([PLAIN, ONE, THREE]).parts.best
     assert f"set its number of drafts to {best}." in json.loads(screen.recipes)["lead"]
+
+
+def test_opened_recordings_take_the_place_of_the_measurement(tmp_path):
+    page, state = AnswerHandlers(Service(FakeEngine(), Limits())), PageState()
+    state.result = page.opening_result.result
+    assert page.end(state)[2]["interactive"], "its table can be saved"
+    page.open_recordings(state, files(tmp_path, PLAIN, THREE))
+    _, _, table, numbers, over = page.end(state)
+    assert not any(each["interactive"] for each in (table, numbers, over)) and not table["value"]
+    assert page.name_model(state, "us/theirs") == SKIP, "the configuration stays that of the recordings"
+
+
+def test_recordings_wait_until_the_measurement_has_ended(tmp_path):
+    page, state = AnswerHandlers(Service(FakeEngine(), Limits())), PageState()
+    page.begin(VISITOR, state)
+    paths = files(tmp_path, PLAIN)
+    screen = page.open_recordings(state, paths)
+    assert "Let the measurement end" in said(screen)["text"] and screen.answer == SKIP and not Path(paths[0]).exists()
+
+
+def test_uncounted_recording_is_plain_only_by_a_stated_assumption(tmp_path):
+    server = replace(PLAIN.started.server, has_counts=False)
+    unsure = replace(PLAIN, started=replace(PLAIN.started, server=server))
+    assert servers.longest_draft(unsure) is None and not unsure.has_drafts
+    assert line_from_trace(unsure).startswith("? ") and columns.read(files(tmp_path, unsure))[0].gamma is None
+    assert answers.ASSUMED in answers.sentences(answers.Recordings([unsure, THREE]))["sure"]
+    assert answers.ASSUMED not in answers.sentences(answers.Recordings([PLAIN, THREE]))["sure"]
 
 
 def test_fewer_recordings_give_a_measurement_or_nothing():
@@ -124,9 +180,7 @@ def test_fewer_recordings_give_a_measurement_or_nothing():
     assert measured["answer"].startswith("With γ = 3 it ran at 1.") and "Nothing is predicted" in measured["sure"]
     alone = answers.sentences(answers.Recordings([THREE]))
     assert (
-        "no speedup is known" in alone["answer"]
-        and "a pass brings 2." in alone["alone"]
-        and "record" in alone["change"]
+        "no speedup is known" in alone["answer"] and "a pass gives 2." in alone["alone"] and "record" in alone["change"]
     )
     assert not answers.picture(answers.Recordings([THREE])).data
     impossible = answers.sentences(answers.Recordings([PLAIN, vllm_recording(3, 0.001, (1,))]))

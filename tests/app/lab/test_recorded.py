@@ -12,9 +12,10 @@ from lab_pages import VISITOR, WorkingWorker
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import SKIP, PageState
-from app.lab.page import QUESTIONS, lab, pages
+from app.lab.page import PAGES, QUESTIONS, lab
 from app.lab.recorded import FOLDER, Recorded
 from app.server.limits import Limits
+from engine.errors import QueueFull
 
 FORMS = {
     "theory": lab_pages.theory_form, "sweep": lab_pages.sweep_form, "compare": lab_pages.compare_form,
@@ -26,8 +27,8 @@ MOST_BYTES = 200_000  # of all files together
 
 def handlers(name: str, worker=None, **limits):
     service = Service(FakeEngine(worker), Limits(**limits))
-    with gr.Blocks(), gr.Tabs(), gr.Tab() as tab:
-        return pages(service, gr.State(Session()), lambda: tab)[name]().experiment
+    with gr.Blocks(), gr.Tabs(), gr.Tab():
+        return PAGES[name](service, gr.State(Session())).experiment
 
 
 def test_all_recorded_results_fit():
@@ -67,14 +68,31 @@ def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, 
         assert getattr(shown, part) != getattr(before, part), f"{part} is still the recorded one"
 
 
+WRONG = {"theory": 3, "sweep": 1, "compare": 1, "distribution": 2, "users": 2, "answer": 2}  # a control of each form
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_refused_press_leaves_the_recorded_result(name):
-    experiment, state, wrong = handlers(name), PageState(), list(FORMS[name]())
-    wrong[{"theory": 3, "sweep": 1, "compare": 1, "distribution": 2, "users": 2, "answer": 2}[name]] = None
+@pytest.mark.parametrize("how", ["wrong form", "full queue", "stopped"])
+def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
+    experiment, state, form = handlers(name), PageState(), list(FORMS[name]())
+    runs, kind = experiment.service.runs, "error"
+    if how == "wrong form":
+        form[WRONG[name]] = None
+    elif how == "full queue":  # after the form has been read, as on a server without experiments
+
+        def refuse(*_):
+            raise QueueFull("The queue is full; try again in a minute.")
+
+        monkeypatch.setattr(runs, "experiment", refuse)
+        monkeypatch.setattr(runs, "run", refuse)
     experiment.begin(VISITOR, state)
-    *_, last = experiment.run(VISITOR, state, *wrong)
-    assert json.loads(last.notice)["kind"] == "error" and set(map(str, last[1:])) == {str(SKIP)}
-    assert experiment.on_page(state) is experiment.opening_result.result
+    if how == "stopped":
+        experiment.stop(VISITOR)
+        kind = "quiet"
+    updates = list(experiment.run(VISITOR, state, *form))
+    assert json.loads(updates[-1].notice)["kind"] == kind
+    assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)}
+    assert state.result is None and experiment.on_page(state) is experiment.opening_result.result
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

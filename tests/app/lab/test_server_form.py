@@ -1,6 +1,7 @@
 """The form of `server explain`: points typed in, from recordings and from a log; the parts are the command line's."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from server_recordings import file_of, uncounted_recording, vllm_recording
 
 from app.jobs.visitor import Session
 from app.lab.theory import server_form, server_points, server_view
+from app.lab.theory.server_form import BOX
 from app.ui.widgets import SKIP
 from engine.bench.server_costs import Point, split, verdict
 from engine.errors import BadInput
@@ -33,27 +35,36 @@ def said(value: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("text", ["0 26.5\n1 17.7 1.747\n7 12.2 3.107", "0:26.5\n\n 1, 17.7, 1.747 \n7;12.2;3.107\n"])
 def test_points_are_the_numbers_of_each_line(text):
-    assert server_points.parse(text) == [Point(0, 26.5), Point(1, 17.7, 1.747), Point(7, 12.2, 3.107)]
+    assert server_points.parse(text, BOX) == [Point(0, 26.5), Point(1, 17.7, 1.747), Point(7, 12.2, 3.107)]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0 26.5\n3 ? 2.1", "Line 2: put a number"), ("0 26.5\nγ", "Line 2 must be"), ("1.5 2", "Line 1 must be"),
-        ("1 2 1.5 4", "Line 1 must be"), ("1 nan 1", "Line 1: "), ("inf 3", "Line 1 must be"),
-        ("3 5 9", "from 1 to γ"), ("0 1\n" * 201, "up to 200"),
+        ("0 26.5\n3 ? 2.1", f"^{BOX}, line 2: Put a number"), ("0 26.5\nγ", f"^{BOX}, line 2: These are not numbers"),
+        ("1.5 2", f"^{BOX}, line 1: A point is a whole γ"), ("1 2 1.5 4", f"^{BOX}, line 1: A point"),
+        ("1 nan 1", f"^{BOX}, line 1: γ = 1 with nan"), ("inf 3", f"^{BOX}, line 1: A point"),
+        ("3 5 9", "from 1 to γ"), ("0 1\n" * 201, f"^{BOX}: .*up to 200"),
     ],
 )  # fmt: skip
 def test_a_line_that_is_no_point_is_named(text, words):
     with pytest.raises(BadInput, match=words):
-        server_points.parse(text)
+        server_points.parse(text, BOX)
     kind, sentence = said(server_form.explain(text, "")[0])
-    assert kind == "error" and words[:6] in sentence
+    assert kind == "error" and re.search(words, sentence) and "GAMMA" not in sentence
+
+
+def test_an_error_names_its_box():
+    for text, lookup, words in (
+        ("1 2 1.5", "", f"{BOX}: Give a point without drafts"),
+        (server_form.EXAMPLE, "γ", f"{server_form.LOOKUP_BOX}, line 1: These are not numbers."),
+    ):
+        assert said(server_form.explain(text, lookup)[0])[1].startswith(words)
 
 
 def test_the_page_says_what_the_command_line_says():
     text = server_form.EXAMPLE
-    parts = split(server_points.parse(text))
+    parts = split(server_points.parse(text, BOX))
     words, table, speeds, chart = server_form.explain(text, "")
     assert all(sentence in said(words)[1] for sentence in verdict(parts))
     assert rows(table)[1] == ["fixed cost of drafting", f"{1000 * parts.fixed.seconds:.1f} ms", "–"]
@@ -67,7 +78,8 @@ def test_the_page_says_what_the_command_line_says():
 
 def test_one_draft_length_gives_a_plain_step_and_says_what_is_missing():
     words, table, speeds, chart = server_form.explain("0 26.5\n3 20 2.1", "")
-    assert "measure a second one" in said(words)[1] and len(rows(table)) == 1 and not rows(speeds)
+    assert said(words)[1].endswith("measure a second one. Times are derived from your points."), "nothing is predicted"
+    assert len(rows(table)) == 1 and not rows(speeds)
     assert json.loads(chart)["figures"]["server-speeds"]["note"] == server_view.WAITING.note
 
 
@@ -80,7 +92,7 @@ def test_recordings_fill_the_form_and_are_deleted(tmp_path):
     paths = [file_of(trace, tmp_path, f"{i}.json") for i, trace in enumerate((PLAIN, ONE, THREE))]
     text, words = server_form.fill_from_files("", paths)
     assert not any(Path(path).exists() for path in paths) and said(words)[1] == "Filled in from 3 recordings."
-    plain, one, three = server_points.parse(text)
+    plain, one, three = server_points.parse(text, BOX)
     assert (plain.gamma, one.gamma, three.gamma) == (0, 1, 3) and plain.speed == pytest.approx(1 / 0.03, rel=1e-3)
     assert three.length == pytest.approx(compute_metrics(THREE).tau.value, abs=1e-3)
     parts = split([plain, one, three])
@@ -93,7 +105,7 @@ def test_recordings_fill_the_form_and_are_deleted(tmp_path):
 def test_an_unknown_draft_length_or_speed_is_a_gap(tmp_path):
     text, words = server_form.fill_from_files("0 26.5", [file_of(uncounted_recording(), tmp_path, "a.json")])
     assert text == "0 26.5\n? 22.5 2.250" and "question mark" in said(words)[1]
-    assert server_points.of_trace(vllm_recording(3, 0.0, (2,))).startswith("3 ? ")
+    assert server_points.line_from_trace(vllm_recording(3, 0.0, (2,))).startswith("3 ? ")
 
 
 def test_a_file_that_is_no_trace_is_refused_and_deleted(tmp_path):

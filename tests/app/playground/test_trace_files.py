@@ -21,7 +21,7 @@ from app.playground import html_export, trace_files
 from app.playground.result_handlers import NO_ROOM, Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.run_press import RunPress
-from app.playground.trace_files import Exports, read
+from app.playground.trace_files import MOST_FILES, Exports, read, read_each
 from app.server.limits import Limits
 from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
@@ -218,3 +218,8 @@ def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch
     shown = page.show(session)
     assert "could not be written: No space left" in caplog.text and shown.trace_file["label"] == NO_ROOM
     assert json.loads(shown.race)["figures"]["tokens"]["data"] and not shown.trace_file["interactive"]
+
+
+def test_too_many_files_are_refused_before_any_is_read():
+    with pytest.raises(BadInput, match=f"{MOST_FILES + 1} files; open up to {MOST_FILES}"):
+        read_each(["nowhere"] * (MOST_FILES + 1))

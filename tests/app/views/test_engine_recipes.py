@@ -178,7 +178,7 @@ def test_a_heads_version_reaches_the_recipe(tmp_path, version):
     code = next(line["code"] for line in answer if line["name"] == "vLLM")
     assert json.loads(options(code)["--speculative-config"])["method"] == ("eagle" if version == 1 else "eagle3")
     names = EngineFacade(get_worker()).models(pair, "eagle")
-    assert Choice.of(names, "eagle", 4).recipe == ("eagle1" if version == 1 else "eagle")
+    assert Choice.from_models(names, "eagle", 4).recipe == ("eagle1" if version == 1 else "eagle")
     shipped = EngineFacade(get_worker()).models("smollm2-135m", "eagle")
     assert (shipped.eagle, EngineFacade(get_worker()).models("smollm2-135m", "lm").eagle) == (3, None)
 

@@ -38,7 +38,7 @@ def test_a_recording_has_its_own_heading_and_says_what_is_told():
     assert "how many it rejected" in about(DRAFTING)["server"][0]
     assert "How many guesses it rejected is unknown. vLLM, llama-server" in about(UNCOUNTED)["server"][0]
     without = Server("vLLM", "0.33.0", "m", "vLLM")
-    assert "--per-request-spec-decode-metrics detailed" in servers.tells(without)[0]
+    assert "--per-request-spec-decode-metrics detailed" in servers.inspector_sentences(without)[0]
     long = Server("x" * 500, "", "m", "vLLM")
     assert len(servers.title(long)) < 90
 
