@@ -203,7 +203,7 @@ class Api:
         yield traces, {"status": "finished" if ended else "stopped"} | reason
 
 
-def _texts(json_schema, regex, choice, grammar) -> dict[str, str]:
+def _texts(json_schema, regex, choice, grammar) -> dict[str, str | None]:
     """The texts of a constraint by kind, None where it is not given. A schema may come as JSON or as its text."""
     schema = json.dumps(json_schema) if isinstance(json_schema, dict | bool) else json_schema
     texts = {"json_schema": schema, "regex": regex or None, "grammar": grammar or None, "choice": choice}

@@ -45,6 +45,11 @@ class Method:
         return self.reads in ("draft model", "head")
 
     @property
+    def needs_constraint(self) -> bool:
+        """Whether it drafts only in runs with a constraint."""
+        return self.reads == "grammar"
+
+    @property
     def runs_model(self) -> bool:
         """Whether drafting takes passes of a model."""
         return self.passes != "none"
@@ -366,8 +371,10 @@ class RunConfig:
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)
-        if self.method == "grammar" and self.constraint is None:
-            raise BadInput("The method grammar drafts what a constraint demands; add a constraint or choose another.")
+        if method_of(self.method).needs_constraint and self.constraint is None:
+            raise BadInput(
+                f"The method {self.method} drafts what a constraint demands; add a constraint or choose another."
+            )
         if self.acceptance not in ACCEPTANCE:
             raise BadInput(f"acceptance is {str(self.acceptance)[:40]!r}; choose from {', '.join(ACCEPTANCE)}.")
         object.__setattr__(self, "stop", tuple(self.stop))
