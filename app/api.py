@@ -203,10 +203,10 @@ class Api:
         yield traces, {"status": "finished" if ended else "stopped"} | reason
 
 
-def _texts(json_schema, regex, choice, grammar) -> dict[str, str]:
-    """The texts of a constraint by kind. A schema may come as JSON or as its text."""
+def _texts(json_schema, regex, choice, grammar) -> dict[str, str | None]:
+    """The texts of a constraint by kind, None where it is not given. A schema may come as JSON or as its text."""
     schema = json.dumps(json_schema) if isinstance(json_schema, dict | bool) else json_schema
-    texts = {"json_schema": schema, "regex": regex, "grammar": grammar, "choice": choice or ""}
+    texts = {"json_schema": schema, "regex": regex or None, "grammar": grammar or None, "choice": choice}
     if isinstance(choice, list) and all(isinstance(text, str) for text in choice):
         texts["choice"] = "\n".join(choice)
     if wrong := [name for name, text in texts.items() if not isinstance(text, str | None)]:

@@ -45,6 +45,11 @@ class Method:
         return self.reads in ("draft model", "head")
 
     @property
+    def needs_constraint(self) -> bool:
+        """Whether it drafts only in runs with a constraint."""
+        return self.reads == "grammar"
+
+    @property
     def runs_model(self) -> bool:
         """Whether drafting takes passes of a model."""
         return self.passes != "none"
@@ -283,6 +288,7 @@ class LookaheadSizes:
 
 
 CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
+_COMPACT = "Compact JSON is for a run with a JSON schema; give one, or leave it out."
 
 
 @dataclass(frozen=True)
@@ -300,6 +306,8 @@ class Constraint:
         name = CONSTRAINTS[self.kind]
         if not is_text(self.text) or not self.text.strip() or len(self.text) > 100_000:
             raise BadInput(f"The {name} must be a text of up to 100,000 characters.")
+        if self.compact and self.kind != "json_schema":
+            raise BadInput(_COMPACT)
         if self.kind == "json_schema":
             try:
                 json.loads(self.text)
@@ -308,12 +316,13 @@ class Constraint:
 
     @staticmethod
     def from_texts(compact: bool = False, **texts: str | None) -> "Constraint | None":
-        """Returns the constraint of the one text that is given by its kind; None without one. Raises BadInput."""
-        by_kind = {kind: text for kind, text in texts.items() if text}
+        """Returns the constraint of the one text that is given by its kind; None without one, while a blank text is
+        refused. Raises BadInput."""
+        by_kind = {kind: text for kind, text in texts.items() if text is not None}
         if len(by_kind) > 1:
             raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")
-        if compact and "json_schema" not in by_kind:
-            raise BadInput("Compact JSON is for a run with a JSON schema; give one, or leave it out.")
+        if compact and not by_kind:
+            raise BadInput(_COMPACT)
         return next((Constraint(kind, text, compact) for kind, text in by_kind.items()), None)
 
 
@@ -367,8 +376,10 @@ class RunConfig:
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)
-        if self.method == "grammar" and self.constraint is None:
-            raise BadInput("The method grammar drafts what a constraint demands; add a constraint or choose another.")
+        if method_of(self.method).needs_constraint and self.constraint is None:
+            raise BadInput(
+                f"The method {self.method} drafts what a constraint demands; add a constraint or choose another."
+            )
         if self.acceptance not in ACCEPTANCE:
             raise BadInput(f"acceptance is {str(self.acceptance)[:40]!r}; choose from {', '.join(ACCEPTANCE)}.")
         object.__setattr__(self, "stop", tuple(self.stop))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.errors import Unavailable
+from engine.errors import BadInput, Unavailable
 
 ProgressCallback = Callable[[float, str], None]  # (fraction done from 0 to 1, the present step in words)
 
@@ -41,6 +41,15 @@ def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None
             done += len(block)
             progress(done / size)
     return digest.hexdigest()
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark. Raises BadInput, which says ``what`` it is."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"The {what} {path} cannot be read as text: {reason}.") from error
 
 
 def read_json(path: Path) -> dict:

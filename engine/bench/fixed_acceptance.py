@@ -37,7 +37,7 @@ def accept_with_probability(alpha: float) -> Rules:
         tested = torch.arange(len(tokens), device=p.device) <= last
         return verdict._replace(path=path.bool(), tested=tested, accept=torch.full_like(u, alpha), last=last)
 
-    return Rules(verify_chain=accept_by_chance)
+    return Rules(verdicts={ACCEPTANCE["token"].chain: accept_by_chance})
 
 
 def measure(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.config import Constraint
 from engine.errors import BadInput
+from engine.files import read_text
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,7 @@ class Prompt:
 
 def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
     """The rows of a file, as of `parse_prompts`. BadInput for one that cannot be read."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"The prompts {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-    prompts = parse_prompts(text, str(path))
+    prompts = parse_prompts(read_text(Path(path), "file of prompts"), str(path))
     return spread(prompts, limit) if limit else prompts
 
 

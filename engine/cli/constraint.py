@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.config import CONSTRAINTS, Constraint
-from engine.errors import BadInput
+from engine.files import read_text
 from engine.trace.trace import Trace
 
 
@@ -14,19 +14,8 @@ def parse(
     """Returns the constraint of these options; None without one. Raises BadInput for an unreadable file, an empty
     constraint, and more than one."""
     files = {"json_schema": json_schema, "grammar": grammar}
-    texts = {kind: read_text(file) for kind, file in files.items() if file}
-    texts |= {"regex": regex} if regex is not None else {}
-    texts |= {"choice": "\n".join(choice)} if choice else {}
-    if empty := next((kind for kind, text in texts.items() if not text), ""):
-        raise BadInput(f"The {CONSTRAINTS[empty]} is empty; write one, or leave the option out.")
-    return Constraint.from_texts(is_compact, **texts)
-
-
-def read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read as a text in UTF-8.") from error
+    texts = {kind: read_text(file, CONSTRAINTS[kind]) for kind, file in files.items() if file}
+    return Constraint.from_texts(is_compact, regex=regex, choice="\n".join(choice) if choice else None, **texts)
 
 
 def rows(trace: Trace) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput
+from engine.files import read_text
 
 
 def corpus(
@@ -52,11 +53,7 @@ def _texts(file: Path, tokenizer, vocab_size: int):
         samples = dataset.load(file, vocab_size)
         yield from (samples.row(i)[samples.prompt_len[i] :] for i in range(len(samples)))
         return
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read as text: {getattr(error, 'strerror', None) or error}.") from error
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    ids = tokenizer(read_text(file, "file"), add_special_tokens=False)["input_ids"]
     if not ids:
         raise BadInput(f"{file} is empty; leave it out.")
     yield np.array(ids)

@@ -143,7 +143,7 @@ def explain(
     loads = options.parse_users(users, MOST_USERS) if users else ()
     if loads and not lookup:
         raise BadInput("--users needs points of a lookup; give them with --lookup.")
-    parts, out = server_costs.split(_points(points), _points(lookup or [])), screen()
+    parts, out = server_costs.split([*map(_point, points)], [*map(_point, lookup or [])]), screen()
     for words, part in parts.known_parts():
         half = "" if part.half is None else f" ± {1000 * part.half:.1f}"
         out.print(f"{words}: {1000 * part.seconds:.1f}{half} ms")

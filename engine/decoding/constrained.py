@@ -70,42 +70,54 @@ class Constrained:
         """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
         tokens = read(draft.tokens).tolist() if len(draft) else []
         parents = range(len(tokens)) if draft.parents is None else draft.parents
-        paths: list[Path | None] = [()]  # of each node; None after a forbidden draft, and after the end
-        bits, places, allowed_places, forbidden, demanded = [self.mask(())], [0], [], [], []
-        for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
-            before, may_come = paths[parent], False
-            if before is not None and self.reader.eos_ids.isdisjoint(before):
-                may_come = is_set(self.mask(before), token)
-                if not may_come:
-                    key = draft.confidence_classes[i] if draft.confidence_classes else None
-                    forbidden.append(ForbiddenDraft(token, places[parent], key))
-                elif not draft.is_window:  # nothing can follow where the tokenizer cannot go on
-                    may_come = self.mask((*before, token)).any()
-            is_scored = may_come and before is not None
-            paths.append((*before, token) if is_scored else None)
-            places.append(len(bits) if is_scored else -1)
-            if is_scored:
-                allowed_places.append(i)
-                demanded.append(self.drafts and self.reader.forced_tokens(before)[:1] == [token])
-                bits.append(self.mask((*before, token)))
         if draft.is_window:
-            return self._all_scored(draft, paths)
+            return self._all_scored(draft, tokens, parents)
+        numbers: list[int | None] = [0]  # of each node, among those that are scored
+        paths: list[Path] = [()]  # of those that are scored, as the masks
+        bits, scored, forbidden, demanded = [self.mask(())], [], [], []
+        for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
+            number = numbers[parent]
+            numbers.append(None)
+            if number is None or self._has_ended(paths[number]):
+                continue
+            before = paths[number]
+            if not is_set(bits[number], token):
+                key = draft.confidence_classes[i] if draft.confidence_classes else None
+                forbidden.append(ForbiddenDraft(token, number, key))
+                continue
+            is_demanded = self.drafts and self.reader.forced_tokens(before)[:1] == [token]
+            if (mask := self.mask((*before, token))).any():  # nothing can follow where the tokenizer cannot go on
+                numbers[-1] = len(paths)
+                paths.append((*before, token))
+                bits.append(mask)
+                scored.append(i)
+                demanded.append(is_demanded)
         masks = np.stack(bits)
-        if len(allowed_places) < len(tokens):
-            draft = _part(draft, allowed_places, places)
+        if len(scored) < len(tokens):
+            draft = _part(draft, scored, numbers)
         draft = replace(draft, from_grammar=tuple(demanded))
-        if draft.q is not None and allowed_places:
-            at = list(range(len(allowed_places)) if draft.parents is None else draft.parents)
+        if draft.q is not None and scored:
+            at = list(range(len(scored)) if draft.parents is None else draft.parents)
             draft = replace(draft, q=mask_rows(draft.q, factors(masks[at], self.vocab_size, self.device)))
         return Allowed(draft, masks, tuple(forbidden))
+
+    def _has_ended(self, path: Path) -> bool:
+        return not self.reader.eos_ids.isdisjoint(path)
 
     def mask(self, path: Path) -> np.ndarray:
         """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
         return self.reader.allowed_after(path)
 
-    def _all_scored(self, draft: Draft, paths: Sequence[Path | None]) -> Allowed:
-        """Cuts nothing off a window, whose rows all have a use. After a forbidden draft any token may come, because
-        nothing there can be reached."""
+    def _all_scored(self, draft: Draft, tokens: Sequence[int], parents: Sequence[int]) -> Allowed:
+        """Cuts nothing off a window, whose rows all have a use. After a forbidden draft, and after the end, any token
+        may come, because nothing there can be reached."""
+        paths: list[Path | None] = [()]  # of each node
+        for token, parent in zip(tokens, parents, strict=True):
+            before = paths[parent]
+            if before is None or self._has_ended(before) or not is_set(self.mask(before), token):
+                paths.append(None)
+            else:
+                paths.append((*before, token))
         anything = np.full_like(self.mask(()), 0xFF)
         bits = np.stack([anything if path is None else self.mask(path) for path in paths])
         is_inside = to_device([path is not None for path in paths[1:]], self.device, torch.bool)
@@ -124,19 +136,18 @@ class Constrained:
         return {"removed": p.sum(-1), "removed_mass": mass, "removed_words": words}
 
 
-def _part(draft: Draft, allowed_places: Sequence[int], places: Sequence[int]) -> Draft:
-    """The drafts of these places, renumbered: ``places`` [N+1] is the new number of each node."""
-    index = to_device(allowed_places, draft.tokens.device)
-    parents = draft.parents and (tuple(places[draft.parents[i]] for i in allowed_places) or None)
-
-    def keep(values: tuple) -> tuple:
-        return tuple(values[i] for i in allowed_places) if values else values
-
+def _part(draft: Draft, places: Sequence[int], numbers: Sequence[int | None]) -> Draft:
+    """The drafts of these places, ``numbers`` [N+1] being the new number of each node. What was estimated for the whole
+    tree is left out."""
+    index = to_device(places, draft.tokens.device)
+    parents = tuple(range(len(places)) if draft.parents is None else (numbers[draft.parents[i]] for i in places))
+    keys = draft.confidence_classes
     return replace(
         draft,
         tokens=draft.tokens[index],
-        q=None if draft.q is None or not allowed_places else draft.q[index],
-        parents=parents,
-        confidence_classes=keep(draft.confidence_classes),
-        expected=keep(draft.expected),
+        q=None if draft.q is None or not places else draft.q[index],
+        parents=None if parents == tuple(range(len(places))) else parents,
+        confidence_classes=tuple(keys[i] for i in places) if keys else (),
+        expected=(),
+        row_cost=None,
     )

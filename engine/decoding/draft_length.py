@@ -37,7 +37,9 @@ class FixedGamma:
     def choose(self, keys, most: int) -> int:
         return min(self.gamma, most)
 
-    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
+    def observe(
+        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
+    ) -> None:
         pass
 
 
@@ -87,15 +89,18 @@ class AdaptiveGamma:
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
-            if self._rested:
-                self._rested -= 1
-                return 0
-            return min(self.most, most)
+            return 0 if self.takes_rest() else min(self.most, most)
         alphas = [self.alpha(key) for key in keys[: min(self.most, most)]]
         gamma = best_length(alphas, self.c, self.v, self.at_once)
         if gamma == 0:
             self.forget(keys)
         return gamma
+
+    def takes_rest(self) -> bool:
+        """Whether drafting token by token pauses in this round, which is counted."""
+        is_resting = self._rested > 0
+        self._rested -= is_resting
+        return is_resting
 
     def promises(self, keys, most: int) -> Iterator[tuple[int, float, float]]:
         """(γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""
@@ -130,16 +135,20 @@ class AdaptiveGamma:
         rate = self.rate.value
         return Worthwhile(self.alpha, lambda n: rate * (interpolate(self.v, n + 1) - 1.0), rate * self.c)
 
-    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
+    def observe(
+        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
+    ) -> None:
         """Updates α from a round. ``outcomes``: whether each draft was accepted, None if it was not tested. ``path``:
-        the keys of the round's drafts, where they are not a beginning of ``keys``; ``steps``: its draft steps."""
+        the keys of the round's drafts, where they are not a beginning of ``keys``; ``steps``: its draft steps;
+        ``scored``: its drafts that were scored, where a constraint cut some of ``outcomes`` off, which cost no row."""
         for key, outcome in zip(path or keys or (), outcomes, strict=False):
             if outcome is None:
                 continue
             self._count(key, outcome)
             if keys == PER_TOKEN and is_first(key):
                 self._count(PER_TOKEN, outcome)
-        tokens, cost = outcomes.count(True) + 1, steps * self.c + interpolate(self.v, len(outcomes) + 1)
+        rows = 1 + (len(outcomes) if scored is None else scored)
+        tokens, cost = outcomes.count(True) + 1, steps * self.c + interpolate(self.v, rows)
         if keys != PER_TOKEN or steps:
             self.rate.add(tokens, cost)
         if keys == PER_TOKEN and steps:
@@ -216,5 +225,7 @@ class ReplayedGamma:
         """The shape of the recorded tree; None where the round's was a chain."""
         return Plan(self._recorded.parents) if self._recorded.parents else None
 
-    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
+    def observe(
+        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
+    ) -> None:
         self._round += 1

@@ -4,7 +4,7 @@ Each drafter promises some tokens for some cost. The one that beats the average 
 tokens − R · cost (Dinkelbach's rule for a ratio of sums). R is the tokens per cost of the recent rounds, or what a
 drafter with a model promises if that is more, because such a drafter can draft any round. A round that no
 promise would speed up goes to a drafter with a model, too, until that has cost too much. Otherwise it could never prove
-itself.
+itself. One that has cost too much promises nothing for some rounds.
 Promises are made of committed text and of past rounds, never of a drawn draft, because otherwise the output would not
 be exact.
 """
@@ -33,13 +33,18 @@ class DrafterChoice:
         """``keys``: the confidence keys of each drafter that has something to propose. Returns the draft length."""
         if self.gamma == 0:
             return 0
+        if self.gamma is None:
+            keys = {name: own for name, own in keys.items() if own != PER_TOKEN or not self.members[name].takes_rest()}
         promises = {name: list(self.members[name].promises(own, most)) for name, own in keys.items()}
         anywhere = (promise for name, own in keys.items() if own == PER_TOKEN for promise in promises[name])
         self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])
         gain, gamma, name = max(
-            (tokens - self.rate.value * cost, gamma, name)
-            for name, lengths in promises.items()
-            for gamma, tokens, cost in (lengths if self.gamma is None else lengths[: self.gamma][-1:])
+            (
+                (tokens - self.rate.value * cost, gamma, name)
+                for name, lengths in promises.items()
+                for gamma, tokens, cost in (lengths if self.gamma is None else lengths[: self.gamma][-1:])
+            ),
+            default=(0.0, 0, ""),
         )
         self.drafter, self._length = name, gamma
         if self.gamma is None:
@@ -50,7 +55,7 @@ class DrafterChoice:
         return self._length
 
     def _next_to_try(self, keys: Mapping[str, Sequence], most: int) -> str:
-        """Returns a drafter with a model that does not pause, or ""."""
+        """Returns a drafter with a model whose drafts could pay, or ""."""
         models = (name for name, own in keys.items() if own == PER_TOKEN)
         return next((name for name in models if self.members[name].choose(PER_TOKEN, most)), "")
 
@@ -63,12 +68,14 @@ class DrafterChoice:
     def tree_shape(self) -> Worthwhile | None:
         return self.members[self.drafter].tree_shape() if self.gamma is None else None
 
-    def observe(self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0) -> None:
+    def observe(
+        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
+    ) -> None:
         name = self.drafter
         if not name:
             self.rate.add(1.0, 1.0)
         else:
-            self.members[name].observe(keys[name], outcomes, path, steps)
+            self.members[name].observe(keys[name], outcomes, path, steps, scored)
         self.drafter = ""
         for other, own in (keys or {}).items():
             if other != name:

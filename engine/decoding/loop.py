@@ -8,14 +8,15 @@ Dimension key: N drafts of a round, W = N + 1 tokens scored, V vocabulary.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, load_object
+from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, load_object, method_of
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
 from engine.decoding.constrained import Constrained
 from engine.decoding.tokenization import StopTexts
@@ -33,21 +34,20 @@ from engine.trace.events import Reason, Round, Timings
 
 
 class Rules(NamedTuple):
-    """The functions that make the output exact, and replacements of those that `ACCEPTANCE` names;
-    `engine.exactness.mutants` has wrong ones. ``block_stream`` numbers the accept draws of drafts that are decided on
-    together by their place in the round."""
+    """The functions that make the output exact; `engine.exactness.mutants` has wrong ones. ``verdicts``: replacements
+    of functions that `ACCEPTANCE` names, by the same "module:name". ``block_stream`` numbers the accept draws of drafts
+    that are decided on together by their place in the round."""
 
     warp: Callable = warp
-    verify_chain: Callable | None = None
-    verify_tree: Callable | None = None
-    verify_block: Callable | None = None
-    verify_traversal: Callable | None = None
+    verdicts: Mapping[str, Callable] = MappingProxyType({})
     block_stream: Callable[[int], int] = lambda step: step
     constrained: Callable = Constrained
 
     def function(self, path: str) -> Callable:
         """Returns the function at "module:name", or what replaces it here."""
-        return getattr(self, path.partition(":")[2], None) or load_object(path)
+        unknown = {*self.verdicts} - {name for rule in ACCEPTANCE.values() for name in (rule.chain, rule.tree)}
+        assert not unknown, f"no rule calls {unknown}"
+        return self.verdicts.get(path) or load_object(path)
 
 
 TRUE_RULES = Rules()
@@ -94,7 +94,7 @@ class SpeculativeDecoder:
         penalised = self.config.sampling.repetition_penalty != 1.0
         self._constrained: Constrained | None = None
         if self.reader:
-            drafts = self.config.method in (AUTO, "grammar")
+            drafts = self.config.method == AUTO or method_of(self.config.method).needs_constraint
             self._constrained = self.rules.constrained(self.reader, self.target.vocab_size, self.target.device, drafts)
         self._commit_prefix()
         self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None
@@ -114,9 +114,10 @@ class SpeculativeDecoder:
 
     @property
     def memory(self) -> int:
-        """Bytes that the run takes: caches, and a round's logits, p and q."""
-        rows = (MAX_NODES + 1) * self.target.vocab_size
-        return self.target.memory(self.capacity) + self.drafter.memory(self.capacity) + 3 * 4 * rows
+        """Bytes that the run takes: caches, and a round's logits, p and q; with a constraint also the masks of its
+        rows, the masked logits, and p without them."""
+        rows, copies = (MAX_NODES + 1) * self.target.vocab_size, 6 if self.reader else 3
+        return self.target.memory(self.capacity) + self.drafter.memory(self.capacity) + copies * 4 * rows
 
     @property
     def emitted(self) -> int:
@@ -163,6 +164,7 @@ class SpeculativeDecoder:
             trees=target.trees,
             lookahead=config.lookahead,
             reader=self.reader,
+            reads_grammar=bool(self._constrained and self._constrained.drafts),
         )
         self.drafter.start(self.committed, setup)
         self.prefill_seconds = now(target.device) - before
@@ -208,9 +210,9 @@ class SpeculativeDecoder:
         outcomes, classes = verdict.outcomes, draft.confidence_classes
         if allowed:
             outcomes, classes = allowed.with_forbidden(outcomes, classes, {0, *path})
-        self.gamma_policy.observe(keys, outcomes, classes, draft.passes)
+        self.gamma_policy.observe(keys, outcomes, classes, draft.passes, scored=len(draft))
         draft_texts = self.recorder.draft_texts(verdict, draft)
-        texts, tail = self._commit([*(verdict.tokens[node - 1] for node in path), verdict.closing])
+        texts, tail = self._commit([*verdict.accepted_tokens, verdict.closing])
         # 5 yield
         tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
         end, seconds = self._now(), timer.seconds()
@@ -235,7 +237,7 @@ class SpeculativeDecoder:
         """Raises Unavailable for numbers of the target that decide nothing. Of a draft they end the drafting, but not
         the run."""
         if not verdict.is_finite:
-            if self.reader is not None and not self.reader.allowed_after(self._last_path(verdict)).any():
+            if self.reader is not None and not self.reader.allowed_after(verdict.accepted_tokens).any():
                 raise BadInput(
                     f"After {self.emitted} new tokens the constraint demands a text that this model's tokenizer cannot "
                     "write; change the constraint."
@@ -247,10 +249,6 @@ class SpeculativeDecoder:
             )
         if not verdict.draft_is_finite:
             self.given_up[method] = self.emitted
-
-    def _last_path(self, verdict: HostVerdict) -> tuple[int, ...]:
-        """The accepted drafts, in order."""
-        return tuple(token for token, on_path in zip(verdict.tokens, verdict.path, strict=True) if on_path)
 
     def _now(self) -> float:
         return time.perf_counter() - self.started

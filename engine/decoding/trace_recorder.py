@@ -40,6 +40,11 @@ class HostVerdict:
     draft_is_finite: bool = True
 
     @property
+    def accepted_tokens(self) -> tuple[int, ...]:
+        """The accepted drafts, in order."""
+        return tuple(token for token, on_path in zip(self.tokens, self.path, strict=True) if on_path)
+
+    @property
     def outcomes(self) -> list[bool | None]:
         """Whether each draft was accepted; None if it was not tested."""
         return [bool(on_path) if tested else None for on_path, tested in zip(self.path, self.tested, strict=True)]
@@ -97,7 +102,7 @@ class TraceRecorder:
     ) -> HostVerdict:
         """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync.
         ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V. ``removed``: those of
-        `Constrained.removed`."""
+        `Constrained.measure_removed`."""
         tensors = {
             "tokens": draft.tokens,
             "path": verdict.path,

@@ -54,10 +54,15 @@ class GammaPolicy(Protocol):
         ...
 
     def observe(
-        self, keys: Any, outcomes: Sequence[bool | None], path: Sequence[Hashable] = (), steps: int = 0
+        self,
+        keys: Any,
+        outcomes: Sequence[bool | None],
+        path: Sequence[Hashable] = (),
+        steps: int = 0,
+        scored: int | None = None,
     ) -> None:
         """Learns from a round: whether each draft was accepted (None if it was not tested), the keys of the drafts
-        where they are not a beginning of ``keys``, and the draft steps."""
+        where they are not a beginning of ``keys``, the draft steps, and how many drafts were scored if not all."""
 
 
 @runtime_checkable

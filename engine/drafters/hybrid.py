@@ -27,7 +27,7 @@ class HybridDrafter(Drafter):
 
     def _start(self, name: str, committed: Sequence[int]) -> None:
         self._started.add(name)  # first, so that `release` frees what a start that fails has taken
-        self.members[name].start(committed, replace(self.setup, reads_grammar=self.setup.reader is not None))
+        self.members[name].start(committed, self.setup)
 
     def confidence_classes(self, committed: Sequence[int]) -> Any:
         """The keys of all members that have something to propose."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from engine.config import SamplingParams
+from engine.config import ACCEPTANCE, SamplingParams
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.drafters.base import Drafter
 from engine.drafters.draft_model import DraftModelDrafter
@@ -85,7 +85,7 @@ def rules(
     def verify_chain(p, q, tokens, u, u_closing) -> Verdict:
         return verify_tree(p, q, tokens, range(len(tokens)), u, u_closing)
 
-    return Rules(verify_chain=verify_chain, verify_tree=verify_tree)
+    return Rules(verdicts={ACCEPTANCE["token"].chain: verify_chain, ACCEPTANCE["token"].tree: verify_tree})
 
 
 def verify_each_alone(p, q, tokens, u, u_closing) -> Verdict:
@@ -124,7 +124,7 @@ def block_rules(
         closing = draw(row[None], u_closing[at].view(1))[0]
         return Verdict(steps < at, steps <= at, right.accept, at, closing, row, right.block)
 
-    return Rules(verify_block=verify)
+    return Rules(verdicts={ACCEPTANCE["block"].chain: verify})
 
 
 def traversal_rules(
@@ -164,7 +164,7 @@ def traversal_rules(
         closing = draw(row[None], u_closing[last].view(1))[0]
         return Verdict(path, tested, accept, torch.tensor(last, device=p.device), closing, row)
 
-    return Rules(verify_traversal=verify)
+    return Rules(verdicts={ACCEPTANCE["block"].tree: verify})
 
 
 # ---- drafters and warping with a mistake of their own ----------------------------------------------------------------
@@ -239,7 +239,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("p-row-late", rules(test_row=lambda p, row, i: p[i + 1])),
     Mutant("closing-row-early", rules(bonus_row=lambda p, q: p[-2])),
     Mutant("bonus-from-q", rules(bonus_row=lambda p, q: q[-1])),
-    Mutant("tail-kept", Rules(verify_chain=verify_each_alone)),
+    Mutant("tail-kept", Rules(verdicts={ACCEPTANCE["token"].chain: verify_each_alone})),
     Mutant("ratio-inverted", rules(passes=lambda p_x, q_x, u: u * p_x < q_x)),
     Mutant("q-ignored", rules(passes=lambda p_x, q_x, u: u < p_x)),
     Mutant("good-enough", rules(passes=lambda p_x, q_x, u: p_x > 0.1)),

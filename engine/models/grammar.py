@@ -30,9 +30,8 @@ class Grammars:
         self._tokenizer, self.vocab_size = tokenizer, vocab_size
         self.eos_ids = frozenset(token for token in eos_ids if token < vocab_size)
         self._vocabulary = None  # llguidance's, made from our table when it is first needed
-        self._cuts: dict[
-            str, list[int]
-        ] = {}  # the tokens of texts that had to come, because encoding one takes longest
+        # The tokens of texts that had to come are kept, because encoding one takes longest.
+        self._cuts: dict[str, list[int]] = {}
 
     def matcher(self, constraint: Constraint, max_new_tokens: int) -> "GrammarMatcher":
         """Returns a matcher at the beginning of a text. Raises BadInput for a constraint that is broken, not supported,
@@ -78,12 +77,15 @@ def lark_of(constraint: Constraint) -> str:
         case "json_schema":
             schema = json.loads(constraint.text)
             schema = schema if isinstance(schema, dict) else {"allOf": [schema]}
-            layout = {"x-guidance": {"whitespace_flexible": not constraint.compact}}
-            rule = "%json " + json.dumps(schema | layout)
+            options = schema.get("x-guidance", {})  # a schema may have its own
+            if constraint.compact and isinstance(options, dict):
+                schema = schema | {"x-guidance": options | {"whitespace_flexible": False}}
+            rule = "%json " + json.dumps(schema)
         case "regex":
             rule = "/" + re.sub(r"(\\.)|(/)|(\n)", _for_lark, constraint.text) + "/"
         case "choice":
-            rule = " | ".join(json.dumps(text, ensure_ascii=False) for text in constraint.text.split("\n") if text)
+            texts = filter(None, re.split(r"\r?\n", constraint.text))
+            rule = " | ".join(json.dumps(text, ensure_ascii=False) for text in texts)
         case _:
             return _HEAD + constraint.text
     return f"{_HEAD}start: {rule}"

@@ -96,9 +96,8 @@ class CachedPasses:
         self._binding = Binding(Session(graph))
         self._scratch = KVCache(self.layers, self.heads.K, 1, self.heads.D, torch.float32, "cpu")
         self.fewest = FEWEST[1]  # rows of an attention
-        self._caches: list[Callable[[], KVCache | None]] = [
-            lambda: None
-        ] * self.sequences  # weak: a cache is freed with its run
+        # The references are weak, so that a cache is freed with its run.
+        self._caches: list[Callable[[], KVCache | None]] = [lambda: None] * self.sequences
         self._slots = 0  # the largest cache that rotary tables were bound for
         self._lengths = torch.zeros(self.sequences, 2, dtype=torch.int32)
         for b, (last, total) in enumerate(self._lengths):

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from engine.config import AUTO, METHODS, draft_of
+from engine.config import AUTO, METHODS, draft_of, method_of
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
@@ -47,7 +47,7 @@ class Drafts:
         """The method's drafter for a run that is greedy, or not; for a fork of the target's runner a new one, with
         caches of its own. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
         offered = methods(self.pair)
-        if method not in (*offered, "grammar"):
+        if method not in offered and not method_of(method).needs_constraint:
             known = method in METHODS
             reason = f"{self.pair.name} has no {method!r} draft" if known else f"{method[:40]!r} is not a method"
             raise BadInput(f"{reason}; choose from {', '.join(offered)}.")
@@ -126,9 +126,11 @@ class Drafts:
         names = self._competing("text")
         return names + (self._competing("head") or self._competing("corpus", "draft model", "copy"))
 
-    def competitors(self, length: int = 0) -> tuple[str, ...]:
-        """The methods that auto chooses from, those that attend to ``length`` tokens."""
+    def competitors(self, length: int = 0, has_constraint: bool = False) -> tuple[str, ...]:
+        """The methods that auto chooses from in a run with or without a constraint, those that attend to ``length``
+        tokens."""
         names = self._candidates()
+        names += tuple(name for name, kind in METHODS.items() if kind.needs_constraint and has_constraint)
         self._has_competed = True
         return tuple(name for name in names if not self._is_too_short(name, length))
 

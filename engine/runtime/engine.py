@@ -191,8 +191,7 @@ class Engine:
             if spec and method not in self.drafts.translations:  # a translated one drafts for as long as it can
                 _check_length(self.drafts.load(method), spec.name, prompt, config)
             return drafter, costs
-        members = self.drafts.competitors(prompt + config.max_new_tokens)
-        members += ("grammar",) if config.constraint else ()
+        members = self.drafts.competitors(prompt + config.max_new_tokens, config.constraint is not None)
         drafter = HybridDrafter({name: self.drafts.drafter(name, is_greedy, fork) for name in members})
         if costs is None:  # the one v of their target, and c of each
             draft_costs = {name: self.costs(name, retry=retry).c for name in members}
@@ -233,7 +232,7 @@ def _gamma_policy(
     if isinstance(drafter, HybridDrafter):
         rate = Rate()
         members = {
-            name: AdaptiveGamma(costs.draft_costs[name], costs.v, member.priors, rate=rate)
+            name: AdaptiveGamma(costs.draft_cost(name), costs.v, member.priors, rate=rate)
             for name, member in drafter.members.items()
         }
         return DrafterChoice(members, rate, gamma)

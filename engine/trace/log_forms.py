@@ -56,14 +56,17 @@ class Form(NamedTuple):
     rows: Callable[[Text], Iterator[Row]]
 
 
+_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"  # a longer one is no count
+
+
 def _number(text: str, name: str) -> float | None:
-    match = re.search(rf"{name} *(\d+(?:\.\d+)?)", text)
+    match = re.search(rf"{name} *({_NUMBER})", text)
     return float(match[1]) if match else None
 
 
 def _numbers(text: str, pattern: str) -> tuple[float, ...]:
     match = re.search(pattern, text)
-    return tuple(map(float, re.findall(r"\d+(?:\.\d+)?", match[1]))) if match else ()
+    return tuple(map(float, re.findall(_NUMBER, match[1]))) if match else ()
 
 
 def _rounds(length: float | None, accepted: float | None, drafted: float | None, places: int) -> float | None:
@@ -94,12 +97,13 @@ def _spec_decoding(is_lmdeploy: bool) -> Callable[[str], Iterator[Row]]:
 def _vllm_v0(text: str) -> Iterator[Row]:
     """V0 counts from its start on, so the last line of each γ has all; where the efficiency is nan, from the line
     before."""
-    pattern = r"Speculative metrics:[^\n]*efficiency: *([\w.]+)[^\n]*speculative tokens: *(\d+)[^\n]*accepted tokens: *(\d+)[^\n]*draft tokens: *(\d+)"  # noqa: E501
-    last: dict[int, Row] = {}
-    for efficiency, *counts in re.findall(pattern, text):
-        gamma, accepted, drafted = map(int, counts)
-        row = Row(accepted, drafted, drafted / gamma if gamma else None, gamma)
-        if efficiency == "nan":
+    last: dict[float, Row] = {}
+    for line in re.findall(r"Speculative metrics:([^\n]*)", text):
+        gamma, accepted, drafted = (_number(line, f"{name} tokens:") for name in ("speculative", "accepted", "draft"))
+        if gamma is None or accepted is None or drafted is None:
+            continue
+        row = Row(accepted, drafted, drafted / gamma if gamma else None, round(gamma))
+        if re.search("efficiency: *nan", line):
             yield row
         else:
             last[gamma] = row
@@ -108,7 +112,7 @@ def _vllm_v0(text: str) -> Iterator[Row]:
 
 def _llama_requests(text: str) -> Iterator[Row]:
     """One line a request; since July 2026 the places are on the next line."""
-    head = r"draft acceptance(?: rate)? = *[\d.]+ \( *(\d+) accepted / *(\d+) generated\)([^\n]*"
+    head = r"draft acceptance(?: rate)? = *[\d.]+ \( *(\d{1,15}) accepted / *(\d{1,15}) generated\)([^\n]*"
     for accepted, drafted, more in re.findall(rf"{head}(?:\n[^\n]*acc per pos = \([^\n]*)?)", text):
         length = _number(more, r"mean (?:acceptance length|len) =")
         places = _numbers(more, r"(?:per position|per pos) = \(([\d., ]+)")
@@ -119,15 +123,15 @@ def _llama_requests(text: str) -> Iterator[Row]:
 def _llama_totals(text: str) -> Iterator[Row]:
     """Totals since the start, so the last line of each drafter counts. Rounds are the third of its calls: a draft is
     made more often than it is used where there are several drafters."""
-    pattern = (
-        r"statistics +(\S+?):([^\n]*?)#gen drafts = *(\d+),[^\n]*?#gen tokens = *(\d+), *#acc tokens = *(\d+)([^\n]*)"
-    )
-    last = {kind: row for kind, *row in re.findall(pattern, text)}
-    for kind, (calls, drafts, drafted, accepted, more) in last.items():
-        used = re.search(r"#calls\(b,g,a\) = *\d+ +\d+ +(\d+)", calls)
-        places = _numbers(more, r"rate/pos = \(([\d., ]+)")
-        rounds = int(used[1]) if used else int(drafts)
-        yield Row(int(accepted), int(drafted), rounds, len(places) or _equal_drafts(int(drafted), rounds), places, kind)
+    names, last = ("#gen drafts =", "#gen tokens =", "#acc tokens ="), {}
+    for kind, line in re.findall(r"statistics +(\S+?):([^\n]*)", text):
+        drafts, drafted, accepted = (_number(line, name) for name in names)
+        if drafts is None or drafted is None or accepted is None:
+            continue
+        used, places = _number(line, r"#calls\(b,g,a\) = *\d+ +\d+ "), _numbers(line, r"rate/pos = \(([\d., ]+)")
+        rounds = drafts if used is None else used
+        last[kind] = Row(accepted, drafted, rounds, len(places) or _equal_drafts(drafted, rounds), places, kind)
+    yield from last.values()
 
 
 def _equal_drafts(drafted: float, rounds: float | None) -> int | None:
@@ -139,7 +143,7 @@ def _sglang_log(text: str) -> Iterator[Row]:
     """Averages over the rounds since the line before, so lines count alike. The rate is accepted ÷ drafted in newer
     versions; in older ones both counts include the closing token. The one that fits whole γ better is taken. Both are
     rounded, so a line that fits the usual γ has it."""
-    pairs = re.findall(r"accept len: *([\d.]+)(?:, *accept rate: *([\d.]+))?", text)
+    pairs = re.findall(rf"accept len: *({_NUMBER})(?:, *accept rate: *({_NUMBER}))?", text)
     lines = [(float(length), float(rate or 0)) for length, rate in pairs]
     moving = [(length, rate) for length, rate in lines if rate > 0 and length > 1]
     newer, older = [(length - 1) / rate for length, rate in moving], [length / rate - 1 for length, rate in moving]
@@ -174,7 +178,7 @@ def _tensorrt_log(text: str) -> Iterator[Row]:
 
 # ── /metrics ──
 
-COUNTERS = r"^{}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\{{([^}}\n]*)\}})? +([\d.e+]+)"  # noqa: E501
+COUNTERS = r"^{}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\{{([^}}\n]*)\}})? +(\d{{1,15}}(?:\.\d{{1,15}})?(?:e\+?\d{{1,2}})?)"  # noqa: E501
 
 
 def counters(text: str, prefix: str) -> list[dict[str, Any]]:
@@ -235,7 +239,7 @@ def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[Text],
             if counts := _read_counts(each, names):
                 last[answer if answer is not None else len(last)] = counts, each
         if not last:
-            columns = [re.findall(rf"[\"']{name}[\"']: *(\d+(?:\.\d+)?)", text) for name in names]
+            columns = [re.findall(rf"[\"']{name}[\"']: *({_NUMBER})", text) for name in names]
             last = {0: ([float(column[-1]) for column in columns], {})} if all(columns) else {}
         yield from (row(*counts, more) for counts, more in last.values())
 

@@ -1,6 +1,6 @@
 // Finds acceptance figures in answers of a server, JSON or a stream of it, as engine/trace/log_forms.py does.
 
-import { row, whole } from './log_lines.js';
+import { NUMBER, row, whole } from './log_lines.js';
 
 const parsed = text => {
   try {
@@ -48,9 +48,7 @@ const answer = (names, make) => text => {
     if (counts) last.set(id ?? last.size, [...counts, each]);
   }
   if (last.size) return [...last.values()].map(each => make(...each));
-  const columns = names.map(
-    name => [...text.matchAll(new RegExp(`["']${name}["']: *(\\d+(?:\\.\\d+)?)`, 'g'))].at(-1)?.[1],
-  );
+  const columns = names.map(name => [...text.matchAll(new RegExp(`["']${name}["']: *(${NUMBER})`, 'g'))].at(-1)?.[1]);
   return columns.includes(undefined) ? [] : [make(...columns.map(Number), {})];
 };
 

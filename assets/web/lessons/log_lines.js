@@ -1,8 +1,9 @@
 // Finds acceptance figures in the lines that an engine logs or serves on /metrics. Each form has a reader from a text to
 // rows, as engine/trace/log_forms.py has it. A row is {accepted, drafted, rounds, gamma, reached, kind}; null: not told.
 
-const numbersOf = text => (text?.match(/\d+(?:\.\d+)?/g) ?? []).map(Number);
-const numberAt = (text, name) => numbersOf(new RegExp(`${name} *(\\d+(?:\\.\\d+)?)`).exec(text)?.[1])[0] ?? null;
+export const NUMBER = '\\d{1,15}(?:\\.\\d{1,15})?'; // a longer one is no count
+const numbersOf = text => (text?.match(new RegExp(NUMBER, 'g')) ?? []).map(Number);
+const numberAt = (text, name) => numbersOf(new RegExp(`${name} *(${NUMBER})`).exec(text)?.[1])[0] ?? null;
 const numbersAt = (text, pattern) => numbersOf(pattern.exec(text)?.[1]);
 export const row = (accepted, drafted = null, rounds = null, gamma = null, reached = [], kind = '') => ({
   accepted,
@@ -37,14 +38,14 @@ const specDecoding = isLmdeploy => text =>
 
 // V0 counts from its start on, so the last line of each γ has all; where the efficiency is nan, from the line before.
 function vllmV0(text) {
-  const pattern =
-    /Speculative metrics:[^\n]*efficiency: *([\w.]+)[^\n]*speculative tokens: *(\d+)[^\n]*accepted tokens: *(\d+)[^\n]*draft tokens: *(\d+)/g;
   const each = [],
     last = new Map();
-  for (const [, efficiency, ...counts] of text.matchAll(pattern)) {
-    const [gamma, accepted, drafted] = counts.map(Number);
-    const found = row(accepted, drafted, gamma ? drafted / gamma : null, gamma);
-    if (efficiency === 'nan') each.push(found);
+  for (const [, line] of text.matchAll(/Speculative metrics:([^\n]*)/g)) {
+    const counts = ['speculative', 'accepted', 'draft'].map(name => numberAt(line, `${name} tokens:`)),
+      [gamma, accepted, drafted] = counts;
+    if (counts.includes(null)) continue;
+    const found = row(accepted, drafted, gamma ? drafted / gamma : null, Math.round(gamma));
+    if (/efficiency: *nan/.test(line)) each.push(found);
     else last.set(gamma, found);
   }
   return [...each, ...last.values()];
@@ -53,7 +54,7 @@ function vllmV0(text) {
 // One line a request; since July 2026 the places are on the next line.
 function llamaRequests(text) {
   const pattern =
-    /draft acceptance(?: rate)? = *[\d.]+ \( *(\d+) accepted \/ *(\d+) generated\)([^\n]*(?:\n[^\n]*acc per pos = \([^\n]*)?)/g;
+    /draft acceptance(?: rate)? = *[\d.]+ \( *(\d{1,15}) accepted \/ *(\d{1,15}) generated\)([^\n]*(?:\n[^\n]*acc per pos = \([^\n]*)?)/g;
   return [...text.matchAll(pattern)].map(([, a, d, more]) => {
     const [accepted, drafted, length] = [+a, +d, numberAt(more, 'mean (?:acceptance length|len) =')];
     const places = numbersAt(more, /(?:per position|per pos) = \(([\d., ]+)/);
@@ -64,14 +65,16 @@ function llamaRequests(text) {
 // Totals since the start, so the last line of each drafter counts. Rounds are the third of its calls: a draft is made
 // more often than it is used where there are several drafters.
 function llamaTotals(text) {
-  const pattern =
-    /statistics +(\S+?):([^\n]*?)#gen drafts = *(\d+),[^\n]*?#gen tokens = *(\d+), *#acc tokens = *(\d+)([^\n]*)/g;
-  const last = new Map([...text.matchAll(pattern)].map(match => [match[1], match.slice(2)]));
-  return [...last].map(([kind, [calls, drafts, drafted, accepted, more]]) => {
-    const rounds = Number(/#calls\(b,g,a\) = *\d+ +\d+ +(\d+)/.exec(calls)?.[1] ?? drafts);
-    const places = numbersAt(more, /rate\/pos = \(([\d., ]+)/);
-    return row(+accepted, +drafted, rounds, places.length || whole(+drafted, rounds), places, kind);
-  });
+  const last = new Map();
+  for (const [, kind, line] of text.matchAll(/statistics +(\S+?):([^\n]*)/g)) {
+    const counts = ['#gen drafts =', '#gen tokens =', '#acc tokens ='].map(name => numberAt(line, name)),
+      [drafts, drafted, accepted] = counts;
+    if (counts.includes(null)) continue;
+    const rounds = numberAt(line, '#calls\\(b,g,a\\) = *\\d+ +\\d+ ') ?? drafts,
+      places = numbersAt(line, /rate\/pos = \(([\d., ]+)/);
+    last.set(kind, row(accepted, drafted, rounds, places.length || whole(drafted, rounds), places, kind));
+  }
+  return [...last.values()];
 }
 
 const middle = values => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
@@ -82,10 +85,8 @@ const distance = values => Math.max(0, ...values.map(value => Math.abs(value - M
 // in older ones both counts include the closing token. The one that fits whole γ better is taken. Both are rounded, so a
 // line that fits the usual γ has it.
 function sglangLog(text) {
-  const lines = [...text.matchAll(/accept len: *([\d.]+)(?:, *accept rate: *([\d.]+))?/g)].map(([, length, rate]) => [
-    Number(length),
-    Number(rate ?? 0),
-  ]);
+  const pattern = new RegExp(`accept len: *(${NUMBER})(?:, *accept rate: *(${NUMBER}))?`, 'g');
+  const lines = [...text.matchAll(pattern)].map(([, length, rate]) => [Number(length), Number(rate ?? 0)]);
   const moving = lines.filter(([length, rate]) => rate > 0 && length > 1);
   const newer = moving.map(([length, rate]) => (length - 1) / rate),
     older = moving.map(([length, rate]) => length / rate - 1);
@@ -112,7 +113,7 @@ function tensorRtLog(text) {
 // The counts of each model and engine on /metrics.
 const metrics = prefix => text => {
   const pattern = new RegExp(
-    `^${prefix}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\\{([^}\\n]*)\\})? +([\\d.e+]+)`,
+    `^${prefix}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\\{([^}\\n]*)\\})? +(${NUMBER}(?:e\\+?\\d{1,2})?)`,
     'gm',
   );
   const found = new Map();

@@ -17,7 +17,7 @@ from engine.bench.sample import Sample
 from engine.bench.sweep import Grid, Sweep
 from engine.bench.sweep_results import Cell, cells, leaders, markdown, to_csv
 from engine.cli.lab import app
-from engine.config import AUTO, RunConfig, SamplingParams
+from engine.config import ACCEPTANCE, AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.exactness.distribution_test import chi_squared, count_outcomes, exact_law, judge, toy_runs
 from engine.exactness.mutants import MUTANTS
@@ -70,7 +70,8 @@ def test_a_law_is_the_targets_next_token_and_the_one_after(engine):
 
 def test_drafts_stay_with_the_chance_that_was_set():
     """The round closes with a draw from the row that it closes after."""
-    rule, generator = accept_with_probability(0.5).verify_chain, torch.Generator().manual_seed(0)
+    rule = accept_with_probability(0.5).function(ACCEPTANCE["token"].chain)
+    generator = torch.Generator().manual_seed(0)
     verdicts = [
         rule(torch.eye(4), None, torch.tensor([0, 1, 2]), torch.rand(3, generator=generator), torch.full((4,), 0.5))
         for _ in range(2000)

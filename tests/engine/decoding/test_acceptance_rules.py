@@ -9,6 +9,7 @@ from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
 
 from engine.bench.systems import check_names
 from engine.config import ACCEPTANCE, RunConfig, SamplingParams, load_object
+from engine.decoding.loop import Rules
 from engine.errors import BadInput
 from engine.exactness.toy_models import ToyLM, generate, make_drafter, record_trace
 from engine.trace.trace import from_json, to_json
@@ -48,6 +49,12 @@ def test_new_rule_has_a_name_in_measurements(monkeypatch):
     assert check_names(names, ("lm",), ("lm",)) == ["none", "lm-toy"]
     with pytest.raises(BadInput, match="also with -block or -typical or -toy"):
         check_names(["lm-other"], ("lm",), ("lm",))
+
+
+def test_replacing_a_function_that_no_rule_calls_is_noticed():
+    path = "engine.sampling.rejection:verify_chains"
+    with pytest.raises(AssertionError, match="verify_chains"):
+        generate(TARGET, make_drafter("lm", DRAFT), [0, 1], rules=Rules(verdicts={path: print}))
 
 
 @pytest.mark.parametrize("name", ACCEPTANCE)

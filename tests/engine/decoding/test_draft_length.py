@@ -79,6 +79,16 @@ def test_a_better_rate_asks_for_better_guesses():
     assert not policy.worth_verifying([3]) and policy.worth_verifying([9])
 
 
+def test_a_draft_that_was_not_scored_lowers_its_alpha_and_costs_no_row():
+    dear = {1: 1.0, 2: 1.5, 20: 10.5}
+    scored, cut = auto(c=0.0, v=dear), auto(c=0.0, v=dear)
+    for _ in range(60):
+        scored.observe(PER_TOKEN, [True, False], path=(9, 5), steps=2)
+        cut.observe(PER_TOKEN, [True, False], path=(9, 5), steps=2, scored=1)
+    assert scored.alpha(5) == cut.alpha(5) < 0.2
+    assert (scored.rate.value, cut.rate.value) == pytest.approx((1.0, 2 / 1.5), abs=0.05)
+
+
 def test_it_learns_what_a_certainty_is_worth():
     dear = {1: 1.0, 2: 1.3, 20: 6.7}
     policy = auto(v=dear)

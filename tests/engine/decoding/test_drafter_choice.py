@@ -116,6 +116,20 @@ def test_a_drafter_whose_prior_does_not_pay_can_prove_itself():
     assert set(names[-30:]) == {"lm"}
 
 
+def test_a_drafter_that_pauses_promises_nothing_until_its_rounds_are_over():
+    """Its promise pays all the while, because what failed were second guesses, of a class of their own."""
+    policy = DrafterChoice({"lm": AdaptiveGamma(0.1, COSTS, {PER_TOKEN: 0.9})}, Rate())
+    keys, names, floors = {"lm": PER_TOKEN}, [], []
+    for _ in range(12):
+        tried = min(policy.choose(keys, 8), 1)
+        names.append(policy.drafter)
+        floors.append(policy.rate.floor)
+        policy.observe(keys, [False] * tried, (("later", 1),) * tried, steps=3 * tried)
+    pause = names.index("")
+    assert 0 < pause < 3 and names[pause : pause + 9] == [""] * 8 + ["lm"]
+    assert floors[pause] == 1.0 < floors[0] == floors[pause + 8]
+
+
 class Nosy(FixedGamma):
     """Drafts a place again only if the token that was discarded there was one of the first three words."""
 

@@ -149,5 +149,23 @@ def test_only_one_constraint_is_taken():
     assert Constraint.from_texts() is None and Constraint.from_texts(regex="a") == Constraint("regex", "a")
     with pytest.raises(BadInput, match="takes one constraint"):
         Constraint.from_texts(regex="a", choice="b")
-    with pytest.raises(BadInput, match="Compact JSON"):
-        Constraint.from_texts(True, regex="a")
+    for wrong in (lambda: Constraint.from_texts(True), lambda: Constraint("regex", "a", compact=True)):
+        with pytest.raises(BadInput, match="Compact JSON"):
+            wrong()
+    with pytest.raises(BadInput, match="The regular expression must be a text"):
+        Constraint.from_texts(regex="")
+
+
+def test_a_schema_keeps_its_own_layout_which_compact_goes_before():
+    def begins(compact: bool, **options) -> str:
+        schema = json.dumps(PERSON | {"x-guidance": options})
+        forced = reader_of(grammars(), "json_schema", schema, compact=compact).forced_tokens()
+        return byte_level().decode(forced)
+
+    assert begins(False) == "{" and begins(False, whitespace_flexible=False) == '{"the cat":"'
+    assert begins(True, whitespace_flexible=True) == '{"the cat":"'
+    assert begins(True, key_separator=" : ") == '{"the cat" : "'
+
+
+def test_lines_of_choices_may_end_as_on_windows():
+    assert lark_of(Constraint("choice", "the cat\r\n\r\nand")).endswith('start: "the cat" | "and"')

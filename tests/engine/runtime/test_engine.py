@@ -7,6 +7,7 @@ import pytest
 from tiny_models import byte_tokenizer
 from tiny_pairs import VOCABULARY, engine_of, generated, ids_of, model_folder, request, run, without_clocks
 
+from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
 from engine.runtime.hardware import choose_device, choose_precision
@@ -148,6 +149,13 @@ def test_auto_drafts_every_round_with_the_method_that_pays_there(engine, monkeyp
     assert whole.started.config["method"] == "auto" and from_json(to_json(whole)) == whole
     assert whole.started.costs.draft_costs == {"ngram": 0.0, "lm": c} and {*whole.started.weights} == {"target", "lm"}
     assert [t.id for t in whole.emitted] == [t.id for t in run(engine, "none", max_new_tokens=40).emitted]
+
+
+def test_auto_takes_given_costs_in_a_run_with_a_constraint_too(engine):
+    costs, own = CostModel(0.0, FLAT, 200, 0.001, draft_costs={"ngram": 0.0, "lm": 0.1}), Constraint("regex", "[ab]{9}")
+    drafts = engine.request(request(engine.pair.name, "auto", constraint=own), costs=costs).decoding.drafter.members
+    assert {*drafts} == {"ngram", "lm", "grammar"} == {*engine.drafts.competitors(has_constraint=True)}
+    assert "grammar" not in engine.drafts.competitors()
 
 
 def test_auto_leaves_out_a_draft_that_cannot_be_loaded_or_reads_too_little(pairs):

@@ -9,6 +9,7 @@ from exact_laws import ONE, as_rule, chain_q_law, difference, output_law, rows, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.config import ACCEPTANCE
 from engine.exactness.mutants import MUTANTS, rules
 from engine.sampling.rejection import residual, verify_chain, verify_tree_at_once, walk_tree
 from engine.sampling.warping import draw, one_hot
@@ -58,7 +59,9 @@ EXACTLY_CAUGHT = ["no-residual", "residual-absolute", "p-row-late", "closing-row
 def test_the_law_tells_wrong_rules_apart(name):
     (mutant,) = [m for m in MUTANTS if m.name == name]
     model, draft = table_model(3, 1), table_model(3, 2)
-    found = output_law(as_rule(mutant.rules.verify_chain), model, chain_q_law(draft, 3, 2), (0, 1), 3)
+    found = output_law(
+        as_rule(mutant.rules.function(ACCEPTANCE["token"].chain)), model, chain_q_law(draft, 3, 2), (0, 1), 3
+    )
     assert difference(found, exact_laws.expected_law(model, 3)) > 1e-3
 
 
@@ -72,7 +75,7 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn, ve
     p, q, u = rows(N + 1, 6, seed), rows(N, 6, seed + 1), torch.rand(2 * N + 1, generator=torch.manual_seed(seed))
     q = torch.stack([q[parent] for parent in parents])  # siblings of one q
     tokens = draw(q, u[:N].flip(0))
-    both, q = (verify_tree, rules().verify_tree), q if drawn else None
+    both, q = (verify_tree, rules().function(ACCEPTANCE["token"].tree)), q if drawn else None
     tree, walk = (rule(p, q, tokens, parents, u[:N], u[N:]) for rule in both)
     assert all(torch.equal(getattr(tree, name), getattr(walk, name)) for name in VERDICT)
     torch.testing.assert_close(tree.accept[walk.tested], walk.accept[walk.tested], rtol=1e-5, atol=1e-7)

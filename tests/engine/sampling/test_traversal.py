@@ -21,6 +21,7 @@ from exact_laws import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.config import ACCEPTANCE
 from engine.exactness.mutants import MUTANTS, traversal_rules
 from engine.sampling.block_verification import verify_block
 from engine.sampling.rejection import residual, walk_tree
@@ -95,11 +96,11 @@ WRONG = {mutant.name: mutant.rules for mutant in MUTANTS} | {
 )
 def test_the_law_tells_wrong_rules_apart(name):
     if name.startswith("block"):
-        rule, parents = as_rule(WRONG[name].verify_block), (0, 1)
+        rule, parents = as_rule(WRONG[name].function(ACCEPTANCE["block"].chain)), (0, 1)
         integrate = law if name == "block-stops" else block_law
         model, draft = table_model(3, 1), table_model(3, 2)
     else:
-        rule, parents, integrate = as_rule(WRONG[name].verify_traversal, FORK), FORK, rule_law(FORK)
+        rule, parents, integrate = as_rule(WRONG[name].function(ACCEPTANCE["block"].tree), FORK), FORK, rule_law(FORK)
         model, draft = table_model(3, 22), table_model(3, 25, holes=0.0)
     ways = tree_q_law(draft, 3, parents, replace=name.startswith("block"))
     assert difference(output_law(rule, model, ways, parents, 3, integrate), exact_laws.expected_law(model, 3)) > 1e-3
@@ -129,7 +130,7 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
     """The walk is written out once more in `mutants.traversal_rules`."""
     parents = random_tree(seed, N)
     p, q, tokens, u, u_closing = drawn_tree(seed, parents, vocabulary=12)
-    both = verify_traversal, traversal_rules().verify_traversal
+    both = verify_traversal, traversal_rules().function(ACCEPTANCE["block"].tree)
     ours, walk = (rule(p, q if drawn else None, tokens, parents, u, u_closing) for rule in both)
     for name in VERDICT:
         assert torch.equal(getattr(ours, name), getattr(walk, name)), name

@@ -2,6 +2,7 @@
 
 import gc
 import re
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,38 @@ def test_nothing_of_a_text_is_kept():
     report('{"id": "a visitor’s own answer", "choices": [{}]}')
     gc.collect()
     assert not any(type(each) is dict and each.get("id") == "a visitor’s own answer" for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Speculative metrics: efficiency: 1 speculative tokens: 1 accepted tokens: 1 ",
+        "statistics a: #gen drafts = 1, ",
+        "draft acceptance = 0.5 ( 1 accepted / 1 generated) acc per pos = (",
+        "SpecDecoding metrics: Mean acceptance length: Accepted: Per-position acceptance rate: ",
+        "accept len: 2, accept rate: ",
+    ],
+)
+def test_a_long_line_without_its_last_figure_is_read_soon(words):
+    """A pattern with a wildcard for each figure took minutes."""
+    assert all(reading.accepted < 1e6 for reading in read(words * 8000 + "\n" + text_of("vLLM 0.32")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "accept len: 1..2",
+        "accept len: 2, accept rate: 0." + "0" * 315 + "1",
+        "vllm:spec_decode_num_drafts ee",
+        "draft acceptance rate = 0.5 ( {n} accepted / {n} generated)",
+        "Speculative metrics: efficiency: 1 speculative tokens: {n} accepted tokens: 1 draft tokens: {n}",
+        "statistics a: #gen drafts = {n}, #gen tokens = {n}, #acc tokens = {n}",
+        "[DT] AVERAGE : {n}\n[ADT] AVERAGE : {n}\n[AL] AVERAGE : {n}",
+        "'draft_n': {n}, 'draft_n_accepted': {n}",
+    ],
+)
+def test_what_looks_like_a_number_and_is_none_ends_no_reading(text):
+    assert all(isfinite(reading.accepted) for reading in read(text.format(n="9" * 5000)))
 
 
 def test_metrics_of_a_server_are_summed_and_absent_where_it_has_none():
