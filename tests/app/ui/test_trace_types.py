@@ -29,8 +29,8 @@ MADE = {
     "siblings": lambda: toy_run("without_replacement"),
     "server": uncounted_recording,
 }
-KINDS = {"number": (int, float), "string": str, "number[]": list, "Token[]": list, "Distribution": dict, "true": bool, "boolean": bool,
-         "number | null": (int, type(None)), "Status": str}  # fmt: skip
+KINDS = {"number": (int, float), "string": str, "number[]": list, "Token[]": list, "Distribution": dict, "true": bool,
+         "boolean": bool, "number | null": (int, type(None)), "Status": str}  # fmt: skip
 
 
 def interface(name: str) -> dict[str, str]:
