@@ -137,8 +137,8 @@ class Constrained:
 
 
 def _part(draft: Draft, places: Sequence[int], numbers: Sequence[int | None]) -> Draft:
-    """The drafts of these places, ``numbers`` [N+1] being the new number of each node. What was estimated for the whole
-    tree is left out."""
+    """The drafts of these places, ``numbers`` [N+1] being the new number of each node. Estimates for the whole
+    tree are left out."""
     index = to_device(places, draft.tokens.device)
     parents = tuple(range(len(places)) if draft.parents is None else (numbers[draft.parents[i]] for i in places))
     keys = draft.confidence_classes

@@ -94,7 +94,8 @@ class ToySubject:
         return list(self._decoder("none", 0, sampling, seed).rounds())
 
     def constrained_runs(self) -> tuple[Law, Runs, int]:
-        target, draft = weather_pair()
+        target, _ = weather_pair()
+        draft = target.with_noise(1.0, seed=4)  # the pair's own has q(sun) = q(rain), which hides a wrong q here
         end = TOY_WORDS.index("wind")
         settings: dict[str, Any] = {
             "eos": [end],

@@ -56,7 +56,7 @@ class Form(NamedTuple):
     rows: Callable[[Text], Iterator[Row]]
 
 
-_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"  # a longer one is no count
+_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"  # a longer one is not a count
 
 
 def _number(text: str, name: str) -> float | None:

@@ -1,7 +1,7 @@
 // Finds acceptance figures in the lines that an engine logs or serves on /metrics. Each form has a reader from a text to
 // rows, as engine/trace/log_forms.py has it. A row is {accepted, drafted, rounds, gamma, reached, kind}; null: not told.
 
-export const NUMBER = '\\d{1,15}(?:\\.\\d{1,15})?'; // a longer one is no count
+export const NUMBER = '\\d{1,15}(?:\\.\\d{1,15})?'; // a longer one is not a count
 const numbersOf = text => (text?.match(new RegExp(NUMBER, 'g')) ?? []).map(Number);
 const numberAt = (text, name) => numbersOf(new RegExp(`${name} *(${NUMBER})`).exec(text)?.[1])[0] ?? null;
 const numbersAt = (text, pattern) => numbersOf(pattern.exec(text)?.[1]);

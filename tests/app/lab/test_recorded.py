@@ -1,7 +1,6 @@
 """Each tab of the Lab opens on a recorded result, with its mark; the visitor's own takes its place."""
 
 import json
-from dataclasses import replace
 
 import gradio as gr
 import lab_pages
@@ -21,6 +20,11 @@ FORMS = {
     "theory": lab_pages.theory_form, "sweep": lab_pages.sweep_form, "compare": lab_pages.compare_form,
     "distribution": lab_pages.rule_form, "users": lab_pages.users_form,
     "answer": lambda: ["", "chat", 1, lab_pages.PAIR, 16, 0, ""],
+}  # fmt: skip
+WRONG = {
+    "theory": lambda: lab_pages.theory_form(gammas=None), "sweep": lambda: lab_pages.sweep_form(methods=None),
+    "compare": lambda: lab_pages.compare_form(pair=None), "distribution": lambda: lab_pages.rule_form(method=None),
+    "users": lambda: lab_pages.users_form(users=None), "answer": lambda: ["", "chat", None, lab_pages.PAIR, 16, 0, ""],
 }  # fmt: skip
 MOST_BYTES = 200_000  # of all files together
 
@@ -68,17 +72,12 @@ def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, 
         assert getattr(shown, part) != getattr(before, part), f"{part} is still the recorded one"
 
 
-WRONG = {"theory": 3, "sweep": 1, "compare": 1, "distribution": 2, "users": 2, "answer": 2}  # a control of each form
-
-
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("how", ["wrong form", "full queue", "stopped"])
 def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
-    experiment, state, form = handlers(name), PageState(), list(FORMS[name]())
+    experiment, state, form = handlers(name), PageState(), (WRONG if how == "wrong form" else FORMS)[name]()
     runs, kind = experiment.service.runs, "error"
-    if how == "wrong form":
-        form[WRONG[name]] = None
-    elif how == "full queue":  # after the form has been read, as on a server without experiments
+    if how == "full queue":  # after the form has been read, as on a server without experiments
 
         def refuse(*_):
             raise QueueFull("The queue is full; try again in a minute.")
@@ -107,12 +106,12 @@ def test_recorded_file_is_the_one_that_the_page_saves(name):
 
 def test_page_without_a_recorded_result_opens_empty(monkeypatch):
     monkeypatch.setattr("app.lab.experiment.FOLDER", FOLDER / "nowhere")
-    with gr.Blocks() as page:
-        lab(Service(FakeEngine(), Limits()), gr.State())
-    assert page.blocks
+    with gr.Blocks():
+        lab(Service(FakeEngine(), Limits()), gr.State())  # is laid out without one
+    assert not any(part for name in QUESTIONS for part in handlers(name).opening())
 
 
 def test_the_day_is_written_out():
     assert Recorded(None, "2026-11-26T00:48:00Z").day == "26 November 2026"
-    recorded = Recorded.from_file(None, {"saved": "2026-01-02T03:04:05Z", "pair": "a"})
-    assert replace(recorded, saved="2026-01-02").pair == "a"
+    recorded = Recorded.from_file(None, {"saved": "2026-01-02T03:04:05Z", "pair": "a", "device": None})
+    assert (recorded.day, recorded.pair, recorded.device) == ("2 January 2026", "a", "")

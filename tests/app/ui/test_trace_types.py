@@ -6,13 +6,31 @@ import re
 import pytest
 import trace_types
 from paths import ROOT
+from server_recordings import uncounted_recording
 
 from app.views.player_feed import rounds
-from engine.trace.trace import load
+from engine.config import SamplingParams
+from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
+from engine.trace.trace import Trace, load
 
 TRACES = sorted((ROOT / "assets" / "data" / "traces").rglob("*.json"))
+TARGET = ToyLM.random(8, seed=1, spread=1.2)
+
+
+def toy_run(method: str = "lm", acceptance: str = "token") -> Trace:
+    drafter, sampling = make_drafter(method, TARGET.with_noise(0.8, seed=2)), SamplingParams(0.8)
+    return record_trace(TARGET, drafter, [0, 1], sampling=sampling, gamma=4, max_new_tokens=60, acceptance=acceptance)
+
+
+# With fields that no recorded run has.
+MADE = {
+    "block": lambda: toy_run(acceptance="block"),
+    "typical": lambda: toy_run(acceptance="typical"),
+    "siblings": lambda: toy_run("without_replacement"),
+    "server": uncounted_recording,
+}
 KINDS = {"number": (int, float), "string": str, "number[]": list, "Token[]": list, "Distribution": dict, "true": bool,
-         "number | null": (int, type(None)), "Status": str}  # fmt: skip
+         "boolean": bool, "number | null": (int, type(None)), "Status": str}  # fmt: skip
 
 
 def interface(name: str) -> dict[str, str]:
@@ -34,14 +52,24 @@ def problems(line: dict, name: str) -> list[str]:
     return [*absent, *wrong, *(line.keys() - fields.keys() - {"type"})]
 
 
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_lines_of_recorded_runs_have_these_types(path):
-    lines = [json.loads(line) for line in rounds(load(path).rounds).splitlines()]
-    assert lines, "the run has rounds"
-    for line in lines:
-        assert not problems(line, "Round"), line
-        for token in line["tokens"]:
-            assert not problems(token, "Token"), token
+def lines(trace: Trace) -> dict[str, list[dict]]:
+    """Each line that the page gets of a run, and each token, by the name of its type."""
+    made = [json.loads(line) for line in rounds(trace.rounds).splitlines()]
+    return {"Round": made, "Token": [token for line in made for token in line["tokens"]]}
+
+
+@pytest.mark.parametrize("source", [*TRACES, *MADE], ids=lambda source: getattr(source, "stem", source))
+def test_lines_of_runs_have_these_types(source):
+    for name, each in lines(MADE[source]() if source in MADE else load(source)).items():
+        assert each, "the run has rounds"
+        assert not [(line, problems(line, name)) for line in each if problems(line, name)]
+
+
+def test_every_field_is_in_some_line():
+    runs = [lines(trace) for trace in (*map(load, TRACES), *(make() for make in MADE.values()))]
+    for name in ("Round", "Token"):
+        found = {field for run in runs for line in run[name] for field in line}
+        assert {field.removesuffix("?") for field in interface(name)} == found - {"type"}
 
 
 def test_a_field_that_the_types_lack_is_noticed():

@@ -60,7 +60,7 @@ def test_a_very_long_trace_is_sent_without_its_candidates(run):
     assert "lean" not in lines(player_feed.complete("run", run))[1]
 
 
-def test_the_recording_that_opens_the_page_shows_everything():
+def test_the_opening_recording_shows_every_verdict_of_a_draft():
     trace = load(OPENING)
     statuses = {token.status for event in trace.rounds for token in event.tokens}
     assert statuses == set(STATUSES) - {"rescued", "plain"} - SERVER_ONLY

@@ -89,7 +89,7 @@ def test_replay_of_a_comparison_shows_all_that_the_run_showed(tiny_pair, tmp_pat
     assert "measured speedup" in result.stdout and call("replay", tmp_path / "t.json").stdout == result.stdout
 
 
-def test_fetch_finds_a_flipped_bit(tmp_path):
+def test_fetch_finds_a_changed_file(tmp_path):
     folder = tmp_path / "model"
     model_folder(folder)
     (folder / MANIFEST).write_text(json.dumps({"weights": weights_hash(folder)}))

@@ -71,7 +71,7 @@ def test_the_text_that_must_come_is_cut_as_the_tokenizer_cuts_it():
 
 def test_a_mask_depends_on_its_path_and_not_on_what_was_asked_before():
     reader = reader_of(grammars(), "regex", "(the|cat)*")
-    tokenizer, paths = byte_level(), [(), ()]
+    tokenizer = byte_level()
     the, cat = (tuple(tokenizer(text, add_special_tokens=False).input_ids) for text in ("the", "cat"))
     paths = [(), the, the + cat, cat, cat + cat + the[:1], the[:2]]
     fresh = {}

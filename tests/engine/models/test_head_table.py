@@ -81,15 +81,22 @@ def test_greedy_output_is_the_targets_own(target, tmp_path, name, runtime):
     assert (kind, spec.layers, spec.hidden_size, spec.parameters) == ("eagle", 1, E, loaded)
 
 
+NUMBERS = torch.Generator().manual_seed(2)
+
+
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=NUMBERS)
+
+
 BLOCKS = {
     "vLLM's": (
         # A token more than the target has is the mask, with a row of the head's own embedding.
-        Shape(), adds(mask_hidden=torch.randn(1, 3 * E), embed_tokens__weight=torch.randn(VOCABULARY + 1, E)),
+        Shape(), adds(mask_hidden=normal(1, 3 * E), embed_tokens__weight=normal(VOCABULARY + 1, E)),
         says(ptd_token_id=VOCABULARY),
     ),
     "the speculators library's": (
         Shape(layers=3, norm_before_residual=True), says(num_hidden_layers=3), nested(),
-        adds(mask_hidden=torch.randn(1, 3 * E)),
+        adds(mask_hidden=normal(1, 3 * E)),
         says(speculators_model_type="peagle", mask_token_id=7, norm_before_residual=True),
     ),
 }  # fmt: skip

