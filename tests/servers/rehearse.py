@@ -1,5 +1,5 @@
 """Rehearses `python -m engine server` with a real vLLM (plain, n-gram, the shipped EAGLE head) and a real llama-server
-(plain, n-gram, a draft model), on a CPU if need be.
+(plain, n-gram, a draft model), on a CPU if need be (vLLM may want VLLM_TARGET_DEVICE=cpu there).
 
     PYTHONPATH=.:tests/helpers python tests/servers/rehearse.py [--vllm PATH] [--llama-server PATH] [--work DIR]
 
@@ -70,6 +70,7 @@ def prepare(work: Path) -> None:
 def vllm(program: str, work: Path, name: str) -> list[str]:
     command = [program, "serve", str(work / "target"), "--served-model-name", "m", "--dtype", "bfloat16"]
     command += ["--max-model-len", "2048", "--max-num-seqs", "4", "--enforce-eager"]
+    command += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     if drafting := VLLM[name]:
         own = drafting | ({"model": str(work / drafting["model"])} if "model" in drafting else {})
         command += ["--per-request-spec-decode-metrics", "detailed", "--speculative-config", json.dumps(own)]
@@ -80,20 +81,8 @@ def llama(program: str, work: Path, name: str) -> list[str]:
     """The draft model is the target itself, for want of a smaller one."""
     file = str(Path(locate(PAIR.target)) / "model.gguf")
     more = ["--model-draft", file] if LLAMA[name] is DRAFT else []
-    return [
-        program,
-        "--model",
-        file,
-        "--alias",
-        "m",
-        "--ctx-size",
-        "8192",
-        "--parallel",
-        "4",
-        "--metrics",
-        *LLAMA[name],
-        *more,
-    ]
+    command = [program, "--model", file, "--alias", "m", "--ctx-size", "8192", "--parallel", "4", "--metrics"]
+    return [*command, *LLAMA[name], *more]
 
 
 @contextmanager
