@@ -18,6 +18,7 @@ from engine.files import gigabytes
 
 ROOT = Path(__file__).resolve().parents[1]
 CPU_ONLY = "pre-requirements.txt"  # a Space installs it before requirements.txt: torch without CUDA
+_NO_FILES = {"120000": "a link", "160000": "a submodule"}  # git's mode → what the hub would not get whole
 LOGIN = "Log in first: `hf auth login`, with a token that may write."
 
 
@@ -28,6 +29,9 @@ def copy_committed(root: Path, folder: Path, gpu: bool = False) -> list[Path]:
         raise BadInput(f"{changes[0][3:]} is not as it was committed; commit or stash it, then publish again.")
     if ignored := _git(root, "ls-files", "--cached", "--ignored", "--exclude-standard").splitlines():
         raise BadInput(f"{ignored[0]} is tracked, but .gitignore names it, so that the hub would leave it out.")
+    for line in _git(root, "ls-files", "--stage").splitlines():
+        if kind := _NO_FILES.get(line.split()[0]):
+            raise BadInput(f"{line.split(maxsplit=3)[3]} is {kind}; put files in its place.")
     _git(root, "checkout-index", "--all", f"--prefix={folder}/")
     if gpu:
         (folder / CPU_ONLY).unlink()

@@ -144,7 +144,7 @@ def method_of(name: str) -> Method:
 
 def constraint_methods() -> tuple[str, ...]:
     """Returns the methods that draft from a run's constraint. They need nothing of a pair, so any pair has them."""
-    return tuple(name for name, method in METHODS.items() if method.reads == "grammar")
+    return tuple(name for name, method in METHODS.items() if method.needs_constraint)
 
 
 def load_object(path: str):

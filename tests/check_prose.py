@@ -16,7 +16,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RULES = tomllib.loads((ROOT / "tests" / "prose.toml").read_text(encoding="utf-8"))
 STARTS = re.compile(rf"(?:{'|'.join(RULES['docstrings']['starts'])})\b")
-LATER = tuple(RULES["docstrings"]["later"])
 FUNCTIONS = RULES["functions"]
 
 
@@ -82,7 +81,7 @@ def problems(path: Path) -> Iterator[str]:
         for pattern, advice in RULES["phrases"].items():
             for match in re.finditer(pattern, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text), re.I):
                 yield f"{line}: {match[0]!r}: {advice}"
-        if path.suffix == ".py" and not place.startswith(("tests/", *LATER)) and (match := STARTS.match(text)):
+        if path.suffix == ".py" and not place.startswith("tests/") and (match := STARTS.match(text)):
             yield f"{line}: a docstring begins with a verb, not with {match[0]!r}"
     for line, name in names(path) if path.suffix == ".py" else ():
         if place.startswith("tests/"):

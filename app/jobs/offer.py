@@ -6,7 +6,7 @@ import time
 from app.jobs.baseline import is_baseline
 from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
 from app.server.limits import Limits
-from engine.config import AUTO, DEFAULT_PAIR, METHODS, RunConfig
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.trace.events import CostModel
@@ -73,7 +73,7 @@ class Offer:
         """Says in sentences why this choice cannot run here; loads nothing."""
         offered = self._offered(pair)
         # A method that drafts from a constraint needs nothing of the pair.
-        if method not in (AUTO, *offered.methods) and not (method in METHODS and METHODS[method].reads == "grammar"):
+        if method not in (AUTO, *offered.methods) and not method_of(method).needs_constraint:
             return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
         if precision != AUTO and precision not in self.engine.precisions():
             return [f"This server's device does not offer the precision {precision[:40]!r}; leave it on auto."]

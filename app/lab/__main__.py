@@ -2,6 +2,7 @@
 
 `python -m app.lab [NAME]...` presses the button of each tab, with the form as the page has it, and keeps the file that
 the page would save. Stopped, the same command goes on where it was: each point is kept in the cache as it is measured.
+A result with noise, or of a busy machine, is not stored.
 """
 
 import json
@@ -16,7 +17,7 @@ from app.jobs.visitor import Session
 from app.lab.distribution.handlers import QUICK
 from app.lab.experiment import PageState, Wiring
 from app.lab.page import PAGES, QUESTIONS
-from app.lab.recorded import FOLDER
+from app.lab.recorded import FOLDER, doubt
 from app.lab.sweep.work import prompts
 from engine.exactness.results import RIGHT
 
@@ -29,9 +30,12 @@ CHANGES = {
     "users-numbers": "1, 4, 8", "users-methods": ["ngram", "eagle"], "users-tokens": 16,
 }  # fmt: skip
 
+AGAIN = "Measure it on a quiet machine, with SPECLENS_CACHE naming an empty folder, or store it with --despite-noise."
 
-def record(service: Service, name: str) -> None:
-    """Measures one experiment and stores it. Ends the program if it did not end by itself."""
+
+def record(service: Service, name: str, despite_noise: bool = False) -> None:
+    """Measures one experiment and stores it. Ends the program if it did not end by itself, or if the result is doubtful
+    and is not to be stored ``despite_noise``."""
     with gr.Blocks(), gr.Tabs(), gr.Tab():
         wiring = PAGES[name](service, gr.State(Session()))
     experiment, state = cast(Any, wiring.experiment), PageState()
@@ -44,6 +48,9 @@ def record(service: Service, name: str) -> None:
     sys.stderr.write("\n")
     if last["kind"] == "error" or last["text"].startswith("Stopped"):
         raise SystemExit(1)
+    words = doubt([*experiment.draw_opening(state.result), experiment.verdict(state.result)])
+    if words and not despite_noise:
+        raise SystemExit(f"{name} is not stored, because it says {words!r}. {AGAIN}")
     files = experiment.files(state.result)
     suffix = experiment.RECORDED.rpartition(".")[2]
     saved = next(content for file, content in files.items() if file.endswith(suffix))
@@ -57,13 +64,16 @@ def _values(wiring: Wiring) -> list:
     return [CHANGES.get(control.elem_id, control.value) for control in wiring.inputs]
 
 
-def main(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Tabs; all by default.")] = None):
+def main(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Tabs; all by default.")] = None,
+    despite_noise: Annotated[bool, typer.Option("--despite-noise", help="Store a doubtful result, too.")] = False,
+):
     """Record the results that the Lab opens with: answer, theory, sweep, compare, distribution, users."""
     if unknown := set(names or ()) - QUESTIONS.keys():
         raise typer.BadParameter(f"there is no tab {min(unknown)[:40]!r}; choose from {', '.join(QUESTIONS)}")
     service = Service()
     for name in names or QUESTIONS:
-        record(service, name)
+        record(service, name, despite_noise)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ scored. With a lookup, which drafts for nothing, the cost of scoring a row is kn
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -63,8 +62,8 @@ class Split:
     """``fixed`` and ``draft`` are None where one draft length alone was measured; ``row`` without a lookup."""
 
     plain: Part
-    fixed: Any  # a Part, or None
-    draft: Any
+    fixed: Part | None
+    draft: Part | None
     row: Part | None
     first: float  # acceptance of a round's first draft, and of each one after it
     later: float
@@ -81,9 +80,15 @@ class Split:
     def speed(self, gamma: int, users: int = 1) -> float:
         """Tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass; drafting
         for all of them is taken to cost what it costs for one."""
-        drafting = self.fixed.seconds + gamma * self.draft.seconds if gamma else 0.0
         rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 and self.row else 0.0
-        return self.length(gamma) / (self.plain.seconds + drafting + rows)
+        return self.length(gamma) / (self.plain.seconds + self._drafting(gamma) + rows)
+
+    def _drafting(self, gamma: int) -> float:
+        """Seconds that γ drafts add to a plain step."""
+        if not gamma:
+            return 0.0
+        assert self.fixed and self.draft, "one draft length does not tell the cost of others"
+        return self.fixed.seconds + gamma * self.draft.seconds
 
     @property
     def best(self) -> int:
@@ -94,7 +99,7 @@ class Split:
 
     def ceiling(self, gamma: int) -> float:
         """The speedup at γ if every draft were accepted."""
-        return (gamma + 1) * self.plain.seconds / (self.plain.seconds + self.fixed.seconds + gamma * self.draft.seconds)
+        return (gamma + 1) * self.plain.seconds / (self.plain.seconds + self._drafting(gamma))
 
 
 def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
@@ -165,21 +170,23 @@ def _at_load(parts: Split, users: int) -> str:
 
 
 def _alone(parts: Split) -> list[str]:
-    best, plain = parts.best, parts.speed(0)
+    best, plain, fixed, draft = parts.best, parts.speed(0), parts.fixed, parts.draft
+    assert fixed and draft, "`verdict` asks first"
     if best:
         more = " or more" if best == LONGEST else ""
         gain = parts.speed(best) / plain
         return [f"Best: γ = {best}{more}, {parts.speed(best):.1f} tokens/s by this model, {gain:.2f}× plain decoding."]
     least = max(range(1, LONGEST + 1), key=parts.speed)
     words = [f"No draft length pays; the least bad is γ = {least}, {parts.speed(least) / plain:.2f}× plain decoding."]
-    room = max(parts.length(g) / plain - parts.plain.seconds - g * parts.draft.seconds for g in range(1, LONGEST + 1))
+    room = max(parts.length(g) / plain - parts.plain.seconds - g * draft.seconds for g in range(1, LONGEST + 1))
     if room > 0:
-        fixed = f"{1000 * parts.fixed.seconds:.1f} ms"
-        words.append(f"The fixed cost of {fixed} would have to fall below {1000 * room:.1f} ms.")
+        cost = f"{1000 * fixed.seconds:.1f} ms"
+        words.append(f"The fixed cost of {cost} would have to fall below {1000 * room:.1f} ms.")
     else:
         words.append("Without its fixed cost it would not pay either: a draft costs more time than it saves.")
-    if (draft := parts.draft.seconds) > 0:
-        one, long = parts.ceiling(1), parts.plain.seconds / draft  # between the two the ceiling only rises or falls
+    if draft.seconds > 0:
+        # Between the two the ceiling only rises or falls.
+        one, long = parts.ceiling(1), parts.plain.seconds / draft.seconds
         if max(one, long) < 1:
             words.append("A better drafter cannot help: it would be slower even if every draft were accepted.")
         elif one > long:

@@ -272,10 +272,11 @@ def _parts(name: str) -> tuple[str, str, str]:
     return method, "token", precision
 
 
-def our_gamma(engine: Engine, method: str, configs: list[RunConfig], otherwise: int = 4) -> int:
-    """The mean number drafted on these prompts, over rounds that drafted; γ itself where it is fixed."""
+def our_gamma(engine: Engine, method: str, configs: list[RunConfig]) -> int:
+    """Returns the mean number drafted on these prompts, over rounds that drafted, 4 without one; γ itself where it is
+    fixed."""
     if not isinstance(gamma := configs[0].gamma, str):
         return max(1, gamma)
     system = SpecLensSystem(engine, method)
     drafted = [number for config in configs for *_, number, _ in system.run(config).rounds if number]
-    return max(1, round(sum(drafted) / len(drafted))) if drafted else otherwise
+    return max(1, round(sum(drafted) / len(drafted))) if drafted else 4

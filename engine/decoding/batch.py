@@ -82,7 +82,7 @@ class Batch:
         return name in self._members
 
     def add(self, name: Hashable, steps: Steps) -> None:
-        """From the next step on ``steps`` takes part."""
+        """Lets ``steps`` take part from the next step on."""
         assert name not in self._members
         self._members[name] = _Member(steps)
 

@@ -26,13 +26,13 @@ _REST, _LONGEST_REST = 8, 64  # rounds of a pause
 
 
 class FixedGamma:
-    """The same γ every round."""
+    """Chooses one γ for all rounds."""
 
     def __init__(self, gamma: int):
         self.gamma = gamma
 
     def share(self, rows: int) -> None:
-        """As of `AdaptiveGamma`; a length that is given does not depend on it."""
+        """Does nothing: a length that is given does not depend on it."""
 
     def choose(self, keys, most: int) -> int:
         return min(self.gamma, most)
@@ -75,7 +75,7 @@ class AdaptiveGamma:
         self._balance, self._rest, self._rested = 0.0, _REST, 0
 
     def share(self, rows: int) -> None:
-        """From now on ``rows`` requests share each pass. A drafted token then costs more, so drafting fades out."""
+        """Takes the costs of a pass that ``rows`` requests share. A draft costs more there, so drafting fades out."""
         self.c, self.v = shared_costs(*self._alone, rows)
 
     def alpha(self, key) -> float:
@@ -123,7 +123,7 @@ class AdaptiveGamma:
         return reached >= self.rate.value * self._scoring(len(path))
 
     def worth_drafting(self, path: Sequence) -> bool:
-        """The same for the next guess, which also costs a draft step."""
+        """Whether the next guess pays, which also costs a draft step."""
         reached = prod(self.alpha(s) for s in path) * self.alpha(PER_TOKEN)
         return reached >= self.rate.value * (self._scoring(len(path) + 1) + self.c)
 
@@ -185,8 +185,8 @@ class RecordedRound(NamedTuple):
 
 
 class ReplayedGamma:
-    """Repeats the γ of each recorded round, so that a run with γ = auto can be repeated: with the same tokens, up to
-    rounding, because a replayed tree may be drafted in passes of other widths.
+    """Repeats the γ of each recorded round of a run with γ = auto. The tokens are the same up to rounding, because a
+    replayed tree may be drafted in passes of other widths.
 
     ``rounds``: the fields of a `RecordedRound`, or γ alone. `observe` counts the rounds, because `choose` is not called
     in a round in which nothing can be drafted.
@@ -199,7 +199,7 @@ class ReplayedGamma:
         self._round = 0
 
     def share(self, rows: int) -> None:
-        """As of `AdaptiveGamma`; the trace has the lengths that came of it."""
+        """Does nothing: the trace has the lengths that came of it."""
 
     @property
     def drafter(self) -> str:

@@ -25,7 +25,7 @@ class DrafterChoice:
         self.drafter, self._length = "", 0
 
     def share(self, rows: int) -> None:
-        """As of `AdaptiveGamma`."""
+        """Tells every member, as in `GammaPolicy`."""
         for member in self.members.values():
             member.share(rows)
 

@@ -129,7 +129,7 @@ class SpeculativeDecoder:
 
     @torch.inference_mode()
     def steps(self) -> Steps:
-        """The same, with every pass of the target yielded between the rounds, for a `Batch`."""
+        """Yields the rounds, and between them every pass of the target, for a `Batch`."""
         try:
             yield from self._prefill()
             index = 0

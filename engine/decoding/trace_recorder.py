@@ -285,7 +285,7 @@ class TraceRecorder:
         return verdict.numbers["running"][i] < 1 and (parent == 0 or verdict.numbers["h"][parent - 1] > 0)
 
     def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:
-        """The same of the closing token; ``refused``: the drafts it replaces."""
+        """The numbers of the closing token; ``refused``: the drafts it replaces."""
         arrays, row = verdict.numbers, verdict.last
         if not arrays:
             return {}

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from engine.config import MAX_GAMMA
 from engine.device import read, to_device
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
 from engine.models.runner import Runner
 from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
@@ -53,7 +53,7 @@ class AutoregressiveDrafter(Drafter):
         """Tokens that the draft's cache must hold."""
         return setup.capacity
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def memory(self, capacity: int) -> int:

@@ -1,6 +1,6 @@
 """Defines a drafter: it proposes tokens and reports the distribution q that each was drawn from."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -12,6 +12,7 @@ from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 
+Keys = Sequence[Hashable] | None  # of `Drafter.confidence_classes`
 PER_TOKEN = "per token"  # the confidence keys of a drafter that knows its confidence only after each pass
 
 
@@ -127,9 +128,10 @@ class Drafter:
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys | Mapping[str, Any]:
         """Returns the class of each guess that could be proposed (a sequence of keys into ``priors``), PER_TOKEN if
-        they show only while drafting, or None if there is nothing to propose."""
+        they show only while drafting, or None if there is nothing to propose. Of several drafters: those of each, by
+        its name."""
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         """Returns up to gamma ≥ 1 tokens to follow ``committed``. ``position``: index of the first one among the new

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 
-from engine.drafters.base import Draft
+from engine.drafters.base import Draft, Keys
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.models.block_head import MASK
 
@@ -21,7 +21,7 @@ class BlockDrafter(Eagle3Drafter):
     name = "block"
     is_parallel: ClassVar[bool] = True
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         keys = super().confidence_classes(committed)
         return keys[: self.runner.model.slots] if keys and self.runner.captured else keys
 

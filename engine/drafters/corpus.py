@@ -9,12 +9,12 @@ them would not be independent of the verdict; the shipped one was written with s
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup
+from engine.drafters.base import Draft, Drafter, DrafterSetup, Keys
 from engine.drafters.context_index import ContextIndex
 
 LONGEST = 16  # tokens of a proposal
@@ -37,7 +37,7 @@ class CorpusDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._setup, self._tokens = setup, []
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         """Returns the tenths of the estimates along the best continuation, or None without any."""
         paths = [self._continuation(places) for places in self.index.matches(committed)]
         self._tokens, estimates = max(paths, key=_promise, default=([], []))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from engine.drafters.autoregressive import LONGEST_CATCH_UP, AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup
+from engine.drafters.base import Draft, DrafterSetup, Keys
 from engine.models.runner import DecoderRunner
 
 
@@ -30,7 +30,7 @@ class Eagle3Drafter(AutoregressiveDrafter):
         super().start(prompt, setup)
         self._catch_up(prompt, len(prompt) - 2)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         return super().confidence_classes(committed) if len(committed) > 1 else None  # the target has read nothing yet
 
     def _catch_up(self, committed: Sequence[int], end: int) -> None:

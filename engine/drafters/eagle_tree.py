@@ -17,7 +17,7 @@ import torch
 from engine.config import MAX_GAMMA, MAX_NODES
 from engine.device import read, to_device
 from engine.drafters.autoregressive import certain_where_broken
-from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
+from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
 from engine.drafters.drawn_tree import DrawnTree
 from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.static_tree import best_tree
@@ -39,7 +39,7 @@ class EagleTreeDrafter(Eagle3Drafter):
     def _capacity(self, setup: DrafterSetup) -> int:
         return setup.capacity + MAX_GAMMA * MAX_CHILDREN
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         return PER_TOKEN if len(committed) > 1 else None  # the target has read nothing yet
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

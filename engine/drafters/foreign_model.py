@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup
+from engine.drafters.base import Draft, DrafterSetup, Keys
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.models.runner import Runner
 from engine.models.translation import Reading, Translation
@@ -37,7 +37,7 @@ class ForeignModelDrafter(DraftModelDrafter):
         self.runner.prefill(self._clamped(ids[:-1]))
         self._read = len(ids)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         """None also inside a character, because the draft may write its bytes in other tokens."""
         is_stuck = self._reading is not None and self._is_full
         if is_stuck or self.translation.ends_inside_a_character(committed):

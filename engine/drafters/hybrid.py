@@ -29,7 +29,7 @@ class HybridDrafter(Drafter):
         self._started.add(name)  # first, so that `release` frees what a start that fails has taken
         self.members[name].start(committed, self.setup)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Mapping[str, Any] | None:
         """The keys of all members that have something to propose."""
         keys = {name: member.confidence_classes(committed) for name, member in self.members.items()}
         return {name: own for name, own in keys.items() if own is not None} or None

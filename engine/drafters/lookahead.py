@@ -12,13 +12,13 @@ out, because each moves the window by a step; so (N − 1) · (W + G) further ro
 from collections import deque
 from collections.abc import Sequence
 from itertools import cycle
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from engine.config import MAX_NODES
 from engine.device import read, to_device
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
 
 _POOL, _WINDOW = "pool", "window"  # confidence keys
 
@@ -45,7 +45,7 @@ class LookaheadDrafter(Drafter):
         """W tokens, those missing taken from the prompt."""
         return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         return PER_TOKEN
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
+from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
 from engine.models.medusa_heads import MedusaModel
 from engine.models.runner import DecoderRunner
 
@@ -34,7 +34,7 @@ class MedusaDrafter(AutoregressiveDrafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         if len(committed) < 2:
             return None  # the target has read nothing yet
         return tuple(("head", k) for k in range(self.runner.count)) if self.runner.is_on_cuda else PER_TOKEN

@@ -8,11 +8,11 @@ from a text.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from engine.config import MAX_GAMMA, MAX_NODES
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup
+from engine.drafters.base import Draft, Drafter, DrafterSetup, Keys
 from engine.drafters.token_tree import Shape, TokenTree, Worthwhile
 
 LONGEST = 8  # tokens of the longest match that is looked up
@@ -42,7 +42,7 @@ class NgramDrafter(Drafter):
         self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
         self._tokens: list[int] = []  # the continuation of the match
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
+    def confidence_classes(self, committed: Sequence[int]) -> Keys:
         """Returns the length of the longest match, and how it grows with every accepted draft; or None. The last
         token's own n-gram is not indexed yet, because it has no successor and would match itself."""
         for end in range(self._indexed + 1, len(committed)):

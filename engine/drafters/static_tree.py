@@ -12,24 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def expected_drafts(parents: Sequence[int], chances: Sequence[float]) -> float:
-    """How many drafts of this tree are accepted on average.
-
-    >>> expected_drafts((0, 1, 0), (0.5, 0.2))  # 0.5 for the first, 0.5 · 0.5 for its child, 0.5 · 0.2 for its sibling
-    0.85
-    """
-    reach, left, tried, expected = [1.0], [1.0], [0], 0.0  # by node; left: the chance that no child so far is right
-    for parent in parents:
-        chance = reach[parent] * left[parent] * chances[tried[parent]]
-        left[parent] *= 1 - chances[tried[parent]]
-        tried[parent] += 1
-        expected += chance
-        reach.append(chance)
-        left.append(1.0)
-        tried.append(0)
-    return expected
-
-
 class StaticTrees:
     """The best trees of up to ``most`` drafts and ``deepest`` levels. ``gains`` [deepest + 1, most + 1]: the drafts
     accepted on average, of those with so many levels and drafts at most."""

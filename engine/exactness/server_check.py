@@ -199,11 +199,9 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
         tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if parted else ""
         return Finding("greedy text", "right", words + tie)
     place, gap = max(wide, key=lambda each: each[1])
-    how = (
-        "one of them ends early"
-        if math.isinf(gap)
-        else f"the two tokens are {gap:.2f} apart, and rounding moves {limit:.2f}"
-    )
+    how = f"the two tokens are {gap:.2f} apart, and rounding moves {limit:.2f}"
+    if math.isinf(gap):
+        how = "one of them ends early"
     return Finding(
         "greedy text", "wrong", f"{words} At token {place + 1} {how}.",
         "ggml-org/llama.cpp#25618, vllm-project/vllm#47087",

@@ -255,6 +255,7 @@ def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> T
     """Returns the trace of one run; settings as for `toy_decoder`. Its times are the toy's own."""
     run = toy_decoder(target, drafter, prompt, **settings)
     rounds = tuple(run.rounds())
+    assert run.reason is not None, "the rounds end with a reason"
     seconds = rounds[-1].end if rounds else 0.0
     settings = asdict(run.config) | {"stop": list(run.config.stop)}
     del settings["prefix"]
@@ -271,6 +272,4 @@ def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> T
     first = rounds[0] if rounds else None
     took = seconds - first.start if first else 0.0
     ttft = first.end if first else 0.0
-    return Trace(
-        started, rounds, RunFinished(run.reason or "length", run.text, run.prefill_seconds, ttft, took, seconds)
-    )
+    return Trace(started, rounds, RunFinished(run.reason, run.text, run.prefill_seconds, ttft, took, seconds))

@@ -35,10 +35,7 @@ FOREIGN = MappingProxyType({
     "kv_lora_rank": (0,), "num_experts": (0, 1), "num_local_experts": (0, 1), "n_routed_experts": (0, 1),
     "alibi": (False,), "parallel_residual": (False,), "use_parallel_residual": (False,), "layernorm_1p": (False,),
 })  # fmt: skip
-PROJECTIONS = (
-    *(f"self_attn.{name}_proj" for name in "qkvo"),
-    *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
-)
+PROJECTIONS = (*(f"self_attn.{name}_proj" for name in "qkvo"), *(f"mlp.{name}_proj" for name in ("gate", "up", "down")))
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 
 

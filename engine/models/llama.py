@@ -138,7 +138,8 @@ class LlamaModel:
     def _attend(self, x: torch.Tensor, layer: Layer, attend: CachedAttention, i: int) -> torch.Tensor:
         H, K, D = self.H, self.K, self.D
         qk, v = layer.qkv(self._rms_norm(x, layer.norm_in)).view(len(x), H + 2 * K, D).split([H + K, K], 1)
-        if layer.q_norm is not None and layer.k_norm is not None:
+        if layer.q_norm is not None:
+            assert layer.k_norm is not None, "a layer norms both or neither"
             qk = torch.cat([self._rms_norm(qk[:, :H], layer.q_norm), self._rms_norm(qk[:, H:], layer.k_norm)], 1)
         return layer.out(attend(qk, v, i))
 

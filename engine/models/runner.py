@@ -193,8 +193,9 @@ class DecoderRunner:
             self.tapped = torch.zeros(self.cache.slots, width, dtype=self.model.dtype, device=self.device)
 
     def _remember(self, features: torch.Tensor | None, count: int) -> None:
-        if self.tapped is not None and features is not None:  # another request may have tapped more layers since
-            own = self._of_layers(features, self.model.taps, self._layers)
+        if self.tapped is not None:
+            assert features is not None, "the layers stay tapped until the next reset"
+            own = self._of_layers(features, self.model.taps, self._layers)  # another request may have tapped more since
             self.tapped[self.length : self.length + count] = own
 
     def _bucket(self, length: int) -> int:

@@ -177,7 +177,8 @@ class TransformersRunner:
     def _append_past_switch(self, tokens: torch.Tensor, last: bool) -> torch.Tensor:
         """Each row is that of a pass over the whole text before it: up to the switch by the short factors, after it by
         the long ones. Reads the text again where the cached keys were turned by the others."""
-        start, at = self.length, self._switch or 0
+        start, at = self.length, self._switch
+        assert at is not None, "these factors have a switch"
         seen = torch.cat([self._seen, tokens])
         before, rows = max(0, min(at - start, len(tokens))), []  # tokens up to the switch
         is_all_short = before == len(tokens)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from engine.config import AUTO, METHODS, draft_of, method_of
+from engine.config import AUTO, METHODS, constraint_methods, draft_of, method_of
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
@@ -130,7 +130,7 @@ class Drafts:
         """The methods that auto chooses from in a run with or without a constraint, those that attend to ``length``
         tokens."""
         names = self._candidates()
-        names += tuple(name for name, kind in METHODS.items() if kind.needs_constraint and has_constraint)
+        names += constraint_methods() if has_constraint else ()
         self._has_competed = True
         return tuple(name for name in names if not self._is_too_short(name, length))
 

@@ -49,8 +49,9 @@ class Request:
         yield self._start_event()
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
+        assert decoding.reason is not None, "the steps end with a reason"
         yield RunFinished(
-            reason=decoding.reason or "length",
+            reason=decoding.reason,
             text=_before_stop(decoding.text, self.config.stop),
             prefill=decoding.prefill_seconds,
             ttft=first.end if first else 0.0,

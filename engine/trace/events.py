@@ -40,7 +40,6 @@ ACCEPTED = frozenset(name for name, status in STATUSES.items() if status.drafted
 EMITTED = frozenset(name for name, status in STATUSES.items() if status.emitted)
 
 Reason = Literal["eos", "stop", "length", "cancelled"]
-REASONS: tuple[str, ...] = ("eos", "stop", "length", "cancelled")
 
 
 # Of `Round.forbidden`: not rejected, because it was not scored.

@@ -109,11 +109,6 @@ def ceiling(tau: float, costs: CostModel | None = None) -> float:
     return tau * max(1 / cheapest, 1 + slack)
 
 
-def at_any_length(alpha: float) -> float:
-    """Tokens per pass, and so the largest speedup, that no γ exceeds: 1 / (1 − α) (Leviathan 2023, eq. 1)."""
-    return 1 / (1 - alpha) if alpha < 1 else math.inf
-
-
 def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
     """Returns the settings that no other certainly beats, highest lower bound first; a single one is a winner.
     Impossible ones come last, because they may be as fast in fact. Empty where all are impossible."""

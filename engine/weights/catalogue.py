@@ -113,18 +113,15 @@ def _pair(name: str, entry: _Pair, models: dict[str, ModelSpec]) -> PairSpec:
     return PairSpec(name, entry.title, models[entry.target], drafts, corpus, entry.run_by_us)
 
 
-def get_pair(name: str, allow_local: bool = True) -> PairSpec:
+def get_pair(name: str) -> PairSpec:
     """Returns a pair of the catalogue, or of the user's own models: ``TARGET`` or ``TARGET+DRAFT``, each a checkpoint
-    folder, a GGUF file, or a folder with GGUF files.
-
-    Raises BadInput with the nearest names for an unknown one. A public page passes ``allow_local=False``.
-    """
+    folder, a GGUF file, or a folder with GGUF files. Raises BadInput with the nearest names for an unknown one."""
     pairs = load_catalogue()
     if name in pairs:
         return pairs[name]
-    if allow_local and (name_on_hub := hub_name(name)):
+    if name_on_hub := hub_name(name):
         return _own_pair(name_on_hub, pairs)
-    if allow_local and (re.search(rf"[/\\+]|^[.~]|\{ENDING}$", name) or Path(name).exists()):
+    if re.search(rf"[/\\+]|^[.~]|\{ENDING}$", name) or Path(name).exists():
         return local_pair(name)
     near = difflib.get_close_matches(name.lower(), pairs, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(pairs)}."

@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 _CLOSE = 1e-4  # relative; the divisors are stored in fp32
-_YARN = {
-    "beta_fast": ("rope.scaling.yarn_beta_fast", 32.0),
-    "beta_slow": ("rope.scaling.yarn_beta_slow", 1.0),
-}
+_YARN = {"beta_fast": ("rope.scaling.yarn_beta_fast", 32.0), "beta_slow": ("rope.scaling.yarn_beta_slow", 1.0)}
 
 
 def rope_parameters(own: Mapping, head_size: int, divisors: Sequence[float] | None) -> tuple[dict, set[str]]:

@@ -49,7 +49,7 @@ def download(model: ModelSpec, say: ProgressCallback, again: bool) -> Path:
         folder = Path(snapshot_download(**_snapshot(model), force_download=again, tqdm_class=bar))
     if problem := missing(folder) or damage(folder):
         raise Unavailable(f"{problem} {AGAIN}")
-    say(1.0, f"{model.name} is ready")
+    say(1.0, f"{model.name} is here")
     return folder
 
 

@@ -24,7 +24,6 @@ def check_pair(
     device: str = "cpu",
     dtype: str = "fp32",
     available_bytes: int | None = None,
-    context: int = CONTEXT,
     fetch: bool = False,
 ) -> list[str]:
     """Returns the reasons why this pair cannot run here, each a sentence; an empty list if it can. Loads nothing.
@@ -46,11 +45,11 @@ def check_pair(
     except EngineError as error:
         if str(error) not in problems:
             problems.append(str(error))
-    needed = pair.memory(dtype, method, context)
+    needed = pair.memory(dtype, method)
     free = available_memory(device) if available_bytes is None else available_bytes
     if free is not None and needed > free:
         problems.append(
-            f"{pair.name} needs about {gigabytes(needed)} in {dtype} for a context of {context} tokens, but {device} "
+            f"{pair.name} needs about {gigabytes(needed)} in {dtype} for a context of {CONTEXT} tokens, but {device} "
             f"has {gigabytes(free)} free; choose a smaller pair{' or bf16' if dtype == 'fp32' else ''}."
         )
     return problems

@@ -61,7 +61,7 @@ def fetch_pair(pair: PairSpec, progress: ProgressCallback = lambda fraction, mes
 
         folders[role] = _fetch(model, say)
         done += model.parameters
-    progress(1.0, f"{pair.name} is ready")
+    progress(1.0, f"{pair.name} is here")
     return folders
 
 
@@ -119,7 +119,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 shutil.rmtree(work, ignore_errors=True)
         finally:
             lock.release()
-    say(1.0, f"{model.name} is ready")
+    say(1.0, f"{model.name} is here")
     return final
 
 

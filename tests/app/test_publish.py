@@ -93,6 +93,14 @@ def test_publish_refuses_a_tree_that_is_not_clean(tree, tmp_path):
     git(tree, "add", "-f", "out/x")
     commit(tree)
     refused("out/x is tracked, but .gitignore names it")
+    git(tree, "rm", "-fq", "out/x")
+    (tree / "way").symlink_to(tmp_path)
+    commit(tree)
+    refused("way is a link; put files")
+    (tree / "way").unlink()
+    git(tree, "clone", "-q", str(tree), "inner")
+    commit(tree)
+    refused("inner is a submodule; put files")
     with pytest.raises(Unavailable, match="not a git checkout"):
         copy_committed(tmp_path, tmp_path / "copy")
 

@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 INSIDE = """names => names.map(name => document.getElementById(name).getBoundingClientRect())
   .every(box => box.left >= 0 && box.right <= innerWidth)"""
+CUT_LINE = """node => (node.clientHeight - parseFloat(getComputedStyle(node).paddingTop))
+  % parseFloat(getComputedStyle(node).lineHeight)"""  # pixels of a line below the last whole one
 
 
 @pytest.mark.slow
@@ -121,6 +123,7 @@ def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
     for width in (320, 390, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(f"{OVERFLOW} <= 0")
+        assert page.locator("#prompt textarea").evaluate(CUT_LINE) < 5, "the prompt shows no part of a line"
         page.locator("#settings").click()
         for name in names.split():
             expect(page.locator(f"#{name}")).to_be_visible()

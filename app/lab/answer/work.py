@@ -4,7 +4,7 @@ from app.lab.work_units import tidy
 
 
 def points(engine, pair: str, plan, afresh: bool):
-    """As `Measurement` takes it. Finished points are found again by another visitor with an equal question."""
+    """Returns the points of `Measurement`. Finished ones are found again by another visitor with an equal question."""
     from engine.bench.answer_points import AnswerPoints
     from engine.files import cache_root
 

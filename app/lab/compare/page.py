@@ -11,6 +11,7 @@ from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
 from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold
+from app.lab.in_parts import pair_control
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
@@ -98,9 +99,7 @@ def _shared(service: Service) -> dict[str, Any]:
         controls["prompt"].default, label="Prompt", info=controls["prompt"].hint, elem_id="compare-prompt", **lines
     )
     with gr.Row(equal_height=True):
-        widgets["pair"] = control(
-            controls["pair"], elem_id="compare-pair", choices=choices(service.offer.titles), min_width=220, scale=3
-        )
+        widgets["pair"] = pair_control(service, "compare", scale=3)
         tokens = replace(controls["tokens"], default=min(TOKENS, controls["tokens"].default))
         widgets["tokens"] = control(tokens, elem_id="compare-tokens", min_width=110)
         widgets["seed"] = control(controls["seed"], elem_id="compare-seed", min_width=110)

@@ -295,10 +295,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     if plain is None:
         return "quiet", f"{before}{name} was the fastest: {speeds[best]:.1f} tokens per second. {once}"
     if best == plain:
-        return (
-            "slow",
-            f"{before}Plain decoding was the fastest here: no draft paid for itself on this text. {once}",
-        )
+        return ("slow", f"{before}Plain decoding was the fastest here: no draft paid for itself on this text. {once}")
     against = f"{speeds[best]:.1f} against {speeds[plain]:.1f} tokens per second"
     measured = _words(ratio(runs, best))
     return "good", f"{before}{name} was the fastest: {measured} plain decoding, {against}. {once}"

@@ -87,10 +87,7 @@ class SweepHandlers(InParts):
 
     def files(self, result: SweepResult) -> Mapping[str, str]:
         settings = {"pair": result.pair} | self.where() | asdict(result.plan)
-        return {
-            "speclens-sweep.csv": to_csv(result.cells),
-            "speclens-sweep.json": view.as_json(result.cells, settings),
-        }
+        return {"speclens-sweep.csv": to_csv(result.cells), "speclens-sweep.json": view.as_json(result.cells, settings)}
 
 
 def parse_form(

@@ -4,14 +4,13 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.experiment import Wiring, titled
-from app.lab.in_parts import lay_out
+from app.lab.in_parts import lay_out, pair_control
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
 from app.ui.html_component import component
-from app.ui.widgets import QUIET, control
+from app.ui.widgets import QUIET
 from engine.config import METHODS
 
 LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
@@ -38,12 +37,7 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     kinds = {name: METHODS[name] for name in methods}
     usual = [name for name, kind in kinds.items() if kind.competes and kind.reads != "copy" and not kind.shares]
     with gr.Row():
-        pair = control(
-            described(service.limits)["pair"],
-            choices=choices(service.offer.titles),
-            elem_id="sweep-pair",
-            min_width=220,
-        )
+        pair = pair_control(service, "sweep")
         ticked = gr.CheckboxGroup(
             titled(methods),
             value=usual,

@@ -5,26 +5,19 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import METHOD_LABELS, choices, described
+from app.form import METHOD_LABELS, choices
 from app.jobs.runs import NO_EXPERIMENTS
 from app.jobs.service import Service
 from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold
+from app.lab.in_parts import pair_control
 from app.lab.theory.exits import CHARTS, recorded
-from app.lab.theory.handlers import (
-    ALPHAS,
-    FEWEST_TOKENS,
-    GAMMAS,
-    MOST_REPEATS,
-    MOST_TOKENS,
-    Outputs,
-    TheoryHandlers,
-)
+from app.lab.theory.handlers import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, Outputs, TheoryHandlers
 from app.lab.theory.server_form import server_form
 from app.playground.pair_handlers import PairHandlers
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, control, download, run_and_stop
+from app.ui.widgets import QUIET, download, run_and_stop
 from app.views.notice import notice as notice_value
 
 LEAD = """<p class="sl-lab-lead">Move a slider. A round drafts γ tokens and has the target score them all at once. Each
@@ -79,13 +72,7 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
     most = min(MOST_TOKENS, service.limits.new_tokens)
     slider = partial(gr.Slider, step=1, min_width=220)
     with gr.Row(equal_height=True):
-        pair = control(
-            described(service.limits)["pair"],
-            choices=choices(service.offer.titles),
-            elem_id="theory-pair",
-            scale=3,
-            min_width=220,
-        )
+        pair = pair_control(service, "theory", scale=3)
         method = gr.Dropdown(
             choices(METHOD_LABELS, methods), value=methods[0], label="Method", elem_id="theory-method", scale=3,
             info="Whose drafts are paid for. N-gram lookup drafts only where the text repeats.", min_width=220,

@@ -2,14 +2,13 @@
 
 import gradio as gr
 
-from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.experiment import Wiring, titled
-from app.lab.in_parts import lay_out
+from app.lab.in_parts import lay_out, pair_control
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
 from app.lab.users.work import SHORT
-from app.ui.widgets import QUIET, control
+from app.ui.widgets import QUIET
 from engine.config import AUTO, METHODS
 
 LEAD = """<p class="sl-lab-lead">Users who ask at once share each pass of the target. So do drafts: both want the
@@ -28,12 +27,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
     methods = handlers.drafting_methods(service.offer.pair)
     usual = [name for name in methods if name == AUTO or _is_usual(name)]
     with gr.Row():
-        pair = control(
-            described(service.limits)["pair"],
-            choices=choices(service.offer.titles),
-            elem_id="users-pair",
-            min_width=220,
-        )
+        pair = pair_control(service, "users")
         numbers = gr.Textbox(
             "1, 2, 4, 8, 16", label="Users at once", info=f"Numbers from 1 to {MOST_USERS}, with commas.",
             elem_id="users-numbers", max_lines=1, min_width=220,

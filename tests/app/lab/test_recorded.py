@@ -1,6 +1,7 @@
 """Each tab of the Lab opens on a recorded result, with its mark; the visitor's own takes its place."""
 
 import json
+from types import SimpleNamespace
 
 import gradio as gr
 import lab_pages
@@ -10,10 +11,12 @@ from lab_pages import VISITOR, WorkingWorker
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.lab import __main__ as recorder
 from app.lab.experiment import SKIP, PageState
 from app.lab.page import PAGES, QUESTIONS, lab
-from app.lab.recorded import FOLDER, Recorded
+from app.lab.recorded import FOLDER, Recorded, doubt
 from app.server.limits import Limits
+from app.views.notice import notice
 from engine.errors import QueueFull
 
 FORMS = {
@@ -54,6 +57,33 @@ def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
         assert part == "notice" or (value and value is not SKIP), f"{part} is drawn"
     shown = json.dumps(opening)
     assert "Drawn as soon as" not in shown and "Drawn as the runs" not in shown
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_recorded_result_is_of_a_quiet_machine(name):
+    assert not doubt(handlers(name).opening())
+
+
+@pytest.mark.parametrize("name", ["users", "compare"])
+def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monkeypatch):
+    experiment, busy = handlers(name), json.dumps({"text": "Other programs took 40% of the processor meanwhile."})
+    saved = (FOLDER / experiment.RECORDED).read_bytes()
+    result = experiment.read_saved(saved).result
+    monkeypatch.setattr(experiment, "draw_opening", lambda result: (busy,))
+    monkeypatch.setattr(experiment, "files", lambda result: {experiment.RECORDED: saved})
+
+    def press(request, state, *values):
+        state.result = result
+        yield experiment.Outputs(notice("quiet", "Done."))
+
+    monkeypatch.setattr(experiment, "run", press)
+    monkeypatch.setitem(PAGES, name, lambda *_: SimpleNamespace(experiment=experiment, inputs=[]))
+    monkeypatch.setattr(recorder, "FOLDER", tmp_path)
+    with pytest.raises(SystemExit, match="quiet machine"):
+        recorder.record(experiment.service, name)
+    assert not any(tmp_path.iterdir())
+    recorder.record(experiment.service, name, despite_noise=True)
+    assert (tmp_path / experiment.RECORDED).read_bytes() == saved
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

