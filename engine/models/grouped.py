@@ -120,7 +120,16 @@ def read_grouped(weights, shapes: dict[str, tuple[int, int]], bits: int) -> Grou
     """Reads and stacks the tensors of these names: in the groups they are stored in, else rounded to ``bits``."""
     stored = getattr(weights, "blocks", lambda name, shape: None)
     parts = [stored(name, shape) or GroupedWeight.round(weights(name, shape), bits) for name, shape in shapes.items()]
+    for name, part in zip(shapes, parts, strict=True):
+        check_finite(f"{name} in {weights.folder}", part.scale, part.offset)
     return GroupedWeight.cat(parts)
+
+
+def check_finite(where: str, *numbers: torch.Tensor | None) -> None:
+    """Raises Unavailable, naming ``where`` they are, if one of these numbers is not finite. A product whose inputs are
+    rounded to whole numbers would turn them into finite ones, so the text would be wrong and nothing would show it."""
+    if not all(each is None or bool(each.isfinite().all()) for each in numbers):
+        raise Unavailable(f"{where} holds numbers that are not finite (NaN or infinity); fetch the model again.")
 
 
 class RoundedReader:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from engine.models.grouped import GROUP, GroupedWeight, check_groups, read_grouped, row_ranges
+from engine.models.grouped import GROUP, GroupedWeight, check_finite, check_groups, read_grouped, row_ranges
 from engine.models.weight_file import WeightFile
 
 MS = "com.microsoft"
@@ -48,7 +48,10 @@ class Weights:
         return name in self.reader
 
     def vector(self, name: str, size: int) -> np.ndarray:
-        return self.reader(name, (size,)).float().numpy()
+        vector = self.reader(name, (size,)).float()
+        if self.precision != "fp32":
+            check_finite(f"{name} in {self.reader.folder}", vector)
+        return vector.numpy()
 
     def matrix(self, rows: dict[str, int], width: int, bits: int | None = None) -> torch.Tensor | GroupedWeight:
         """Stacks tensors, given by name with their numbers of rows: [N, width]. ``bits``: to round to where they are
@@ -190,9 +193,10 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
-def draft_precision(*widths: int) -> str:
-    """DRAFTS, which is quickest; fp32 where 32 does not divide the inputs of every product."""
-    return "fp32" if any(width % GROUP for width in widths) else DRAFTS
+def draft_precision(weights, *widths: int) -> str:
+    """DRAFTS, which is quickest. In fp32 are heads whose products have inputs that 32 does not divide, and those whose
+    ``weights`` are not all finite: their guesses show that, so that a run can go on without them."""
+    return "fp32" if any(width % GROUP for width in widths) or not weights.is_finite() else DRAFTS
 
 
 def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torch.Tensor | GroupedWeight:
