@@ -10,8 +10,7 @@ from typing import Any
 GROUP = 32  # weights of a row that share a scale, in folders written here
 SCALE, ZERO = "_scale", "_zero_point"  # added to the name of a matrix
 _WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": False}
-# Fields of the description that change no number of a pass. All others must be empty, such as one that has the inputs of
-# a product rotated.
+# Fields of the description that change no number of a pass. All others must be empty: some have inputs rotated.
 _NO_EFFECT = {"quant_method", "format", "quantization_status", "dequantize", "config_groups", "ignore", "version",
               "global_compression_ratio"}  # fmt: skip
 
@@ -30,8 +29,8 @@ def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> d
 
 
 def is_read_here(quantization: Any) -> bool:
-    """Whether a `quantization_config` describes that layout, with activations, keys and values that are not rounded, and
-    nothing else that changes what a model computes."""
+    """Whether a `quantization_config` describes that layout, with activations, keys and values that are not rounded,
+    and nothing else that changes what a model computes."""
     try:
         if (quantization["quant_method"], quantization["format"]) != ("compressed-tensors", "int-quantized"):
             return False
