@@ -103,7 +103,10 @@ def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
         raise Unavailable(f"{name} holds {contents}; name the file of a language model.")
     promised = headers[0].fields.get("split.tensors.count", len(tensors))
     if len({tensor.name for tensor in tensors}) != promised:
-        raise Unavailable(f"The parts of {name} hold {len(tensors)} tensors instead of {promised}.")
+        raise Unavailable(
+            f"The parts of {name} hold {len(tensors)} tensors instead of {promised}; all parts are found only where "
+            "their names end in -00001-of-00002.gguf and so on, as they were split."
+        )
     return GgufModel(headers[0].fields, tensors)
 
 
