@@ -39,17 +39,19 @@ class Heads:
 
 class Weights:
     """Reads a checkpoint's tensors for a graph in ``precision``: fp32, int8 or int4. ``reader`` as `open_weights`
-    returns it."""
+    returns it. ``is_finite``: whether all numbers in fp32 are that were read since it was set."""
 
     def __init__(self, reader, precision: str):
-        self.reader, self.precision = reader, precision
+        self.reader, self.precision, self.is_finite = reader, precision, True
 
     def __contains__(self, name: str) -> bool:
         return name in self.reader
 
     def vector(self, name: str, size: int) -> np.ndarray:
         vector = self.reader(name, (size,)).float()
-        if self.precision != "fp32":
+        if self.precision == "fp32":
+            self.is_finite &= bool(vector.isfinite().all())
+        else:
             check_finite(f"{name} in {self.reader.folder}", vector)
         return vector.numpy()
 
@@ -57,7 +59,9 @@ class Weights:
         """Stacks tensors, given by name with their numbers of rows: [N, width]. ``bits``: to round to where they are
         not stored in groups, by default those of the precision."""
         if self.precision == "fp32":
-            return torch.cat([self.reader(name, (size, width)).float() for name, size in rows.items()])
+            weight = torch.cat([self.reader(name, (size, width)).float() for name, size in rows.items()])
+            self.is_finite &= bool(weight.sum().isfinite())
+            return weight
         check_groups(width, BITS[self.precision])
         bits = bits or BITS[self.precision]
         return read_grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
@@ -194,9 +198,9 @@ class Graph:
 
 
 def draft_precision(weights, *widths: int) -> str:
-    """DRAFTS, which is quickest. In fp32 are heads whose products have inputs that 32 does not divide, and those whose
-    ``weights`` are not all finite: their guesses show that, so that a run can go on without them."""
-    return "fp32" if any(width % GROUP for width in widths) or not weights.is_finite() else DRAFTS
+    """DRAFTS, which is quickest. In fp32 are heads whose products have inputs that 32 does not divide, and those with
+    damaged ``weights``, because products in 8 bits might hide that."""
+    return "fp32" if any(width % GROUP for width in widths) or weights.is_damaged else DRAFTS
 
 
 def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torch.Tensor | GroupedWeight:

@@ -26,7 +26,9 @@ def rope_parameters(own: Mapping, head_size: int, divisors: Sequence[float] | No
         raise ValueError("it turns only a part of each attention head")
     # As llama.cpp reads it: a factor of 0 or none is 1, and without a type it is linear, as in files of 2023.
     factor = own.get("rope.scaling.factor", own.get("rope.scale_linear")) or 1.0
-    kind = own.get("rope.scaling.type", "none" if factor == 1 else "linear")
+    kind = own.get("rope.scaling.type", "linear")
+    if kind == "linear" and factor == 1:
+        kind = "none"
     if divisors is not None:
         if kind != "none":
             raise ValueError(f"it scales its rotary embedding twice: by {kind} and by a table")

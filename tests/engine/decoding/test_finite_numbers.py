@@ -123,6 +123,15 @@ def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, p
             run(engine_in(runtime, folder, "none", precision))
 
 
+@pytest.mark.parametrize("side", ["q", "k"])
+def test_attention_hides_no_number(own_cache, tmp_path, side):
+    """ONNX Runtime's takes a NaN in q or k for a small number."""
+    model_folder(tmp_path / "whole")
+    folder = broken(tmp_path / "whole", tmp_path / "nan", f"model.layers.1.self_attn.{side}_proj.weight", NAN, (0, 0))
+    with pytest.raises(Unavailable, match="target's logits are not finite"):
+        run(engine_in("onnx", folder, "none"))
+
+
 @pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
 def test_one_number_of_a_head_is_enough(own_cache, heads, tmp_path, kind):
     head = heads.root / kind / "head"
