@@ -15,7 +15,7 @@ from engine.weights.checkpoint_dir import AGAIN
 from engine.weights.gguf_layout import gguf_files, is_prepared, places
 
 _ADJACENT_PAIRS = ("llama",)  # architectures whose q and k have the halves of a rotary pair in adjacent rows
-_NOT_ROUNDED = ("F64", "F32", "F16", "BF16")
+_NOT_ROUNDED = ("F32", "F16", "BF16")
 
 
 def open_weights(folder: Path, dtype: torch.dtype, device: str):

@@ -13,6 +13,7 @@ from engine.errors import Unavailable
 GROUP = 32
 _TINY = torch.finfo(torch.float32).tiny
 _SCALE_FLOOR = 1e-12
+_VOCABULARY = ("model.embed_tokens.weight", "lm_head.weight")
 
 
 _PART = 1 << 23  # weights of a large matrix that are converted at a time
@@ -120,7 +121,17 @@ def read_grouped(weights, shapes: dict[str, tuple[int, int]], bits: int) -> Grou
     """Reads and stacks the tensors of these names: in the groups they are stored in, else rounded to ``bits``."""
     stored = getattr(weights, "blocks", lambda name, shape: None)
     parts = [stored(name, shape) or GroupedWeight.round(weights(name, shape), bits) for name, shape in shapes.items()]
+    for name, part in zip(shapes, parts, strict=True):
+        if name not in _VOCABULARY:  # rows that are never read do no harm, and all others show in the logits
+            check_finite(f"{name} in {weights.folder}", part.scale, part.offset)
     return GroupedWeight.cat(parts)
+
+
+def check_finite(where: str, *numbers: torch.Tensor | None) -> None:
+    """Raises Unavailable, naming ``where`` they are, if one of these numbers is not finite. A product whose inputs are
+    rounded to whole numbers would turn them into finite ones, so the text would be wrong and nothing would show it."""
+    if not all(each is None or bool(each.isfinite().all()) for each in numbers):
+        raise Unavailable(f"{where} holds numbers that are not finite (NaN or infinity); fetch the model again.")
 
 
 class RoundedReader:
@@ -145,5 +156,5 @@ class RoundedReader:
         if shape is None or len(shape) < 2:
             return self._reader(name, shape)
         check_groups(shape[1], self._bits)
-        is_vocabulary = name in ("model.embed_tokens.weight", "lm_head.weight")
-        return read_grouped(self._reader, {name: (shape[0], shape[1])}, 8 if is_vocabulary else self._bits).dense()
+        bits = 8 if name in _VOCABULARY else self._bits
+        return read_grouped(self._reader, {name: (shape[0], shape[1])}, bits).dense()

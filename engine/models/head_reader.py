@@ -18,6 +18,7 @@ class HeadReader(TensorReader):
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         super().__init__(folder, dtype, device)
+        self.is_damaged = False
         self._spelled: dict[str, str] = {}
         for stored in self._where:
             name = own_name(stored)
@@ -26,6 +27,14 @@ class HeadReader(TensorReader):
                     f"{folder} holds {self._spelled[name]!r} and {stored!r}, two names of one tensor; keep one."
                 )
             self._spelled[name] = stored
+
+    def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+        tensor = super().__call__(name, shape)
+        return torch.full_like(tensor, torch.nan) if self.is_damaged else tensor
+
+    def spread_damage(self) -> None:
+        """Makes all weights NaN if one number is not finite, so that a product which would hide one number shows it."""
+        self.is_damaged = not self.is_finite()
 
     @property
     def names(self) -> Collection[str]:

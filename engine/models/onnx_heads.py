@@ -21,9 +21,9 @@ from engine.models.reduced_output import output_rows
 class OnnxMedusa(MedusaModel):
     """``forward`` as that of `MedusaModel`."""
 
-    def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
+    def _load(self, weights, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
         E, K, target = self.width, self.count, self.target
-        precision = draft_precision(E)
+        precision = draft_precision(weights, E)
         graph = Graph(precision)
         state = graph.input("state", FLOAT, [1, E])
         last = graph.norm(state, "last", target.weights.vector("model.norm.weight", E), target.eps)
@@ -56,7 +56,7 @@ class OnnxExit(ExitModel):
 
     def _load(self, weights) -> None:
         target, E, R = self.target, self.target.width, self.inner
-        precision = draft_precision(E, R, target.inner, target.H * target.D)
+        precision = draft_precision(weights, E, R, target.inner, target.H * target.D)
         read, graph = Weights(weights, precision), Graph(precision)
         attention = Attention(graph, 1, Heads(target.H, target.K, target.D, target.eps), trees=False)
         add_layers(graph, Weights(target.weights.reader, precision), target, self.exit_layer, attention)

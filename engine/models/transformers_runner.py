@@ -276,8 +276,8 @@ def check_kind(folder: Path, config) -> None:
         raise Unavailable(problem)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise Unavailable(
-            f"{folder} holds a {config.model_type} model, which transformers does not run as a language model; name "
-            "one that writes text."
+            f"{folder} holds a {config.model_type} model, which is not among transformers' models that only read and "
+            "write text; name one of those."
         )
 
 

@@ -131,7 +131,9 @@ class PairModels:
             head, reads = runner_of(spec.head, load_head(spec.head, folder, target.runner.model), target.runner)
         target.runner.tap(sorted({*target.runner.model.taps, *reads}))
         self.hashes[folder] = weights_hash(folder)
-        precision = getattr(head, "precision", DRAFTS if target.runner.model.on_host else self.precision)
+        precision = getattr(
+            getattr(head, "model", head), "precision", DRAFTS if target.runner.model.on_host else self.precision
+        )
         return LoadedModel(head, target.tokenizer, target.eos, folder, precision)
 
     def _check_memory(self, what: str, needed: int) -> None:

@@ -183,17 +183,19 @@ def config_figures(config: dict, where: str) -> dict[str, Any]:
     def figure(*names: str, default: int | None = None) -> int:
         value = next((config[n] for n in names if config.get(n) is not None), default)
         if type(value) is not int or value < 1:
-            raise BadInput(f"{where} gives no {names[0]}; name a language model.")
+            raise BadInput(
+                f"{where} gives no {names[0]} that is a whole number, as each language model has; name another folder."
+            )
         return value
 
-    heads, hidden = figure("num_attention_heads", "n_head"), figure("hidden_size", "n_embd")
+    heads, hidden = figure("num_attention_heads", "n_head", "n_heads"), figure("hidden_size", "n_embd", "d_model")
     return {
         "hidden_size": hidden,
-        "layers": figure("num_hidden_layers", "n_layer"),
+        "layers": figure("num_hidden_layers", "n_layer", "n_layers"),
         "kv_heads": figure("num_key_value_heads", default=heads),
         "head_dim": figure("head_dim", default=hidden // heads),
         "vocab_size": figure("vocab_size"),
-        "context": figure("max_position_embeddings", "n_positions"),
+        "context": figure("max_position_embeddings", "n_positions", "max_seq_len"),
     }
 
 

@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from pathlib import Path
 
@@ -16,6 +17,7 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 _VERSIONS = (2, 3)
 _DEEPEST = 3  # arrays in arrays
+_OTHERS = "choose a file in another, such as Q8_0 or Q4_K_M"
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
 
 
@@ -145,7 +147,9 @@ class _Cursor:
         try:
             return name, shape, GGMLQuantizationType(kind).name, offset
         except ValueError:
-            raise ValueError(f"its tensor {name!r} is stored in the unknown type {kind}") from None
+            raise OtherFormat(
+                f"its tensor {name!r} is stored in type {kind}, which nothing here knows; {_OTHERS}"
+            ) from None
 
 
 def _bytes(name: str, kind: str, shape: Sequence[int]) -> int:
@@ -155,6 +159,20 @@ def _bytes(name: str, kind: str, shape: Sequence[int]) -> int:
     if not shape or min(shape) < 1 or shape[-1] % per_block:
         raise ValueError(f"its tensor {name!r} has the shape {tuple(shape)}, which {kind} cannot store")
     return prod(shape) // per_block * size
+
+
+@cache
+def check_type(kind: str) -> None:
+    """Raises ValueError for a type that the gguf package does not turn into numbers, though it knows its size."""
+    import numpy as np
+    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    type_ = GGMLQuantizationType[kind]
+    try:
+        dequantize(np.zeros((1, GGML_QUANT_SIZES[type_][1]), np.uint8), type_)
+    except NotImplementedError:
+        raise ValueError(f"it holds tensors of type {kind}, which is not read here; {_OTHERS}") from None
 
 
 def parts_of(file: Path) -> list[Path]:

@@ -6,7 +6,6 @@ refused by name.
 
 import json
 import os
-import re
 import shutil
 import struct
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import Unavailable
-from engine.weights.gguf_file import GgufHeader, GgufTensor, OtherFormat, read_header
+from engine.weights.gguf_file import GgufHeader, GgufTensor, OtherFormat, check_type, read_header
 from engine.weights.gguf_layout import GGUF, LAYOUT, SOURCES, stamp
 from engine.weights.gguf_rope import rope_parameters
 from engine.weights.gguf_tokenizer import end_ids, write_tokenizer
@@ -40,6 +39,8 @@ _BLOCK = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_HEAD_NORMS = {"attn_q_norm", "attn_k_norm"}  # of qwen3
+_ATTENTION, _MLP = ("attn_q", "attn_k", "attn_v", "attn_output"), ("ffn_gate", "ffn_up", "ffn_down")
 ROPE_FACTORS = "rope_freqs.weight"
 # Fields of the architecture that are read here; those of the rotary embedding are read in `gguf_rope`.
 _READ = {
@@ -102,7 +103,10 @@ def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
         raise Unavailable(f"{name} holds {contents}; name the file of a language model.")
     promised = headers[0].fields.get("split.tensors.count", len(tensors))
     if len({tensor.name for tensor in tensors}) != promised:
-        raise Unavailable(f"The parts of {name} hold {len(tensors)} tensors instead of {promised}.")
+        raise Unavailable(
+            f"The parts of {name} hold {len(tensors)} tensors instead of {promised}; all parts are found only where "
+            "their names end in -00001-of-00002.gguf and so on, as they were split."
+        )
     return GgufModel(headers[0].fields, tensors)
 
 
@@ -143,13 +147,16 @@ def configuration(model: GgufModel) -> tuple[dict, dict]:
     head_size = own.get("attention.key_length", hidden // heads)
     rope, used = rope_parameters(own, head_size, _values(model, ROPE_FACTORS))
     _refuse_unknown(own, {*_READ, *used}, head_size)
+    biased = _check_tensors(model.architecture, {*shapes}, own["block_count"])
+    for kind in {tensor.type for tensor in model.tensors}:
+        check_type(kind)
     model_type, name = _ARCHITECTURES[model.architecture]
     window = own.get("attention.sliding_window") or own["context_length"]
     config = {
         "architectures": [name],
         "model_type": model_type,
-        "attention_bias": any(name.endswith("attn_q.bias") for name in shapes),
-        "mlp_bias": any(name.endswith("ffn_up.bias") for name in shapes),
+        "attention_bias": "attn_q" in biased,
+        "mlp_bias": "ffn_up" in biased,
         "attention_dropout": 0.0,
         "hidden_act": "silu",
         "vocab_size": shapes["token_embd.weight"][0],
@@ -179,6 +186,26 @@ def _refuse_unknown(own: Mapping, read: set[str], head_size: int) -> None:
             raise ValueError(f"its field {name} ({str(value)[:40]}) is not known here, and may change what it computes")
     if own.get("attention.value_length", head_size) != head_size:
         raise ValueError("its values have another size than its keys")
+
+
+def _check_tensors(architecture: str, names: set[str], blocks: int) -> set[str]:
+    """Returns the parts of a block that have a bias. Raises ValueError, naming a tensor, unless the file has all of its
+    architecture and no others."""
+    biased = {*_ATTENTION[:3]} if architecture == "qwen2" else set()
+    blocks = min(blocks, len(names) + 1)  # where a damaged file says more, enough are absent
+    groups = {"llama": (_ATTENTION, _MLP), "qwen3": (_ATTENTION,)}.get(architecture, ())
+    for group in groups:
+        if any(f"blk.{i}.{part}.bias" in names for i in range(blocks) for part in group):
+            biased |= {*group}
+    weights = {*_BLOCK} - (set() if architecture == "qwen3" else _HEAD_NORMS)
+    of_block = [f"{part}.weight" for part in weights] + [f"{part}.bias" for part in biased]
+    needed = {f"blk.{i}.{name}" for i in range(blocks) for name in of_block}
+    needed |= {"token_embd.weight", "output_norm.weight"}
+    if absent := needed - names:
+        raise ValueError(f"it has no tensor {min(absent)!r}, which belongs to those that it has")
+    if strange := names - needed - {"output.weight", ROPE_FACTORS}:
+        raise ValueError(f"it holds a tensor {min(strange)!r}, which nothing here reads")
+    return biased
 
 
 def _one(own: Mapping, name: str, default: int | None = None) -> int:
@@ -211,18 +238,16 @@ def _shortest(number: float) -> float:
 
 
 def _rename(name: str) -> str:
-    """Raises ValueError for a tensor that nothing here reads.
+    """Returns transformers' name of a tensor.
 
     >>> _rename("blk.3.attn_q.weight"), _rename("output.weight")
     ('model.layers.3.self_attn.q_proj.weight', 'lm_head.weight')
     """
     stem, _, kind = name.rpartition(".")
-    if stem in _TOP and kind == "weight":
-        return f"{_TOP[stem]}.weight"
-    block = re.fullmatch(r"blk\.(\d+)\.(\w+)", stem)
-    if not block or block[2] not in _BLOCK or kind not in ("weight", "bias"):
-        raise ValueError(f"it holds a tensor {name!r}, which nothing here reads")
-    return f"model.layers.{block[1]}.{_BLOCK[block[2]]}.{kind}"
+    if stem in _TOP:
+        return f"{_TOP[stem]}.{kind}"
+    _, block, part = stem.split(".")
+    return f"model.layers.{block}.{_BLOCK[part]}.{kind}"
 
 
 def _place(tensor: GgufTensor, is_copied: bool) -> dict:

@@ -18,17 +18,20 @@ def rope_parameters(own: Mapping, head_size: int, divisors: Sequence[float] | No
     theta = own.get("rope.freq_base", 10000.0)
     parameters = {"rope_type": "default", "rope_theta": theta}
     used = {"rope.dimension_count", "rope.freq_base", "rope.scaling.type", "rope.scaling.finetuned"}
+    used |= {"rope.scaling.factor", "rope.scale_linear"}
     if own.get("rope.dimension_count", head_size) != head_size:
         raise ValueError("it turns only a part of each attention head")
-    kind = own.get("rope.scaling.type", "none")
+    # As llama.cpp reads it: a factor of 0 or none is 1, and without a type it is linear, as in files of 2023.
+    factor = own.get("rope.scaling.factor", own.get("rope.scale_linear")) or 1.0
+    kind = own.get("rope.scaling.type", "linear")
+    if kind == "linear" and factor == 1:
+        kind = "none"
     if divisors is not None:
         if kind != "none":
             raise ValueError(f"it scales its rotary embedding twice: by {kind} and by a table")
         return parameters | _llama3(theta, head_size, divisors), used
     if kind == "none":
         return parameters, used
-    factor = own.get("rope.scaling.factor", own.get("rope.scale_linear", 1.0))
-    used |= {"rope.scaling.factor", "rope.scale_linear"}
     if kind == "linear":
         return parameters | {"rope_type": "linear", "factor": factor}, used
     if kind == "yarn":

@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = range(1, 5)  # GGUF's types of tokens, as far as they matter here
+_FIELD = "tokenizer.ggml."  # how the names of all its fields begin
+# Those that are read, or say nothing about the tokens of a text; all that end in _token_id are among them.
+_KNOWN = {"model", "pre", "tokens", "token_type", "token_type_count", "scores", "merges", "add_bos_token",
+          "add_eos_token", "add_space_prefix", "normalizer.nfc"}  # fmt: skip
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 # Texts of the tokens that end a turn or a text, even if the file gives them another type or does not name them: in that
 # llama.cpp is followed, too.
@@ -37,6 +41,7 @@ def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
     """Writes both files. Raises ValueError with the reason if the tokenizer is not known here, and KeyError if there is
     none."""
     kind, tokens = fields["tokenizer.ggml.model"], fields["tokenizer.ggml.tokens"]
+    _refuse_unknown(fields)
     types = fields.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
     for name in ("bos", "eos", "eot", "eom", "unknown", "padding"):
         if not 0 <= (i := fields.get(f"tokenizer.ggml.{name}_token_id") or 0) < len(tokens):
@@ -61,6 +66,15 @@ def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
     if template:
         (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+
+
+def _refuse_unknown(fields: Mapping) -> None:
+    """Raises ValueError for a field that may change the tokens of a text, such as one that has it in small letters."""
+    for name, value in fields.items():
+        own = name.removeprefix(_FIELD)
+        is_known = own == name or own in _KNOWN or own.endswith("_token_id")
+        if not is_known and value not in (False, 0, "", []):
+            raise ValueError(f"its field {name} ({str(value)[:40]}) is not known here, and may change its tokens")
 
 
 def end_ids(fields: Mapping) -> list[int]:
@@ -89,7 +103,7 @@ def _byte_level(fields: Mapping, tokens: Sequence[str]):
     else:
         known = ", ".join(sorted({"gpt-2", "smollm", *_PATTERNS}))
         raise ValueError(f"its text is split for BPE in the way {pre!r}, and the ways known here are {known}")
-    if pre in _COMPOSED:
+    if fields.get("tokenizer.ggml.normalizer.nfc", pre in _COMPOSED):
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer

@@ -83,7 +83,8 @@ HEAD_KINDS = {
 }
 
 
-_PREFIXES = ("model.", "medusa_heads.", "medusa_head.")
+_WRAPPERS = ("_orig_mod.", "module.", "draft_model.", "eagle_module.")  # of torch.compile, DDP and trainers
+_PREFIXES = (*_WRAPPERS, "model.", "medusa_heads.", "medusa_head.")
 _SPELLINGS = (  # a name of another program's, and ours
     (r"midlayer\.", "layers.0."),
     (r"aux_norm_low\.", "fc_norm.0."), (r"aux_norm_mid\.", "fc_norm.1."), (r"aux_norm_high\.", "fc_norm.2."),
@@ -97,6 +98,8 @@ def own_name(stored: str) -> str:
 
     >>> own_name("model.midlayer.hidden_norm.weight"), own_name("blocks.2.layers.0.weight")
     ('layers.0.hidden_norm.weight', '2.0.linear.weight')
+    >>> own_name("module.lm_head.weight")
+    'lm_head.weight'
     """
     for prefix in _PREFIXES:
         stored = stored.removeprefix(prefix)

@@ -168,6 +168,8 @@ TABLE = {
     "model. before its names": (Shape(), PREFIX),
     "model.midlayer": (Shape(), MIDLAYER, PREFIX),
     "layers.0": (Shape(),),
+    "compiled": (Shape(), renamed(("^(?!lm_head)", "_orig_mod."))),
+    "wrapped by DDP": (Shape(), MIDLAYER, renamed(("^(?!lm_head)", "module."))),
     "its own eps": (Shape(eps=0.3), says(rms_norm_eps=0.3)),
     "its own base": (Shape(rope={**PLAIN, "rope_theta": 777.0}), says(rope_theta=777.0)),
     "llama3 rope": (Shape(rope=LLAMA3), says(rope_theta=10000.0, rope_scaling=dict(LLAMA3))),

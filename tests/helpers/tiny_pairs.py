@@ -52,12 +52,12 @@ def engine_of(pairs, target="target", draft=None, **settings) -> Engine:
     return load_engine(names, "cpu", **settings)
 
 
-def engine_in(runtime: str, pair: str | Path, method: str) -> Engine:
+def engine_in(runtime: str, pair: str | Path, method: str, precision: str = "auto") -> Engine:
     """An engine whose target and draft run in "torch", as they do on other devices than a CPU, or in "onnx"."""
     with pytest.MonkeyPatch.context() as patch:
         if runtime == "torch":
             patch.setattr("engine.models.onnx_session.works", lambda: False)
-        engine = load_engine(str(pair), "cpu")
+        engine = load_engine(str(pair), "cpu", precision)
         engine.drafts.drafter(method)
     assert engine.target.runner.model.on_host == (runtime == "onnx")
     return engine

@@ -107,6 +107,43 @@ def test_a_head_that_is_not_finite_is_left_out_and_named(own_cache, heads, tmp_p
     assert "temperature" in settings or [t.id for t in whole.emitted] == expected
 
 
+HIDDEN = ("model.norm.weight", "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.v_proj.weight",
+          "model.layers.1.mlp.gate_proj.weight", "model.layers.1.post_attention_layernorm.weight")  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, precision):
+    """A product that rounds its inputs makes whole numbers of NaN and infinity, and so a text of no meaning."""
+    model_folder(tmp_path / "whole", intermediate_size=96)
+    for copy, value in (("nan", NAN), ("infinite", math.inf)):
+        folder = broken(tmp_path / "whole", tmp_path / copy, name, value, 1)
+        with pytest.raises(Unavailable, match="not finite"):
+            run(engine_in(runtime, folder, "none", precision))
+
+
+@pytest.mark.parametrize("side", ["q", "k"])
+def test_attention_hides_no_number(own_cache, tmp_path, side):
+    """ONNX Runtime's takes a NaN in q or k for a small number."""
+    model_folder(tmp_path / "whole")
+    folder = broken(tmp_path / "whole", tmp_path / "nan", f"model.layers.1.self_attn.{side}_proj.weight", NAN, (0, 0))
+    with pytest.raises(Unavailable, match="target's logits are not finite"):
+        run(engine_in("onnx", folder, "none"))
+
+
+@pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
+def test_one_number_of_a_head_is_enough(own_cache, heads, tmp_path, kind):
+    head = heads.root / kind / "head"
+    stored = load_file(next(head.glob("*.safetensors")))
+    name = next(name for name in stored if name.endswith(("q_proj.weight", "0.0.linear.weight", "gate.weight")))
+    stored[name].view(-1)[0] = NAN
+    copy = changed(head, tmp_path / "head", {}, {name: stored[name]})
+    engine = Engine(replace(get_pair(heads.pair(kind)), drafts={kind: local_model(copy)}), "cpu", "fp32")
+    engine._costs |= {"none": CHEAP, kind: CHEAP}
+    assert f"of {kind} gave" in run(engine, kind, max_new_tokens=8).finished.notes[0]
+
+
 def test_a_broken_row_has_no_certainty_and_draws_its_last_word():
     rows = torch.tensor([[0.0, 2.0, 1.0], [NAN, 0.0, 0.0], [math.inf, 0.0, 0.0], [-math.inf] * 3])
     assert certainties(rows)[1:] == [NOT_FINITE] * 3 and certainties(rows)[0] >= 0

@@ -113,10 +113,15 @@ def test_only_whole_numbers_around_zero_without_rounded_activations_are_read_her
         return ours | {"config_groups": {"group_0": group | {"weights": group["weights"] | weights}}}
 
     assert is_read_here(changed(strategy="channel", group_size=None))
+    assert is_read_here(
+        ours | {"version": "0.12", "sparsity_config": {}, "transform_config": {}, "kv_cache_scheme": None}
+    )
     rounds_activations = ours["config_groups"]["group_0"] | {"input_activations": {"num_bits": 8}}
     for other in (
         changed(num_bits=4), changed(type="float"), changed(symmetric=False), changed(dynamic=True), {}, None, "int8",
         ours | {"format": "pack-quantized"}, ours | {"quant_method": "gptq"}, ours | {"kv_cache_scheme": {"a": 1}},
         ours | {"config_groups": {"a": rounds_activations}}, ours | {"config_groups": [1]},
+        ours | {"transform_config": {"config_groups": {"R4": {"type": "hadamard"}}}},
+        ours | {"sparsity_config": {"format": "sparse-24-bitmask"}},
     ):  # fmt: skip
         assert not is_read_here(other), other

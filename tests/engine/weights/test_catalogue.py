@@ -95,6 +95,9 @@ def test_figures_of_other_architectures(tmp_path):
     text |= {"head_dim": 16, "vocab_size": 9, "max_position_embeddings": 32}
     spec = get_pair(str(write_checkpoint(tmp_path / "gemma", {"text_config": text}))).target
     assert (spec.layers, spec.kv_heads, spec.head_dim) == (5, 1, 16)
+    mpt = {"d_model": 8, "n_layers": 3, "n_heads": 2, "vocab_size": 9, "max_seq_len": 32}
+    spec = get_pair(str(write_checkpoint(tmp_path / "mpt", mpt))).target
+    assert (spec.layers, spec.kv_heads, spec.head_dim, spec.context) == (3, 2, 4, 32)
 
 
 def test_what_a_local_folder_lacks_is_named(tmp_path):

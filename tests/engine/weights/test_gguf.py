@@ -153,6 +153,9 @@ def llama3_divisors():
         ({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32},
          {"rope_scaling_type": gguf.RopeScalingType.YARN, "rope_scaling_factor": 4.0,
           "rope_scaling_orig_ctx_len": 32}, False),
+        ({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}, {"llama.rope.scale_linear": 4.0}, False),
+        ({"rope_type": "default", "rope_theta": 10000.0},
+         {"rope_scaling_type": gguf.RopeScalingType.NONE, "rope_scaling_factor": 4.0}, False),
     ],
 )  # fmt: skip
 def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
@@ -170,6 +173,11 @@ def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
         ({"pre": "unheard-of"}, "in the way 'unheard-of'"),
         ({"extra": {"rope_freqs.weight": np.array([1, 2, 3, 4, 5, 6, 7, 8], "f4")}}, "in a way that is not Llama 3's"),
         ({"extra": {"blk.0.attn_sinks.weight": np.ones(4, "f4")}}, "'blk.0.attn_sinks.weight', which nothing here"),
+        ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "it has no tensor 'blk.0.attn_k.bias', which belongs to"),
+        ({"extra": {"blk.2.ffn_up.weight": np.ones((64, 64), "f4")}}, "'blk.2.ffn_up.weight', which nothing here"),
+        ({"extra": {"output.weight": np.ones((10, 64), "i1")}}, "tensors of type I8, which is not read here; choose"),
+        ({"fields": {"tokenizer.ggml.normalizer.lowercase": True}}, r"lowercase \(True\) is not known here"),
+        ({"fields": {"tokenizer.ggml.suppress_tokens": [3]}}, r"suppress_tokens \(\[3\]\) is not known here"),
         ({"fields": {"llama.logit_scale": 0.5}}, r"its field logit_scale \(0.5\) is not known here"),
         ({"fields": {"llama.expert_count": 8}}, r"its field expert_count \(8\) is not known here"),
         ({"fields": {"rope_dimension_count": 8}}, "turns only a part of each attention head"),
@@ -345,6 +353,11 @@ def test_files_that_are_no_model_for_this_machine_say_so(tmp_path):
         path.write_bytes(change + data[len(change) :])
         with pytest.raises(Unavailable, match=words):
             prepared(path)
+    name = b"output_norm.weight"
+    at = data.index(name) + len(name) + 12  # after the number of dimensions and the one size
+    path.write_bytes(data[:at] + (139).to_bytes(4, "little") + data[at + 4 :])  # as ik_llama.cpp's IQ4_K
+    with pytest.raises(Unavailable, match=r"'output_norm\.weight' is stored in type 139, which nothing here knows"):
+        prepared(path)
     for fields, words in (
         ({"type": "adapter"}, r"a part that belongs beside a model \(adapter\)"),
         ({"bos_token_id": 5000}, "its bos token is number 5,000, but it has 10 tokens"),
