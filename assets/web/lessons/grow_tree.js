@@ -51,7 +51,7 @@ export function makeGrowTree(settings, touched) {
     step: 0.05,
     value: settings.first,
   });
-  const second = slider('Next guess is accepted, where those before were not', {
+  const second = slider('If the earlier guesses were wrong, the next one is right', {
     low: 0,
     high: 0.95,
     step: 0.05,

@@ -139,7 +139,7 @@ export function makeTokenizerMismatch(settings, touched) {
     );
     const end =
       become === undefined
-        ? 'It happens to be whole here, but who sees the draft alone cannot know.'
+        ? 'Here it happens to be complete, but someone who sees only the draft can’t know that.'
         : `In the whole text it is “${seenPiece(become)}”.`;
     result.textContent = last.length
       ? `${proposed.length} drafted, ${left.length} to test. “${seenPiece(last[0])}” may be unfinished. ${end}`
