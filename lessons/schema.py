@@ -60,8 +60,8 @@ Token = Annotated[str, matching(r"token \d+\.\d+", '"token ROUND.N"')]
 Lab = Annotated[str, matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")]
 Tool = Literal[
     "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
-    "places", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery", "reports",
-    "budget", "bursts", "json", "unknown",
+    "places", "blocks", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
+    "reports", "budget", "bursts", "json", "unknown",
 ]  # fmt: skip
 
 

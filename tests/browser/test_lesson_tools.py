@@ -31,7 +31,7 @@ from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums grow_tree
-    guess_words json_masks log_reader lookup_rounds merges overlap pass_picture pass_places reports ruler
+    guess_words json_masks log_reader lookup_rounds merges overlap pass_picture place_memory pass_places reports ruler
     temperature tokenizer_mismatch unknown_runs"""
 MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
@@ -224,7 +224,7 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
             assert found == pytest.approx(pass_time(users * (gamma + 1), users, free, cache, experts))
 
 
-HEALTHY = {"alpha": 0.526, "gamma": 2, "c": 0.035, "slope": 0.077, "users": 1, "launch": 0}  # as in lesson 8
+HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.077, "users": 1, "launch": 0}  # as in lesson 8
 
 
 def test_a_round_takes_the_time_of_the_speedup_formula(bare):
@@ -581,10 +581,22 @@ def test_pass_gives_a_row_for_each_place_and_greys_those_after_rejection(at_tool
     page.get_by_role("button", name="Reject draft 2, sun").press("Space")
     assert states(rows) == ["accepted", "accepted", "rejected", "gone"]
     assert states(slots) == ["old", "old", "new", "new", "cut", "cut"]
-    expect(page.locator(".sl-figure-box")).to_contain_text("Resampled: rain 0.50, wind 0.50. The cache keeps 4 of 6")
+    expect(page.locator(".sl-figure-box")).to_contain_text(
+        "Resampled: rain 0.50, wind 0.50. The cache now holds 4 of 6"
+    )
+    memory = page.get_by_label("Its memory is")
+    memory.select_option(label="one running state")
+    assert states(slots) == ["cut"]
+    expect(page.locator(".sl-figure-box")).to_contain_text("reads 2 tokens again")
+    memory.select_option(label="one running state, saved at every place")
+    assert states(slots) == ["cut", "new", "cut", "cut"]
+    expect(page.locator(".sl-figure-box")).to_contain_text("goes on from the state it saved after “rain”")
+    assert states(rows) == ["accepted", "accepted", "rejected", "gone"], "the same pass"
+    memory.select_option(label="a slot for each token (attention)")
+    page.get_by_role("button", name="Reject draft 2, sun").focus()
     page.keyboard.press("Space")
     assert states(rows) == ["accepted"] * 4
-    chosen(page).select_option(label="a tree, two words a place")
+    chosen(page).first.select_option(label="a tree, two words a place")
     expect(rows).to_have_count(7)
     page.get_by_role("button", name="Run the pass").click()
     page.get_by_role("button", name="Reject draft 1, rain").click()
@@ -607,7 +619,9 @@ def test_a_round_is_drawn_to_scale_and_its_cause_is_found(at_tool):
 
     page.locator('.sl-dot[title="Name the cause"]').click()
     wrong = "Not this one. It is “launches”"
-    for number, name in enumerate(("dear draft", "few accepted", "full batch", "γ too long", "dear draft"), 1):
+    for number, name in enumerate(
+        ("drafts cost too much", "few accepted", "full batch", "γ too long", "drafts cost too much"), 1
+    ):
         expect(page.locator(".sl-figure-box")).to_contain_text(f"Case {number} of 5. It is slower")
         page.get_by_role("button", name=name).press("Enter")
         expect(result(page)).to_contain_text(re.compile(wrong if number == 5 else "^(?!Not this one)"))
@@ -696,10 +710,10 @@ def test_grey_bars_are_matched_to_prompts_and_defences_hide_them(at_tool):
     )
     seen = heights()
     runs = {
-        "Rewrite this note.": "rewrite_ngram",
+        "Correct the spelling in this note.": "rewrite_ngram",
         "Write a Python class Stack.": "code_ngram",
         "Tell a short story.": "story_ngram",
-        "Rewrite this note, on a server without drafts.": "rewrite_plain",
+        "Correct the same note, on a server without drafts.": "rewrite_plain",
     }
     bursts = {prompt: of(load(TRACES / f"{name}.json"))["bursts"] for prompt, name in runs.items()}
     lists = page.locator(".sl-bursts-guess select")

@@ -60,7 +60,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     # a choice, by its number; the first guess counts
     expect(title(page)).to_have_text("Step four: commit")
     page.keyboard.press("2")
-    expect(page.locator(".sl-reply")).to_contain_text("The machine says otherwise.")
+    expect(page.locator(".sl-reply")).to_contain_text("Not quite.")
     expect(page.locator('.sl-option[data-right="true"]')).to_contain_text("As many as were accepted, and one")
     page.keyboard.press("b")
     expect(title(page)).to_have_text("Step three: accept")
@@ -83,12 +83,12 @@ def test_a_whole_lesson_by_keyboard(visit):
     page.keyboard.press("n")
 
     # the quiz says why, and may be tried again
-    expect(title(page)).to_have_text("What stays")
+    expect(title(page)).to_have_text("Check yourself")
     page.keyboard.press("1")
     expect(page.locator(".sl-reply").first).to_contain_text("Not this one.")
     for _ in range(2):
         page.keyboard.press("2")
-    expect(page.locator(".sl-lesson-end")).to_contain_text("1 of 2 at the first try. That was this lesson. On")
+    expect(page.locator(".sl-lesson-end")).to_contain_text("1 of 2 at the first try. That’s it for this lesson.")
     page.keyboard.press("n")
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
 
@@ -99,7 +99,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     again.locator('[href="#lesson-2"]').click()
     expect(again.locator(".sl-lesson-where")).to_have_text(re.compile("^Step 1 of"))  # a finished one begins anew
     press(again, "All lessons")
-    again.get_by_role("button", name="Forget my progress").click()
+    again.get_by_role("button", name="Clear my progress").click()
     expect(again.locator('[href="#lesson-2"]')).to_contain_text("minutes")
 
 
@@ -137,7 +137,7 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
             expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
             assert page.locator(".sl-lesson-body").inner_text().strip()
             page.wait_for_function(f"{OVERFLOW} <= 0")
-        expect(title(page)).to_have_text("What stays")
+        expect(title(page)).to_have_text("Check yourself")
     # lesson and step of the tools
     widest = "0.3 1.3 1.5 2.5 2.6 4.3 5.6 7.5 8.5 9.0 10.4 11.3 12.2 12.3 12.4 13.4 14.1 14.6"
     for place in widest.split():
@@ -311,6 +311,6 @@ def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(visit):
     expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
     wait_until_above(page.locator("#settings"), page.locator(".sl-coach"))
     page.get_by_role("button", name="Back to the lesson").click()
-    open_lesson(page, 4, 8)
+    open_lesson(page, 4, 6)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible()

@@ -21,7 +21,8 @@ export function guessScore(rounds) {
 }
 
 // ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs. ``limit``: after
-// how many rounds it is over; then nothing is compared.
+// how many rounds it is over; then nothing is compared. The single round of ``limit`` 1 ends with a wrong guess, because the
+// next choices would give the right word away.
 export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touched) {
   const text = picker('Text', Object.entries(texts)),
     prompt = make('p'),
@@ -75,7 +76,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
   function guess(candidate) {
     const hadFocus = options.contains(document.activeElement);
     guesses.push(candidate);
-    if (guesses.length === wanted()) judge();
+    if (guesses.length === wanted() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
     ask();
     if (hadFocus) (options.isConnected && !question.hidden ? options.children[0] : again).focus();
   }
@@ -109,7 +110,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
         ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
         : accepted
           ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
-          : `The model writes “${own}” instead, and the other guesses fall with the first`;
+          : `The model writes “${own}” instead, so no further guess could fit`;
     return `${right}: ${emitted} ${emitted === 1 ? 'piece' : 'pieces'} of text from one look.`;
   }
 
@@ -141,7 +142,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
       : make(
           'p',
           'sl-figure-note',
-          `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`,
+          `Greedy, γ = ${gamma} for all. They continue the recorded text, even after a wrong guess of yours. The choices are the words that the model found likeliest here, topped up with other words from the text.`,
         ),
   );
   text.row.addEventListener('change', restart);

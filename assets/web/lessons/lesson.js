@@ -15,6 +15,7 @@ import { makeMarkup } from './markup.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
 import { TOOLS } from './tools.js';
+import { isClass } from './widgets.js';
 
 export function mount({ element, props, trigger }) {
   const find = selector => element.querySelector(selector),
@@ -135,11 +136,11 @@ export function mount({ element, props, trigger }) {
     showRun(content);
     stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask)); // otherwise they would answer the question beside them
-    if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
+    if (content.ask) say(content.ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
     else if (content.tool) say('Your turn: try it and watch what changes.');
     else if (stored && (content.live || content.lab)) complete = true;
     else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
-    else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
+    else if (content.lab) say('Your turn: open the experiment. A button at the bottom brings you back here.');
     else if (!content.points) complete = true;
     if (!content.ask) point(content);
   }

@@ -10,6 +10,7 @@ import { makeDrafters } from './drafters.js';
 import { makeDuel } from './duel.js';
 import { makeExperts } from './experts.js';
 import { makeFloatSums } from './float_sums.js';
+import { makeFormulaBlocks } from './formula_blocks.js';
 import { makeGrowTree } from './grow_tree.js';
 import { makeGuessWords } from './guess_words.js';
 import { makeJsonMasks } from './json_masks.js';
@@ -37,6 +38,7 @@ export const TOOLS = {
   places: makePassPlaces,
   dice: makeRejectionDemo,
   curve: makeCurve,
+  blocks: makeFormulaBlocks,
   memory: makeMemory,
   crowd: makeBatching,
   budget: makeBudget,
