@@ -113,7 +113,7 @@ export function makeJsonMasks(settings, touched) {
   const written = make('p', 'sl-own-text'),
     body = make('tbody'),
     result = makeResult();
-  const columns = ['after', 'draft', 'the mask allows', 'the target picks', 'so the draft is'];
+  const columns = ['after', 'draft', 'the mask allows', 'the target picks', 'result'];
   const table = make('table', 'sl-masks', [
     make('thead', '', [
       make(

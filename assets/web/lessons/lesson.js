@@ -58,21 +58,23 @@ export function mount({ element, props, trigger }) {
 
   // ── opening one ──
   let opening = null;
-  async function open(number) {
-    opening = number;
+  async function open(name) {
+    opening = name;
     problem.textContent = '';
-    const state = find(`[href="#lesson-${number}"] .sl-lesson-state`);
+    const number = lessons.find(each => each.slug === name)?.number;
+    const state = find(`[href="#lesson-${name}"] .sl-lesson-state`);
     const slow = setTimeout(() => {
       if (state) state.textContent = 'opening…';
     }, 300); // the first lesson with a toy model loads torch
     try {
+      if (number === undefined) throw new Error('404');
       const loaded = await load(number);
-      if (opening !== number) return; // another one was opened meanwhile
+      if (opening !== name) return; // another one was opened meanwhile
       page = loaded;
     } catch (error) {
       problem.textContent =
         error.message === '404'
-          ? `There is no lesson ${number}.`
+          ? `There is no lesson ${name}.`
           : 'The lesson could not be fetched; the server may be gone. Try again.';
       return list();
     } finally {
@@ -90,7 +92,8 @@ export function mount({ element, props, trigger }) {
 
   // ── one step; the quiz comes after the last ──
   const last = () => page.steps.length;
-  const hasNext = () => lessons.some(each => each.number === page.number + 1);
+  const nextLesson = () => lessons.find(each => each.number === page.number + 1);
+  const hasNext = () => Boolean(nextLesson());
 
   function go(to) {
     at = Math.max(0, Math.min(to, last()));
@@ -196,7 +199,7 @@ export function mount({ element, props, trigger }) {
       go(at + 1);
       return settleView();
     }
-    if (hasNext()) open(page.number + 1);
+    if (hasNext()) open(nextLesson().slug);
     else list();
   }
   function back() {
@@ -235,6 +238,6 @@ export function mount({ element, props, trigger }) {
 
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
-  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.number, open });
+  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open });
   if (!address.openNamed()) list();
 }
