@@ -730,7 +730,7 @@ def test_grey_bars_are_matched_to_prompts_and_defences_hide_them(at_tool):
 
 
 def test_unknown_runs_are_diagnosed_from_their_counts(at_tool):
-    page = at_tool(17, "What is wrong with it?")
+    page = at_tool(17, "Find the trouble")
     names = ("little to copy", "γ too long", "nothing is wrong", "wired up wrongly", "γ too long")
     for number, name in enumerate(names, 1):
         expect(page.locator(".sl-figure-box")).to_contain_text(f"Run {number}, {number} of 5.")

@@ -90,7 +90,7 @@ export function makeUnknownRuns({ runs }, touched) {
     touched();
   }
   return figure(
-    'What is wrong with it?',
+    'Find the trouble',
     show,
     () => {},
     where,
