@@ -30,7 +30,7 @@ EXAMPLES = {
         "The lighthouse keeper climed the stairs every evening at six. He cleaned the glass, filled the lamp with "
         "oil, and wrote the weather in his book. The lighthouse keeper had done this for forty yeers, and every "
         "evening at six the ships were glad of the light.",
-        temperature=0.6,
+        temperature=0.4,
     ),
     "Fact": Example("Why is the sky blue?"),
     "Code": Example(
