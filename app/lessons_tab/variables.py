@@ -22,7 +22,7 @@ MOST_DRAFTS = 16
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
-    formulas, the tokenizers of lesson eleven, and the published benchmarks."""
+    formulas, the tokenizers of lesson thirteen, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}

@@ -35,7 +35,7 @@ TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters exp
     temperature tokenizer_mismatch unknown_runs"""
 MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
-    "The target cuts anew\n    return tokens[0]  # done ✓",
+    "The target cuts again\n    return tokens[0]  # done ✓",
     "",
     " ",
     "   three   spaces and a tab\tand\r\n\n\nlines  ",
@@ -224,7 +224,7 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
             assert found == pytest.approx(pass_time(users * (gamma + 1), users, free, cache, experts))
 
 
-HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.08, "users": 1, "launch": 0}  # as in lesson 8
+HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.08, "users": 1, "launch": 0}  # as in lesson 10
 
 
 def test_a_round_takes_the_time_of_the_speedup_formula(bare):
@@ -463,9 +463,9 @@ def lessons_page(browser, fake_server):
 def at_tool(lessons_page):
     """Opens a lesson at the step that has the tool."""
 
-    def open_(number: int, titled: str) -> Page:
+    def open_(lesson: str, titled: str) -> Page:
         page = lessons_page
-        open_lesson(page, number)
+        open_lesson(page, lesson)
         page.locator(f'.sl-dot[title="{titled}"]').click()
         expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
         expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
@@ -496,7 +496,7 @@ def every_slider_to_its_ends(page: Page) -> None:
 
 
 def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
-    page = at_tool(12, "Cut it twice")
+    page = at_tool("two_tokenizers", "Cut it twice")
     code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))
     shared = f"They share {len(code.keys() & prose.keys())}"
     expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(shared)
@@ -515,7 +515,7 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
 
 
 def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
-    page = at_tool(15, "Add it up yourself")
+    page = at_tool("one_token_differs", "Add it up yourself")
     told = lambda: json.loads(result(page).evaluate("node => JSON.stringify(node.dataset)"))  # noqa: E731
     assert int(told()["behind"]) > 0 and int(told()["ahead"]) > 0
     chosen(page).select_option(label="fp32")
@@ -531,11 +531,11 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
 
 @pytest.mark.slow
 def test_tree_is_grown_by_keyboard_and_traffic_gives_a_command(at_tool):
-    page = at_tool(11, "Grow one")
+    page = at_tool("token_trees", "Grow one")
     page.get_by_role("button", name="last token, 0 children; add one").press("Enter")
     expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
     expect(page.get_by_role("button", name="last token, 1 child; add one")).to_be_focused()
-    page = at_tool(16, "Your command")
+    page = at_tool("turn_it_on", "Your command")
     for label, option, method in (
         ("Engine", "vLLM", "ngram"), ("You serve", "chat, reasoning, stories", "mtp"),
         ("You also have", "a head trained for the model", "eagle3"),
@@ -548,7 +548,7 @@ def test_tree_is_grown_by_keyboard_and_traffic_gives_a_command(at_tool):
 
 
 def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
-    page = at_tool(3, "See it stack up")
+    page = at_tool("accept_reject_resample", "See it stack up")
     stack, told = page.locator(".sl-stack"), page.locator(".sl-figure-box .sl-result").last
     expect(told).to_contain_text("Σ min(p, q) = 0.80")
     draw = page.get_by_role("button", name="Draw 200")
@@ -568,7 +568,7 @@ def test_draws_stack_up_to_p_and_redrawing_from_p_overshoots(at_tool):
 
 
 def test_pass_gives_a_row_for_each_place_and_greys_those_after_rejection(at_tool):
-    page = at_tool(2, "One pass, many places")
+    page = at_tool("draft_then_verify", "One pass, many places")
     rows, slots = page.locator(".sl-places tbody tr"), page.locator(".sl-slots li")
     states = lambda found: found.evaluate_all("all => all.map(each => each.dataset.state)")  # noqa: E731
     expect(page.get_by_role("button", name="Reject draft 1, rain")).to_be_disabled()
@@ -605,7 +605,7 @@ def test_pass_gives_a_row_for_each_place_and_greys_those_after_rejection(at_tool
 
 @pytest.mark.slow
 def test_a_round_is_drawn_to_scale_and_its_cause_is_found(at_tool):
-    page = at_tool(8, "Fix it")
+    page = at_tool("why_is_mine_slower", "Fix it")
     speed = lambda: float(result(page).get_attribute("data-speedup"))  # noqa: E731
     widths = lambda: page.locator(".sl-ruler-bar").evaluate_all(  # noqa: E731
         "bars => bars.map(bar => [...bar.children].reduce((sum, each) => sum + each.getBoundingClientRect().width, 0))"
@@ -680,60 +680,79 @@ def lose_with_four(page: Page) -> None:
     move(alpha=shown(r"once α is above (\d\.\d+)")(page) - 0.02)(page)
 
 
-# What a step asks for, and what is seen then: lesson, step, [(what to do, what to read)], and what must be
-# true of the numbers that were read.
+# The things a step asks for, and the numbers that are seen then: lesson, step, [(what to do, what to read)], and what
+# must be true of the numbers that were read.
 STEPS = [
-    (1, "Read once, used by many",
+    ("memory_wall", "Read once, used by many",
      [(move(W=1), data("time")), (move(W=5), data("time")),
       (choose("Machine", "H100 SXM, by its data sheet"), data("time"))],
      lambda one, five, large: one == 1 < five < 3 and large == 1),
-    (1, "The ceiling",
+    ("memory_wall", "The ceiling",
      [(choose("Model", "SmolLM2 135M"), PASSES), (choose("Model", "Qwen3 8B"), PASSES)],
      lambda small, large: small > 10 * large),
-    (3, "Where the chances come from",
+    ("accept_reject_resample", "Where the chances come from",
      [(move(Temperature=0.5), FAVOURITE), (move(Temperature=0.9), FAVOURITE)],
      lambda cold, warm: cold > warm + 0.05),
-    (3, "Try to cheat it",
+    ("accept_reject_resample", "Try to cheat it",
      [(press("Draw 10,000"), data("accepted")), (move(q_wind=10), None), (press("Draw 10,000"), data("accepted")),
       (press("Draw 10,000"), came_out("wind"))],
      lambda good, bad, wind: bad < good - 0.2 and 0.08 < wind < 0.12),
-    (4, "Lossy on purpose",
+    ("is_it_lossless", "Lossy on purpose",
      [(press("Draw 10,000"), came_out("wind")), (move(eps=0.15), None), (press("Draw 10,000"), came_out("wind"))],
      lambda often, never: often > 0.17 and never == 0),
-    (5, "Build the formula",
+    ("acceptance_tau_speedup", "Build the formula",
      [(press("τ,"), data("value")), (press("v(γ + 1)", "v(γ + 1)"), data("value")),
       (press("γ · c", "γ · c"), data("value"))],
      lambda tokens, free_drafts, right: tokens > free_drafts > right > 1),
-    (5, "The curve",
+    ("acceptance_tau_speedup", "The curve",
      [(lose_with_four, HELD), (move(gamma=1), HELD), (move(gamma=4, c=0), HELD)],
      lambda four, one, free_drafts: four < 1 < one and free_drafts > four + 0.02),
-    (6, "Move the costs",
+    ("how_many_drafts", "Move the costs",
      [(move(), data("best", "")), (move(extra=0), data("best", "")), (move(extra=0.05, alpha=0.3), data("best", "")),
       (move(extra=0), data("best", ""))],
      lambda best, free, low, low_free: best + 2 <= free and low_free - low <= 1),
-    (7, "And with temperature?",
+    ("easy_and_hard_text", "And with temperature?",
      [(choose("Drafter", "greedy or a copy: one word, q = 1"), None), (move(Temperature=0), OVERLAP),
       (move(Temperature=2), OVERLAP)],
      lambda cold, hot: cold == 0 and hot > 0.2),
-    (7, "Six kinds of text",
+    ("easy_and_hard_text", "Six kinds of text",
      [(press("Show what was measured"), lambda page: page.locator(".sl-kinds-dots").count()),
       (press(), lambda page: page.locator(".sl-kinds-dots i:not(.sl-kinds-plain)").count())],
      lambda cells, dots: (cells, dots) == (18, 18 * 8)),
-    (8, "Fix it",
+    ("why_is_mine_slower", "Fix it",
      [(move(), data("speedup")), (move(gamma=1), data("speedup")), (move(gamma=8, c=0), data("speedup")),
       (move(alpha=0.9), data("speedup"))],
      lambda run, one, free, good: run < 0.9 and one > run + 0.1 and run < free and good > 2),
-    (8, "Which cause is it?",
+    ("why_is_mine_slower", "Which cause is it?",
      [(press(name), data("speedup")) for name in ("A healthy run", *BREAKS)],
      lambda healthy, *broken: healthy > 1.4 and max(broken) < 1),
+    ("token_trees", "Grow one",
+     [(move(Cost=0), None), (press("Best shape"), data("words")), (move(Cost=0.2), None),
+      (press("Best shape"), data("words")), (press("Best shape"), lambda page: page.locator(".sl-grow-word").count())],
+     lambda free, costly, words: free > 2 * costly and words == costly + 1),
+    ("two_models_one_memory", "Does it fit?",
+     [(choose("Device", "H200: 141 GB at 4,800 GB/s"), data("alone", "")),
+      (move(**{"Tokens of text": 131072}), data("alone", "")), (move(), data("both", ""))],
+     lambda short, long, both: short > 4 * long and both < long),
+    ("many_users", "Find the turning point",
+     [(choose("Device", "as set above"), data("gain")), (move(Users=64), data("gain")), (move(Users=200), data("gain")),
+      (move(alpha=0.4), data("gain"))],
+     lambda one, some, many, hard: one > 2 > some > many and hard < many),
+    ("many_users", "Experts",
+     [(move(Drafts=4), data("ratio")), (move(Users=30), data("ratio")), (move(Users=200), data("ratio"))],
+     lambda one, thirty, crowd: one > 2 > thirty > crowd and crowd < 1.05),
+    ("many_users", "Long texts pull both ways",
+     [(choose("Device", "as set above"), data("gain")), (move(**{"Tokens of text": 0}), data("gain")),
+      (move(**{"Tokens of text": 32768}), data("gain")), (move(alpha=0.2), data("gain"))],
+     lambda long, short, longer, doubtful: longer >= long > short + 0.5 and doubtful < longer - 1),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("number", "titled", "actions", "holds"), STEPS, ids=lambda each: each if isinstance(each, str) else ""
+    ("lesson", "titled", "actions", "holds"), STEPS, ids=lambda each: each if isinstance(each, str) else ""
 )
-def test_what_a_step_asks_for_shows_its_point(at_tool, number, titled, actions, holds):
-    page, readings = at_tool(number, titled), []
+def test_what_a_step_asks_for_shows_its_point(at_tool, lesson, titled, actions, holds):
+    page, readings = at_tool(lesson, titled), []
     for act, read in actions:
         act(page)
         if read:
@@ -743,14 +762,14 @@ def test_what_a_step_asks_for_shows_its_point(at_tool, number, titled, actions, 
 
 @pytest.mark.slow
 def test_a_device_is_kept_between_calculators(at_tool):
-    page = at_tool(1, "The ceiling")
+    page = at_tool("memory_wall", "The ceiling")
     lists = lambda label: page.locator(".sl-figure-box").get_by_label(label)  # noqa: E731
     lists("Device").select_option(label="H200: 141 GB at 4,800 GB/s")
     lists("Model").select_option(label="Qwen3 8B")
     lists("Precision").select_option(label="4-bit, half a byte")
     expect(result(page)).to_contain_text("Over 1,000 passes per second")
 
-    open_lesson(page, 13)
+    open_lesson(page, "two_models_one_memory")
     page.locator('.sl-dot[title="Does it fit?"]').click()
     expect(lists("Device").locator("option:checked")).to_have_text("H200: 141 GB at 4,800 GB/s")
     cache, draft_cache = (2 * layers * 8 * 128 * 2 * 8192 / 1e9 for layers in (36, 28))  # Qwen3 8B, Qwen3 0.6B
@@ -758,7 +777,7 @@ def test_a_device_is_kept_between_calculators(at_tool):
     alone, both = (141 - 8.19 / 2) // cache, (141 - 8.19 / 2 - 0.596 * 2) // (cache + draft_cache)
     expect(page.locator(".sl-figure-box")).to_contain_text(f"{alone:.0f} without a draft model, {both:.0f} with it")
 
-    open_lesson(page, 14)
+    open_lesson(page, "many_users")
     page.locator('.sl-dot[title="Find the turning point"]').click()
     gain = lambda: float(result(page).get_attribute("data-gain"))  # noqa: E731
     tokens = expected_tokens(0.7, 4)
@@ -778,7 +797,7 @@ def test_a_device_is_kept_between_calculators(at_tool):
 
 
 def test_rows_of_a_pass_are_spent_by_keyboard_and_the_surest_win(at_tool):
-    page = at_tool(14, "One budget, many users")
+    page = at_tool("many_users", "One budget, many users")
     rate = lambda name: float(result(page).get_attribute(f"data-{name}"))  # noqa: E731
     plain = rate("plain")
     page.get_by_role("button", name="User 1, draft 2: the drafter is 0.94 sure").press("Enter")
@@ -795,7 +814,7 @@ def test_rows_of_a_pass_are_spent_by_keyboard_and_the_surest_win(at_tool):
 
 
 def test_json_is_written_pass_by_pass_and_each_mistake_breaks_it(at_tool):
-    page = at_tool(15, "JSON, with drafts on")
+    page = at_tool("one_token_differs", "JSON, with drafts on")
     rules = page.locator(".sl-figure-box .sl-pick option").all_inner_texts()
     for rule in rules:
         chosen(page).select_option(label=rule)
@@ -813,7 +832,7 @@ def test_json_is_written_pass_by_pass_and_each_mistake_breaks_it(at_tool):
 
 
 def test_grey_bars_are_matched_to_prompts_and_defences_hide_them(at_tool):
-    page = at_tool(17, "What the wire tells")
+    page = at_tool("unknown_runs", "What the wire tells")
     expect(page.locator(".sl-lesson-stage[data-dark]")).to_have_count(1)  # the run's text would tell
     boxes = page.locator(".sl-bursts")
     heights = lambda: boxes.evaluate_all(  # noqa: E731
@@ -841,7 +860,7 @@ def test_grey_bars_are_matched_to_prompts_and_defences_hide_them(at_tool):
 
 
 def test_unknown_runs_are_diagnosed_from_their_counts(at_tool):
-    page = at_tool(17, "Find the trouble")
+    page = at_tool("unknown_runs", "Find the trouble")
     names = ("little to copy", "γ too long", "nothing is wrong", "wired up wrongly", "γ too long")
     for number, name in enumerate(names, 1):
         expect(page.locator(".sl-figure-box")).to_contain_text(f"Run {number}, {number} of 5.")
@@ -853,17 +872,17 @@ def test_unknown_runs_are_diagnosed_from_their_counts(at_tool):
 
 
 def test_the_block_heads_round_is_played_beside_the_others(at_tool):
-    page = at_tool(10, "The target drafts for itself")
+    page = at_tool("heads_and_blocks", "The target drafts for itself")
     page.get_by_role("button", name="block head", exact=True).press("Enter")
     for name in ("Let it guess", "Let the target test"):
         page.get_by_role("button", name=name).press("Enter")
     expect(result(page)).to_contain_text("1 of 4 accepted, 2 tokens.")
-    page = at_tool(9, "Three ways to guess")
+    page = at_tool("who_guesses", "Three ways to guess")
     expect(page.locator(".sl-drafter-tab")).to_have_text(["n-gram lookup", "small model", "EAGLE"])
 
 
 def test_the_bill_adds_up(at_tool):
-    page = at_tool(16, "The bill")
+    page = at_tool("turn_it_on", "The bill")
     good, bad = (float(page.get_by_label(f"Speedup where it fits {how}").input_value()) for how in ("well", "badly"))
     assert good > 2 and bad < 0.9  # the lesson's two runs, to two digits
 

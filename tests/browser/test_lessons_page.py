@@ -104,7 +104,7 @@ def test_a_whole_lesson_by_keyboard(visit):
 
 
 def test_live_fills_the_playground_and_the_coach_points_at_the_subject(visit):
-    page = visit("#lesson-6")
+    page = visit("#lesson-how_many_drafts")
     page.locator('.sl-dot[title="Sweep it yourself"]').click()
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#tokens input")).to_have_value("56")
@@ -116,7 +116,7 @@ def test_live_fills_the_playground_and_the_coach_points_at_the_subject(visit):
 
 
 def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
-    page = visit("?gamma=3#lesson-3")
+    page = visit("?gamma=3#lesson-accept_reject_resample")
     expect(page.locator("#sl-lesson-title")).to_have_text("3. Accept, reject, resample")
     page.evaluate("location.hash = '#lesson-99'")
     expect(page.locator(".sl-lesson-problem")).to_have_text("There is no lesson 99.")
@@ -140,7 +140,7 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
 
 @pytest.mark.slow
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
-    page = visit("#lesson-1", viewport={"width": 390, "height": 900})
+    page = visit("#lesson-memory_wall", viewport={"width": 390, "height": 900})
     for number in range(len(lessons())):
         open_lesson(page, number)
         for _ in range(page.locator(".sl-dot").count() - 1):
@@ -159,7 +159,7 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
 
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
-    page = visit("?present=1#lesson-0", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+    page = visit("?present=1#lesson-in_five_minutes", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
     dark = page.locator(".sl-lesson-stage[data-dark]")
     for right in ("Once", "upon", "a", "time"):  # a round of the learner's own, before any term
         options = page.locator(".sl-guess-options .sl-option")
@@ -195,7 +195,7 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
 
 def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
-    page = visit("#lesson-5", reduced_motion="reduce")
+    page = visit("#lesson-acceptance_tau_speedup", reduced_motion="reduce")
     page.locator(".sl-dot").nth(1).click()
     page.get_by_label("Your guess").fill("67 %")
     page.keyboard.press("Enter")
@@ -205,7 +205,7 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
 
 
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
-    page = visit("#lesson-7", viewport={"width": 1280, "height": 760})
+    page = visit("#lesson-easy_and_hard_text", viewport={"width": 1280, "height": 760})
     page.get_by_label("Your guess").fill("1")
     page.keyboard.press("Enter")
     run = ("#lesson .sl-rows", "#lesson .sl-bonus.sl-token[data-stage]")
@@ -215,16 +215,16 @@ def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
 
 @pytest.mark.slow
 def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
-    page = visit("#lesson-5")
+    page = visit("#lesson-acceptance_tau_speedup")
     page.locator(".sl-dot").nth(3).click()
     formula = page.locator(".sl-lesson-body .sl-math")
     expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
     wait_until_above(formula.locator(".sl-over > span").first, formula.locator(".sl-over > span").last)
 
-    open_lesson(page, 1, 3)
+    open_lesson(page, "memory_wall", 3)
     expect(page.locator("#lesson select").first).to_have_css("appearance", "auto")  # Gradio takes a list's arrow
 
-    open_lesson(page, 2, 0)
+    open_lesson(page, "draft_then_verify", 0)
     word = page.locator(".sl-word", has_text="target").first
     word.hover()
     expect(page.locator("#sl-define")).to_contain_text("The model whose text we want")
@@ -233,7 +233,7 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
 
 
 def test_a_tree_of_drafts_is_tried_by_hand(visit):
-    page = visit("#lesson-10")
+    page = visit("#lesson-token_trees")
     page.locator(".sl-dot").nth(3).click()
     tree = page.locator('#lesson .sl-row[aria-label="Round 2"]')
     expect(tree.locator(".sl-rejected")).to_have_count(1)  # the first sibling; the second is the question
@@ -248,7 +248,7 @@ def test_a_tree_of_drafts_is_tried_by_hand(visit):
 def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     """A right rule is beyond the noise once in a hundred times, a broken one nearly always. A mistake in one draft of a
     hundred is hidden by the noise of 10,000 draws, and a million find it."""
-    page = visit("#lesson-4")
+    page = visit("#lesson-is_it_lossless")
     expect(title(page)).to_be_visible()
     page.locator(".sl-dot").nth(3).click()
     verdict = page.locator(".sl-dice-tally .sl-result")
@@ -271,7 +271,7 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     rare = "one draft in 100 accepted untested"
     assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 1)[0] == ["false"]
 
-    open_lesson(page, 3, 8)  # sliders at their ends: something is always offered
+    open_lesson(page, "accept_reject_resample", 8)  # sliders at their ends: something is always offered
     for word in ("sun", "rain", "wind"):
         page.get_by_label(f"q({word})").press("Home")
     expect(page.get_by_label("q(wind)")).to_have_value("0.5")
@@ -279,7 +279,7 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
 
 @pytest.mark.slow
 def test_the_printed_pages_and_the_projectors_are_one_click_away(visit):
-    page = visit("?__theme=dark#lesson-2")
+    page = visit("?__theme=dark#lesson-draft_then_verify")
     page.locator(".sl-lesson-teacher summary").click()
     for link, place, text in (
         ("Print the whole lesson", "h2 >> nth=0", "For the teacher"),
@@ -295,32 +295,32 @@ def test_the_printed_pages_and_the_projectors_are_one_click_away(visit):
 @pytest.mark.slow
 def test_a_browser_that_keeps_nothing_still_plays(visit):
     no_storage = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})"
-    page = visit("#lesson-2", init_script=no_storage)
+    page = visit("#lesson-draft_then_verify", init_script=no_storage)
     expect(page.locator("#sl-lesson-title")).to_have_text("2. Draft, then verify")
     page.keyboard.press("n")
     expect(title(page)).to_have_text("Step one: draft")
 
 
 def test_a_lesson_leads_to_the_lab_and_back(visit):
-    page = visit("#lesson-6")
+    page = visit("#lesson-how_many_drafts")
     page.locator('.sl-dot[title="Measure all of them"]').click()
     page.get_by_role("button", name="Open the lab: Sweep").click()
     expect(page.locator("#sweep-run")).to_be_visible()
     expect(page.locator(".sl-coach")).to_contain_text("Run the sweep")
     page.wait_for_function("location.hash === ''")
     page.get_by_role("button", name="Back to the lesson").click()
-    expect(page.locator("#sl-lesson-title")).to_contain_text("6. ")
+    expect(page.locator("#sl-lesson-title")).to_contain_text("8. ")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
 
 
 @pytest.mark.slow
 def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(visit):
-    page = visit("#lesson-2", viewport={"width": 390, "height": 844})
-    open_lesson(page, 2, 7)
+    page = visit("#lesson-draft_then_verify", viewport={"width": 390, "height": 844})
+    open_lesson(page, "draft_then_verify", 7)
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
     wait_until_above(page.locator("#settings"), page.locator(".sl-coach"))
     page.get_by_role("button", name="Back to the lesson").click()
-    open_lesson(page, 4, 6)
+    open_lesson(page, "is_it_lossless", 6)
     page.get_by_role("button", name="Open the lab: Is it lossless?").click()
     expect(page.locator("#lossless-json")).to_be_visible()

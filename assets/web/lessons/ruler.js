@@ -157,7 +157,7 @@ export function makeRuler({ healthy, mine }, touched) {
     make(
       'p',
       'sl-figure-note',
-      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 12.`,
+      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 15.`,
     ),
   );
 }
