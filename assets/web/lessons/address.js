@@ -1,7 +1,8 @@
-// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-3 is the third.
+// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-3 is the third, and
+// #lesson-7-guess-2 the second text of its guessing game.
 
-// ``isHere()``: the lessons are on the page; ``current()``: the number of the open lesson, or undefined; ``open(number)``:
-// opens it; ``element``: has the links to lessons. Returns functions that write the address or clear it, and that open the
+// ``isHere()``: the lessons are on the page; ``current()``: the number of the open lesson, or undefined; ``open(number, text)``:
+// opens it, at the game with that text if there is one; ``element``: has the links to lessons. Returns functions that write the address or clear it, and that open the
 // lesson it names, if any.
 export function makeAddress(element, { isHere, current, open }) {
   function write(hash) {
@@ -16,8 +17,8 @@ export function makeAddress(element, { isHere, current, open }) {
   const clear = () => write('');
 
   function openNamed() {
-    const number = /^#lesson-(\d{1,3})$/.exec(location.hash)?.[1];
-    if (number) open(Number(number));
+    const [, number, text] = /^#lesson-(\d{1,3})(?:-guess-(\d))?$/.exec(location.hash) || [];
+    if (number) open(Number(number), Number(text));
     return Boolean(number);
   }
 
