@@ -631,7 +631,7 @@ def lose_with_four(page: Page) -> None:
     move(alpha=shown(r"once α is above (\d\.\d+)")(page) - 0.02)(page)
 
 
-# What a step asks for, and what is seen then: lesson, step, [(what to do, what to read)], and what must be
+# Steps, their actions and the point to see: lesson, step, [(an action, a reading after it)], and the condition that must be
 # true of the numbers that were read.
 STEPS = [
     (1, "Read once, used by many",

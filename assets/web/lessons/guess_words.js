@@ -154,7 +154,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
       : make(
           'p',
           'sl-figure-note',
-          `Greedy, γ = ${gamma} for all. They continue the recorded text, even after a wrong guess of yours. The choices are the words that the model found likeliest here, topped up with other words from the text.`,
+          `Greedy, γ = ${gamma} for all. The choices are the words that the model found likeliest here, topped up with other words from the text. They continue the recorded text, even after a wrong guess of yours.`,
         ),
   );
   text.row.addEventListener('change', restart);
