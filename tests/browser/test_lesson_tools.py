@@ -31,8 +31,8 @@ from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums grow_tree
-    guess_words json_masks log_reader lookup_rounds merges overlap pass_picture place_memory pass_places reports ruler
-    temperature tokenizer_mismatch unknown_runs"""
+    guess_share guess_words json_masks log_reader lookup_rounds merges overlap pass_picture place_memory pass_places reports
+    ruler temperature tokenizer_mismatch unknown_runs"""
 MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
     "The target cuts again\n    return tokens[0]  # done ✓",
@@ -265,6 +265,19 @@ def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
         at += rounds[-1]["emitted"]
     numbers, score = of(trace), bare.evaluate("rounds => guessScore(rounds)", rounds)
     assert at == len(text) and (score["alpha"], score["tau"]) == pytest.approx((numbers["alpha"], numbers["tau"]))
+
+
+def test_game_is_written_as_squares_with_the_best_drafter(bare):
+    rounds = bare.evaluate(
+        "[['a', 'x', 'c'], ['d', 'e']].map((guesses, i) => judgeGuesses(guesses, ['abc', 'def'][i]))"
+    )
+    rounds.append({"drafted": 0, "accepted": 0, "tested": 0, "emitted": 1})
+    told = {"name": "A story", "tau": 2, "rounds": rounds, "link": "https://x.y/#lesson-7-guess-2",
+            "drafters": [["copying", 0.1, 1.04], ["EAGLE head", 0.2, 1.26]]}  # fmt: skip
+    assert bare.evaluate("told => messageOf(told)", told).splitlines() == [
+        "I guessed 2.00 tokens a pass on “A story”. The EAGLE head gets 1.26.",
+        "🟦🟧⬜🟨", "🟦🟦🟨", "🟨", "Can you beat that? https://x.y/#lesson-7-guess-2",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -758,6 +771,27 @@ def test_what_a_step_asks_for_shows_its_point(at_tool, lesson, titled, actions, 
         if read:
             readings.append(read(page))
     assert holds(*readings), readings
+
+
+def test_a_finished_game_can_be_sent_and_its_link_opens_the_same_text(at_tool):
+    page = at_tool("easy_and_hard_text", "Be the drafter")
+    chosen(page).first.select_option(label="A fact")
+    options = page.locator(".sl-guess-options .sl-option")
+    for _ in range(100):
+        if not options.first.is_visible():
+            break
+        options.first.click()
+    grid = page.locator(".sl-guess-grid")
+    expect(grid).to_contain_text("tokens a pass on “A fact”")
+    assert grid.inner_text().count("🟨") == page.locator(".sl-guess-text span:not(.sl-guess-accepted)").count()
+    page.get_by_role("button", name="Copy it for a friend").click()
+    expect(page.get_by_role("button", name=re.compile("Copied|Selected"))).to_be_visible()
+    link = grid.inner_text().split()[-1]
+    assert link.endswith("#lesson-easy_and_hard_text-guess-3")
+    open_lesson(page, "draft_then_verify")
+    page.evaluate("hash => { location.hash = hash; }", link.split("#")[1])
+    expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", "Be the drafter")
+    expect(page.locator(".sl-figure-box .sl-pick select").first.locator("option:checked")).to_have_text("A fact")
 
 
 @pytest.mark.slow

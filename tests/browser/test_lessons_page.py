@@ -193,6 +193,16 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
 
 
+def test_who_reads_alone_answers_a_vote_with_one_click(visit):
+    page = visit("#lesson-7-guess-2")
+    expect(page.locator(".sl-figure-box .sl-pick option:checked")).to_have_text("A story")  # a friend's link
+    open_lesson(page, "in_five_minutes")
+    page.locator('.sl-dot[title="The same text?"]').click()
+    expect(page.locator(".sl-lesson-turn")).to_have_text("Your turn: make a guess.")
+    page.keyboard.press("1")
+    expect(page.locator(".sl-reply")).to_contain_text("You saw it coming.")
+
+
 def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
     page = visit("#lesson-acceptance_tau_speedup", reduced_motion="reduce")

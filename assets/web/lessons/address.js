@@ -1,5 +1,6 @@
 // Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the numbers
-// of the edition before the lessons were put in another order, so that its links still open.
+// of the edition before the lessons were put in another order, so that its links still open. With -guess-2 after it, it is
+// the second text of the lesson's guessing game.
 
 const NUMBERED = [
   'in_five_minutes',
@@ -20,9 +21,9 @@ const NUMBERED = [
   'unknown_runs',
 ];
 
-// ``isHere()``: the lessons are on the page; ``current()``: the name of the open lesson, or undefined; ``open(name)``:
-// opens it; ``element``: has the links to lessons. Returns functions that write the address or clear it, and that open the
-// lesson it names, if any.
+// ``isHere()``: the lessons are on the page; ``current()``: the name of the open lesson, or undefined; ``open(name,
+// text)``: opens it, at the game with that text if there is one; ``element``: has the links to lessons. Returns functions
+// that write the address or clear it, and that open the lesson it names, if any.
 export function makeAddress(element, { isHere, current, open }) {
   function write(hash) {
     if (location.hash === hash) return;
@@ -36,8 +37,8 @@ export function makeAddress(element, { isHere, current, open }) {
   const clear = () => write('');
 
   function openNamed() {
-    const name = /^#lesson-(\w{1,60})$/.exec(location.hash)?.[1];
-    if (name) open(NUMBERED[name] ?? name);
+    const [, name, text] = /^#lesson-(\w{1,60})(?:-guess-(\d))?$/.exec(location.hash) || [];
+    if (name) open(NUMBERED[name] ?? name, Number(text));
     return Boolean(name);
   }
 

@@ -72,7 +72,7 @@ export function makeDuel({ rounds }, touched) {
     make(
       'p',
       'sl-figure-note',
-      'In slow motion. The timing is worked out from costs that were measured before the run; nothing here is clocked live.',
+      'In slow motion, worked out from costs that were measured before the run. Nothing here is clocked live.',
     ),
   );
 }

@@ -58,7 +58,7 @@ export function mount({ element, props, trigger }) {
 
   // ── opening one ──
   let opening = null;
-  async function open(name) {
+  async function open(name, text) {
     opening = name;
     problem.textContent = '';
     const number = lessons.find(each => each.slug === name)?.number;
@@ -84,8 +84,10 @@ export function mount({ element, props, trigger }) {
     markup.use(page.words);
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
-    const { at: left, over } = progress.of(page.slug);
-    go(over ? 0 : left); // a finished lesson begins anew
+    const { at: left, over } = progress.of(page.slug),
+      game = text ? page.steps.findIndex(step => step.tool === 'guess') : -1;
+    if (game >= 0) page.steps[game].settings.text = text;
+    go(game >= 0 ? game : over ? 0 : left); // a finished lesson begins again
     find('#sl-lesson-title').focus({ preventScroll: true });
     find('.sl-lesson-open').scrollIntoView({ block: 'start' }); // text and run need the full height
   }
