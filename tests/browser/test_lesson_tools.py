@@ -31,8 +31,8 @@ from lessons.schema import TRACES
 
 pytestmark = pytest.mark.browser
 TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums grow_tree
-    guess_share guess_words json_masks log_reader lookup_rounds merges overlap pass_picture place_memory pass_places reports
-    ruler temperature tokenizer_mismatch unknown_runs"""
+    guess_share guess_words json_masks log_reader lookup_rounds merges overlap pass_picture place_memory pass_places
+    reports ruler temperature tokenizer_mismatch unknown_runs"""
 MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 TEXTS = (
     "The target cuts again\n    return tokens[0]  # done ✓",
