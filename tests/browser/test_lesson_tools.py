@@ -631,8 +631,7 @@ def lose_with_four(page: Page) -> None:
     move(alpha=shown(r"once α is above (\d\.\d+)")(page) - 0.02)(page)
 
 
-# Steps, their actions and the point to see: lesson, step, [(an action, a reading after it)], and the condition that must be
-# true of the numbers that were read.
+# Lesson, step, [(an action, a reading after it)], and the condition on the readings that shows the point of the step.
 STEPS = [
     (1, "Read once, used by many",
      [(move(W=1), data("time")), (move(W=5), data("time")),
