@@ -693,8 +693,7 @@ def lose_with_four(page: Page) -> None:
     move(alpha=shown(r"once α is above (\d\.\d+)")(page) - 0.02)(page)
 
 
-# The things a step asks for, and the numbers that are seen then: lesson, step, [(what to do, what to read)], and what
-# must be true of the numbers that were read.
+# Lesson, step, [(an action, a reading after it)], and the condition on the readings that shows the point of the step.
 STEPS = [
     ("memory_wall", "Read once, used by many",
      [(move(W=1), data("time")), (move(W=5), data("time")),
