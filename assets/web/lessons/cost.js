@@ -63,7 +63,7 @@ export function makeCost(settings, touched) {
       (turn < 1
         ? `With ${Math.round(100 * turn)} % hard tokens or more, drafting always costs more than never drafting.`
         : 'With these speedups, drafting always never costs more than never drafting.') +
-      ' The time of both kinds adds up, so the speed overall is a harmonic mean.';
+      ' The times of both kinds add up, so the speed overall is their harmonic mean.';
     Object.assign(result.dataset, { cost: now.toFixed(4), plain: than.toFixed(4) });
   }
   return figure(
