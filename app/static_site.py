@@ -58,7 +58,7 @@ def files() -> Iterator[tuple[str, str]]:
     yield "check_server.py", (FOLDER / "check_server.py").read_text(encoding="utf-8")
     yield "theory.html", _theory()
     yield "runs.html", _list("runs.html", {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
-    papers = {"check_server.py": "A script that tests whether a server is lossless (lesson 13)"} | dict(
+    papers = {"check_server.py": "A script that tests whether a server is lossless (lesson 5)"} | dict(
         _sheet_links(rendered)
     )
     yield "sheets.html", _list("sheets.html", papers)

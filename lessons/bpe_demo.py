@@ -1,4 +1,4 @@
-"""Trains the two small byte-pair tokenizers of lesson eleven, each on its own kind of text.
+"""Trains the two small byte-pair tokenizers of lesson thirteen, each on its own kind of text.
 
 `python -m lessons.bpe_demo` trains them again and stores their merges in assets/web/lessons/merges.js. The page
 tokenizes with those (tokenizer_mismatch.js).

@@ -26,13 +26,13 @@ class Example:
 # The page starts with the first, because drafting pays most for text that repeats itself.
 EXAMPLES = {
     "Rewrite": Example(
-        "Rewrite this note in the present tense and keep every sentence:\n\n"
-        "The lighthouse keeper climbed the stairs every evening at six. He cleaned the glass, filled the lamp with "
-        "oil, and wrote the weather in his book. The lighthouse keeper had done this for forty years, and every "
+        "Correct the spelling mistakes in this note:\n\n"
+        "The lighthouse keeper climed the stairs every evening at six. He cleaned the glass, filled the lamp with "
+        "oil, and wrote the weather in his book. The lighthouse keeper had done this for forty yeers, and every "
         "evening at six the ships were glad of the light.",
-        temperature=0.6,
+        temperature=0.4,
     ),
-    "Fact": Example("Why is the sky blue? Answer in three sentences."),
+    "Fact": Example("Why is the sky blue?"),
     "Code": Example(
         "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it."
     ),

@@ -42,7 +42,8 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 # Minutes to play with a tool, where they are not 45 seconds.
-PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "reports": 1.0, "duel": 0.5, "pass": 0.5}
+PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "unknown": 1.5, "reports": 1.0, "bursts": 1.0, "json": 1.0,
+        "budget": 1.0, "duel": 0.5, "pass": 0.5}  # fmt: skip
 
 
 def _play(step) -> float:

@@ -25,7 +25,7 @@ LABS = {
     "users": "Many users",
 }
 # The list shows the lessons in these parts, each of lessons that follow each other.
-Part = Literal["Start here", "How it works", "Is it right?", "Does it pay?", "Who guesses?", "Use it"]
+Part = Literal["Start here", "How it works", "Is it right?", "Does it pay?", "Better guesses", "Use it"]
 PARTS: tuple[str, ...] = get_args(Part)
 STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -60,7 +60,8 @@ Token = Annotated[str, matching(r"token \d+\.\d+", '"token ROUND.N"')]
 Lab = Annotated[str, matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")]
 Tool = Literal[
     "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
-    "places", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery", "reports",
+    "places", "blocks", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
+    "reports", "budget", "bursts", "json", "unknown",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Checks comments, docstrings and names by the rules of prose.toml: `python tests/check_prose.py [PATH …]`.
+"""Checks comments, docstrings, names and lessons by the rules of prose.toml: `python tests/check_prose.py [PATH …]`.
 
 It finds the worst patterns only; plain English is still the writer's job.
 """
@@ -17,6 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 RULES = tomllib.loads((ROOT / "tests" / "prose.toml").read_text(encoding="utf-8"))
 STARTS = re.compile(rf"(?:{'|'.join(RULES['docstrings']['starts'])})\b")
 FUNCTIONS = RULES["functions"]
+LESSONS = RULES["lessons"]
+LESSON_FILES = sorted(ROOT.glob("lessons/[0-9]*.md"))
+# Words that can only be contractions; "'s" may be a possessive.
+CONTRACTION = re.compile(
+    r"\b(?:\w+n['’]t|\w+['’](?:re|ve|ll|d|m)|(?:it|that|there|here|let|what|who|how)['’]s)\b", re.I
+)
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
@@ -72,7 +78,9 @@ def stale_exceptions() -> list[str]:
         for name in {*listed} - ({name for _, name in bare_names(ROOT / file)} if (ROOT / file).exists() else set())
     ]
     defined = {name for path in ROOT.glob("tests/**/*.py") for _, name in names(path)}
-    return missing + [name for name in RULES["tests"]["longer"] if name not in defined]
+    missing += [name for name in RULES["tests"]["longer"] if name not in defined]
+    unfit = {path.name[:2] for path in LESSON_FILES if any(lesson_problems(path))}
+    return missing + [f"lesson {number}" for number in LESSONS["later"] if f"{number:02}" not in unfit]
 
 
 def problems(path: Path) -> Iterator[str]:
@@ -99,12 +107,41 @@ def problems(path: Path) -> Iterator[str]:
                 yield f"{line}: the function {name!r} is called by a participle or a preposition: use a verb or a noun"
 
 
+def replies(front: dict) -> list[str]:
+    """The replies to the answers of a lesson's questions."""
+    asks = [step["ask"] for step in front["steps"] if "ask" in step]
+    options = [option for question in (*asks, *front["quiz"]) for option in question.get("options", ())]
+    sides = [text for place in (*asks, *options) for side in ("low", "high", "why", "right", "wrong")
+             if (text := place.get(side))]  # fmt: skip
+    return [text for text in sides if isinstance(text, str)]
+
+
+def lesson_problems(path: Path) -> Iterator[str]:
+    """What can be counted of a lesson's English."""
+    source = path.read_text(encoding="utf-8")
+    _, front, prose_of_steps = source.split("+++\n", 2)
+    for pattern, advice in LESSONS["phrases"].items():
+        for match in re.finditer(pattern, source, re.I):
+            yield f"{source.count(chr(10), 0, match.start()) + 1}: {match[0]!r}: {advice}"
+    said = replies(tomllib.loads(front))
+    riddles = [text for text in said if text.startswith("Then ")]
+    if len(riddles) > LESSONS["most_then"] * len(said):
+        yield f"1: {len(riddles)} of {len(said)} replies begin with 'Then', as {riddles[0][:40]!r}: say what is so"
+    spoken = " ".join((*said, prose_of_steps))
+    if (count := len(CONTRACTION.findall(spoken))) < LESSONS["least_contractions"]:
+        yield f"1: {count} contractions, at least {LESSONS['least_contractions']}: write it's, that's, don't, you'll"
+    if "Mara" not in prose_of_steps:
+        yield "1: Mara doesn't appear"
+
+
 def main() -> None:
     paths = sys.argv[1:] or ["app", "engine", "lessons", "assets", "tests", "app.py"]
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", *paths], cwd=ROOT, text=True)
     files = [ROOT / name for name in sorted(set(listed.splitlines())) if name.endswith((".py", ".js", ".css"))]
     found = [f"{path.relative_to(ROOT)}:{problem}" for path in files if path.exists() for problem in problems(path)]
     if not sys.argv[1:]:
+        strict = [path for path in LESSON_FILES if int(path.name[:2]) not in LESSONS["later"]]
+        found += [f"{path.relative_to(ROOT)}:{problem}" for path in strict for problem in lesson_problems(path)]
         found += [f"tests/prose.toml: no file defines {entry} any more" for entry in stale_exceptions()]
     print(*found, sep="\n")
     sys.exit(f"{len(found)} places to write in plain English (CONTRIBUTING.md)" if found else 0)

@@ -1,6 +1,6 @@
-"""The rule for names of functions in check_prose, and that its lists of exceptions only shrink."""
+"""The rules of check_prose for names of functions and for lessons, and that its lists of exceptions only shrink."""
 
-from check_prose import bare_names, stale_exceptions
+from check_prose import LESSON_FILES, bare_names, lesson_problems, stale_exceptions
 
 SOURCE = """
 class Some:
@@ -20,6 +20,17 @@ def of(): ...
 def test_participles_and_prepositions_name_no_function(tmp_path):
     (tmp_path / "some.py").write_text(SOURCE)
     assert {name for _, name in bare_names(tmp_path / "some.py")} == {"shown", "_listed", "of"}
+
+
+def test_lesson_that_reads_like_a_translation_is_reported(tmp_path):
+    source = LESSON_FILES[0].read_text(encoding="utf-8")
+    assert list(lesson_problems(LESSON_FILES[0])) == []
+    stiff = (
+        source.replace('why = "', 'why = "Then ').replace("n't", " not").replace("'s ", " is ").replace("Mara", "She")
+    )
+    (tmp_path / "00_stiff.md").write_text(stiff + "\nA dear draft.\n", encoding="utf-8")
+    found = " ".join(lesson_problems(tmp_path / "00_stiff.md"))
+    assert all(each in found for each in ("'dear'", "begin with 'Then'", "contractions", "Mara"))
 
 
 def test_every_exception_still_names_something():

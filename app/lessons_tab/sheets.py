@@ -18,7 +18,7 @@ def teacher(lesson: Mapping) -> str:
     """Every step with its question, the right answer and what to reply to a wrong one; first the talking points."""
     notes = _section("For the teacher", _blocks(lesson["teacher"]))
     steps = [_step(number, step) for number, step in enumerate(lesson["steps"], 1)]
-    quiz = _section("What stays", "".join(_solved(question) for question in lesson["quiz"]))
+    quiz = _section("Check yourself", "".join(_solved(question) for question in lesson["quiz"]))
     return _document(lesson, "teacher", [_outcomes(lesson), notes, *steps, quiz, _words(lesson)])
 
 
@@ -27,8 +27,8 @@ def class_sheet(lesson: Mapping) -> str:
     predictions = [step["ask"] for step in lesson["steps"] if step["ask"]]
     guesses = "".join(f"<li>{_line(ask['text'])}{_open(ask)}</li>" for ask in predictions)
     quiz = "".join(f"<li>{_line(question['text'])}{_open(question)}</li>" for question in lesson["quiz"])
-    parts = [_words(lesson), _section("Guess first", f"<ol>{guesses}</ol>"), _section("What stays", f"<ol>{quiz}</ol>")]
-    return _document(lesson, "class", ['<p class="sl-name">Name</p>', *parts])
+    questions = [_section("Guess first", f"<ol>{guesses}</ol>"), _section("Check yourself", f"<ol>{quiz}</ol>")]
+    return _document(lesson, "class", ['<p class="sl-name">Name</p>', _words(lesson), *questions])
 
 
 def _document(lesson: Mapping, kind: str, parts: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ MOST_DRAFTS = 16
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
-    formulas, the tokenizers of lesson eleven, and the published benchmarks."""
+    formulas, the tokenizers of lesson thirteen, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
@@ -65,6 +65,10 @@ def of(trace: Trace) -> dict[str, Any]:
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
         "pace": _pace(trace),
+        "bursts": [len(r.emitted) for r in trace.rounds],
+        "most_at_once": max((len(r.emitted) for r in trace.rounds), default=0),
+        "symptoms": _symptoms(trace, metrics),
+        "empty_rounds": sum(not r.parents for r in trace.rounds),
         "places": lambda round_: _places(trace, round_),
         "vllm_line": _vllm_line(trace, metrics),
         "drafter": lambda round_: trace.rounds[round_ - 1].drafter,
@@ -103,6 +107,19 @@ def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:
         f"Accepted: {accepted} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: {rates}, "
         f"Avg Draft acceptance rate: {accepted / drafted:.1%}"
     )
+
+
+def _symptoms(trace: Trace, metrics: RunMetrics) -> dict[str, Any]:
+    """The counts of a run by which its trouble can be known, without a word of its text."""
+    return {
+        "tokens": metrics.tokens,
+        "passes": metrics.passes,
+        "drafted": sum(len(r.parents) for r in trace.rounds),
+        "accepted": metrics.counts["accepted"],
+        "tested": metrics.tested,
+        "empty": sum(not r.parents for r in trace.rounds),
+        "bursts": [len(r.emitted) for r in trace.rounds],
+    }
 
 
 def _pace(trace: Trace) -> list | None:

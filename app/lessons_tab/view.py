@@ -12,14 +12,14 @@ from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons import expressions, markup
-from lessons.loader import claims, minutes
+from lessons.loader import claims, lessons, minutes
 from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
 
-def contents(lessons: Sequence[Lesson]) -> list[dict]:
-    return [_about(each) | {"summary": each.summary, "part": each.part, "steps": len(each.steps)} for each in lessons]
+def contents(listed: Sequence[Lesson]) -> list[dict]:
+    return [_about(each) | {"summary": each.summary, "part": each.part, "steps": len(each.steps)} for each in listed]
 
 
 def _about(lesson: Lesson) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class LessonRenderer:
         return self.pieces(markup.line(text))
 
     def pieces(self, runs: Sequence[markup.Span]) -> list[list]:
-        """[style, text] of each piece, and a glossary word's entry or a lesson's number."""
+        """[style, text] of each piece, and a glossary word's entry or a lesson's name."""
         pieces: list[list] = []
         for run in runs:
             if run.style == "sum":
@@ -118,7 +118,7 @@ class LessonRenderer:
             elif run.style == "claim":
                 pieces += self.line(claims()[run.text].sentence)
             elif run.style == "lesson":
-                pieces.append(["lesson", run.text, int(run.more)])
+                pieces.append(["lesson", run.text, lessons()[int(run.more)].slug])
             else:
                 pieces.append([run.style, run.text])
         return pieces

@@ -128,7 +128,7 @@ def nothing(words: str) -> str:
 
 
 def examples() -> list[dict]:
-    """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 14 names."""
+    """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 16 names."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
     settings = {
         "ngram": (plain, None, (4, 8)),

@@ -104,7 +104,7 @@ def _elsewhere(result: AnswerResult) -> str:
     return (
         "No speedup is given for a machine or a model that was not measured. It is less than the tokens a pass, "
         "and falls as more requests share the passes. Heads and draft models of other targets are accepted more or "
-        "less often than these: count yours on your server, from its log (lesson 5 reads it)."
+        "less often than these: count yours on your server, from its log (lesson 7 reads it)."
     )
 
 

@@ -37,7 +37,7 @@ def test_printed_lesson_has_every_question_and_no_answer(site):
         assert whole.count('class="sl-right"') == len(lesson.quiz) + sum(ask.kind != "number" for ask in asked)
         assert sheet.count('class="sl-boxes"') + sheet.count('class="sl-blank"') == len(asked) + len(lesson.quiz)
         body = sheet[sheet.index("<main") :]
-        assert "sl-right" not in body and "<em>" not in body.split("Guess first")[-1].split("What stays")[-1]
+        assert "sl-right" not in body and "<em>" not in body.split("Guess first")[-1].split("Check yourself")[-1]
         assert "<script" not in whole + sheet
 
 

@@ -8,6 +8,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, expect
 
 from app.views.charts import TABS
+from lessons.loader import lessons
 
 SPEEDUP = re.compile(r"^(\d+\.\d\d×|noise)$")  # of a busy machine
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -38,9 +39,9 @@ _FITS = """name => {
   return Math.abs(width('.main-svg') - width('.sl-plot')) <= 2;
 }"""
 # Again and again, because a lesson that is just opening writes its own address over this one.
-_OPEN_LESSON = """number => {
+_OPEN_LESSON = """([number, name]) => {
   const isOpen = document.querySelector('#sl-lesson-title')?.textContent.startsWith(`${number}. `);
-  if (!isOpen) location.hash = `#lesson-${number}`;
+  if (!isOpen) location.hash = `#lesson-${name}`;
   return isOpen;
 }"""
 _VIOLATIONS = """async within => {
@@ -209,9 +210,10 @@ def wait_until_above(upper: Locator, lower: Locator) -> None:
     )
 
 
-def open_lesson(page: Page, number: int, step: int | None = None) -> None:
-    """Steps are counted from 0; the quiz comes after the last."""
-    page.wait_for_function(_OPEN_LESSON, arg=number, polling=200)
+def open_lesson(page: Page, lesson: str | int, step: int | None = None) -> None:
+    """By its name or number. Steps are counted from 0; the quiz comes after the last."""
+    found = next(each for each in lessons() if lesson in (each.slug, each.number))
+    page.wait_for_function(_OPEN_LESSON, arg=[found.number, found.slug], polling=200)
     if step is not None:
         page.locator(".sl-dot").nth(step).click()
 

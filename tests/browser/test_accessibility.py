@@ -8,13 +8,14 @@ from playwright.sync_api import Page, expect
 from sample_traces import tree
 
 from engine.trace.trace import to_json
+from lessons.loader import lessons
 
 pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 # Contrast depends on the scheme and size on the width, so two of the four pairs show what all would.
 PAIRS = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-# Lessons and steps, counted from 0, where there is something to play with.
-TOOLS = "0.0 0.1 1.3 1.5 2.5 2.6 3.0 3.7 3.8 5.2 5.6 7.4 7.5 8.5 8.6 9.0 10.4 11.2 11.7 12.3 12.4 13.6 14.1"
+# One step for each tool of the lessons, by the lesson's name and the number of the step.
+TOOLS = {step.tool: (lesson.slug, i) for lesson in lessons() for i, step in enumerate(lesson.steps) if step.tool}
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
   return { name: node.id || node.className.toString() || node.tagName, isPage: node === document.body,
@@ -92,16 +93,17 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     page.locator("#lessons-tab-button").click()
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
     assert violations(page, "#lesson") == [], "the list"
-    open_lesson(page, 1, 4)
+    choice = next(i for i, step in enumerate(lessons()[1].steps) if step.ask and step.ask.kind == "choice")
+    open_lesson(page, 1, choice)
     page.locator(".sl-option").first.click()
     expect(page.locator(".sl-reply")).not_to_be_empty()
     assert violations(page) == [], "a question and its answer"
-    for place in TOOLS.split():
-        open_lesson(page, *map(int, place.split(".")))
+    for tool, place in TOOLS.items():
+        open_lesson(page, *place)
         expect(page.locator(".sl-figure-box h4")).to_be_visible()
         for button in page.locator(".sl-figure-box button").all():
             button.click()  # then the tool's result is on the page, too
-        assert violations(page, ".sl-lesson-page") == [], place  # the run beside it is the same in every step
+        assert violations(page, ".sl-lesson-page") == [], tool  # the run beside it is the same in every step
     open_lesson(page, 2, 1)
     expect(page.locator("[data-glow]")).to_have_count(1)
     assert violations(page, "#lesson") == [], "a glowing token"

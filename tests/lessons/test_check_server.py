@@ -12,7 +12,7 @@ import pytest
 from paths import ROOT
 from scipy.stats import chi2
 
-from lessons.check_server import chi_squared
+from lessons.check_server import NEAR_TIE, chi_squared, widest_tie
 
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
@@ -120,3 +120,13 @@ def test_the_p_value_is_scipys_within_a_tenth():
         statistic, freedom, p = chi_squared(*rows)
         assert freedom == 2 and math.isclose(p, chi2.sf(statistic, freedom), rel_tol=0.1)
     assert chi_squared("aaaa", "aaaa") == (0.0, 0, 1.0)
+
+
+def test_an_engine_that_strays_further_by_itself_gets_a_wider_tie():
+    """A server that rounds to eight bits moves by 0.4 without drafts, so a gap of 0.7 says nothing against it."""
+    plain = [[("a", -0.5, {}), ("b", -1.0, {})]]
+    for change, tie in ((0.0, NEAR_TIE), (0.4, 0.8)):
+        moved = [[("a", -0.5 - change, {}), ("b", -1.0, {})]]
+        assert widest_tie(plain, moved) == (pytest.approx(change), pytest.approx(tie))
+    parted = [[("a", -0.5, {}), ("c", -1.1, {})]]
+    assert widest_tie([[("a", -0.5, {}), ("b", -1.0, {"c": -1.9})]], parted)[1] == pytest.approx(0.9)

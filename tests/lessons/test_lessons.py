@@ -27,7 +27,7 @@ from lessons.__main__ import app as commands
 from lessons.loader import glossary, lessons, run
 from lessons.schema import TRACES, LessonError
 
-COUNT = 16
+COUNT = 18
 ALL = lessons()
 each_lesson = pytest.mark.parametrize("lesson", ALL, ids=lambda lesson: lesson.slug)
 
@@ -138,7 +138,7 @@ def test_a_claim_says_what_it_was_seen_in_and_the_lesson_shows_it():
     for name, claim in loader.claims().items():
         assert claim.seen <= date.today(), name
         assert not claim.says.endswith("."), f"{name}: the version follows the sentence"
-    told = json.dumps(shown(ALL[12]), ensure_ascii=False)
+    told = json.dumps(shown(ALL[15]), ensure_ascii=False)
     assert "(0.5.23, seen November 2026)" in told and "[[claim" not in told
 
 
@@ -357,7 +357,7 @@ def test_run_it_live_fills_every_control():
 
 @pytest.mark.parametrize("wrong", ['lab = "sweep"', 'lab = "garage"\nhint = "x"'])
 def test_a_way_to_the_lab_says_where_and_what(wrong):
-    name = "06_how_many_drafts.md"
+    name = "08_how_many_drafts.md"
     source = (loader.FOLDER / name).read_text(encoding="utf-8")
     begins = source.index('lab = "sweep"')
     ends = source.index("\n\n", begins)

@@ -1,8 +1,29 @@
-// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-3 is the third.
+// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the numbers
+// of the edition before the lessons were put in another order, so that its links still open. With -guess-2 after it, it is
+// the second text of the lesson's guessing game.
 
-// ``isHere()``: the lessons are on the page; ``current()``: the number of the open lesson, or undefined; ``open(number)``:
-// opens it; ``element``: has the links to lessons. Returns functions that write the address or clear it, and that open the
-// lesson it names, if any.
+const NUMBERED = [
+  'in_five_minutes',
+  'memory_wall',
+  'draft_then_verify',
+  'accept_reject_resample',
+  'is_it_lossless',
+  'acceptance_tau_speedup',
+  'how_many_drafts',
+  'easy_and_hard_text',
+  'why_is_mine_slower',
+  'who_guesses',
+  'token_trees',
+  'two_models_one_memory',
+  'many_users',
+  'one_token_differs',
+  'turn_it_on',
+  'unknown_runs',
+];
+
+// ``isHere()``: the lessons are on the page; ``current()``: the name of the open lesson, or undefined; ``open(name,
+// text)``: opens it, at the game with that text if there is one; ``element``: has the links to lessons. Returns functions
+// that write the address or clear it, and that open the lesson it names, if any.
 export function makeAddress(element, { isHere, current, open }) {
   function write(hash) {
     if (location.hash === hash) return;
@@ -16,9 +37,9 @@ export function makeAddress(element, { isHere, current, open }) {
   const clear = () => write('');
 
   function openNamed() {
-    const number = /^#lesson-(\d{1,3})$/.exec(location.hash)?.[1];
-    if (number) open(Number(number));
-    return Boolean(number);
+    const [, name, text] = /^#lesson-(\w{1,60})(?:-guess-(\d))?$/.exec(location.hash) || [];
+    if (name) open(NUMBERED[name] ?? name, Number(text));
+    return Boolean(name);
   }
 
   // Gradio 6.31 sets a base URL without the query, so the browser itself would load the page anew, and a run would be lost.

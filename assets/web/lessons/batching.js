@@ -3,20 +3,26 @@
 import { make } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { cacheOf, chosenModel, chosenWidth, DEVICES } from './devices.js';
-import { EXPERTS, weightsRead } from './experts.js';
+import { EXPERTS, ONE_TOKEN, weightsRead } from './experts.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 // The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
-// computed in that time. ``cache``: what a user's text adds to each reading. ``experts``: whether tokens choose weights.
+// computed in that time. ``cache``: what a user's text adds to each reading, as a part of all weights. ``experts``: whether
+// tokens choose weights, of which one token reads a part only.
 export function passTime(tokens, users, { free, cache, experts }) {
   const weights = experts ? weightsRead(tokens) / weightsRead(1) : 1;
-  return Math.max(weights + users * cache, tokens / free);
+  return Math.max(weights + (users * cache) / (experts ? ONE_TOKEN : 1), tokens / free);
 }
 
 // ``settings``: users, text and experts to begin with.
 export function makeBatching(settings, touched) {
-  const users = slider('Users at once', { low: 1, high: 256, step: 1, value: settings.users ?? 1 });
-  const full = slider('Tokens a pass scores for free in bf16', { low: 8, high: 512, step: 8, value: 128 });
+  const users = slider('Users at once', { low: 1, high: 512, step: 1, value: settings.users ?? 1 });
+  const full = slider('Tokens that fit into a pass at no extra time (bf16)', {
+    low: 8,
+    high: 512,
+    step: 8,
+    value: 128,
+  });
   const gamma = slider('γ, tokens drafted', { low: 0, high: 8, step: 1, value: 4 });
   const alpha = slider('α, chance to be accepted', { low: 0, high: 0.98, step: 0.01, value: 0.7 });
   const text = slider('Tokens of text for each user', {
@@ -67,7 +73,7 @@ export function makeBatching(settings, touched) {
           ? 'Drafting changes nothing here.'
           : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
     result.dataset.gain = gain.toFixed(4);
-    aside.textContent = `${wide.toLocaleString('en')} tokens in a pass, and arithmetic for ${short(free)} while the weights are read.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
+    aside.textContent = `${wide.toLocaleString('en')} tokens in a pass; while the weights are read there is time to compute ${short(free)}.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }
   return figure(
     'The same device, a crowd of users',
@@ -89,7 +95,7 @@ export function makeBatching(settings, touched) {
     make(
       'p',
       'sl-figure-note',
-      'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth are those of data sheets. Experts are chosen independently, and their share of the weights is that of Qwen3-30B-A3B.',
+      'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is that of Qwen3-30B-A3B.',
     ),
   );
 }

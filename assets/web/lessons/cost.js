@@ -12,7 +12,7 @@ export const turningShare = (good, bad) => (1 - 1 / good) / (1 / bad - 1 / good)
 export function makeCost(settings, touched) {
   const hour = slider('Price of the machine, an hour', { low: 0.1, high: 20, step: 0.1, value: 2 });
   const plain = slider('Tokens a second without drafts', { low: 5, high: 500, step: 5, value: 50 });
-  const share = slider('Tokens that the draft fits badly', {
+  const share = slider('Share of tokens that are hard to guess', {
     low: 0,
     high: 1,
     step: 0.01,
@@ -61,9 +61,9 @@ export function makeCost(settings, touched) {
     const turn = turningShare(good.value, bad.value);
     aside.textContent =
       (turn < 1
-        ? `From ${Math.round(100 * turn)} % of badly fitting tokens on, “always” costs more than “never”.`
-        : 'With these speedups “always” never costs more than “never”.') +
-      ' The time of both kinds adds up, so the speed overall is a harmonic mean.';
+        ? `With ${Math.round(100 * turn)} % hard tokens or more, drafting always costs more than never drafting.`
+        : 'With these speedups, drafting always never costs more than never drafting.') +
+      ' The times of both kinds add up, so the speed overall is their harmonic mean.';
     Object.assign(result.dataset, { cost: now.toFixed(4), plain: than.toFixed(4) });
   }
   return figure(

@@ -55,10 +55,10 @@ export function makeCurve(settings, touched) {
   }
   const pays = from =>
     from === null
-      ? 'At no α does it pay.'
+      ? 'No α is high enough for it to pay.'
       : from === 0
-        ? 'It loses at no α.'
-        : `It pays from α = ${from.toFixed(2)} on.`;
+        ? 'It never loses, whatever α is.'
+        : `It pays once α is above ${from.toFixed(2)}.`;
   // The costs of the chosen precision, before anything is drawn with them.
   function choose() {
     [cost.value, wide.value] = [precision.value.c, precision.value.slope];

@@ -37,7 +37,7 @@ export const KINDS = {
     text: 'all',
     guesses: 'all',
     writes:
-      'The target itself, rounded to four bits, reads the text and its own guesses. It nearly is the target, at a good part of its price.',
+      'The target itself, rounded to four bits, reads the text and its own guesses. It is almost the target itself, and every step costs a good part of one of its passes.',
   },
   head: {
     name: 'EAGLE',
@@ -66,16 +66,16 @@ export const KINDS = {
     together: true,
     store: 'its own pool',
     writes:
-      'In the pass that tests, the target also fills a window of places ahead. What came out in earlier passes is offered now.',
+      'While the target checks, it also tries to fill in a few places further ahead. What it came up with in earlier passes is offered as a guess now.',
   },
   block: {
-    name: 'block drafter',
-    drawn: true,
+    name: 'block head',
     together: true,
     states: 'all',
+    text: 'all',
     guesses: 'all',
     writes:
-      'DFlash and P-EAGLE: a few layers read the states, P-EAGLE’s the text with them, and all places are guessed in one step. The places look at one another (P-EAGLE’s only at those before), but no guess is settled before the others. PARD does so with a small model, which reads the text. This program’s “block head” is of P-EAGLE’s kind.',
+      'One layer reads the text with the target’s states, and fills all places in one step. A place sees the empty places before it, but no guess: none has been made yet. (This head is like P-EAGLE; in DFlash every place sees all the others.)',
   },
   mtp: {
     name: 'MTP',

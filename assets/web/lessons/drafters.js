@@ -15,7 +15,11 @@ export function roundCost({ steps, c, v, emitted }) {
 }
 
 // ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps, c, v, copied } }
-export function makeDrafters({ places }, touched) {
+// ``drawn``: whether the kinds that no run shows are offered, too.
+export function makeDrafters({ places, drawn }, touched) {
+  const kinds = Object.keys(KINDS).filter(name =>
+    KINDS[name].drawn ? drawn : Object.values(places).some(each => name in each.drafters),
+  );
   const place = picker('Place in the text', Object.entries(places)),
     tabs = make('div', 'sl-drafter-tabs', [], { role: 'group', 'aria-label': 'Drafter' });
   const store = make('p', 'sl-drafter-store'),
@@ -30,7 +34,7 @@ export function makeDrafters({ places }, touched) {
       draw();
     });
   const seen = new Map();
-  let kind = 'lookup',
+  let kind = kinds[0],
     at = 0;
 
   const round = () => place.value.drafters[kind] ?? null;
@@ -45,8 +49,7 @@ export function makeDrafters({ places }, touched) {
 
   function forward() {
     if (at > last() || (!round() && !KINDS[kind].drawn)) {
-      const names = Object.keys(KINDS);
-      return choose(names[(names.indexOf(kind) + 1) % names.length]);
+      return choose(kinds[(kinds.indexOf(kind) + 1) % kinds.length]);
     }
     at++;
     if (at > last() && round())
@@ -115,9 +118,8 @@ export function makeDrafters({ places }, touched) {
 
   function say() {
     if (KINDS[kind].drawn)
-      return at > last() ? 'Drawn, not recorded: no run of it is shown here, so there is no guess to judge.' : '';
-    if (!round())
-      return 'No recorded round of this drafter begins at this place: an earlier one went past it, or its recording ends before. Try another place.';
+      return at > last() ? 'This one is a drawing, not a recording, so there are no guesses to test.' : '';
+    if (!round()) return 'This drafter had no round starting exactly here. Try another place.';
     if (at <= last()) return '';
     const { steps, c, v, emitted, guesses: all } = round(),
       { cost, rate } = roundCost(round()),
@@ -132,9 +134,7 @@ export function makeDrafters({ places }, touched) {
 
   function drawBoard() {
     const index = place.row.querySelector('select').selectedIndex,
-      rates = Object.entries(KINDS)
-        .map(([name, { name: words }]) => [words, seen.get(`${index} ${name}`)])
-        .filter(row => row[1]);
+      rates = kinds.map(name => [KINDS[name].name, seen.get(`${index} ${name}`)]).filter(row => row[1]);
     const most = Math.max(2, ...rates.map(row => row[1]));
     board.replaceChildren(
       ...(rates.length
@@ -149,8 +149,8 @@ export function makeDrafters({ places }, touched) {
 
   function draw() {
     tabs.replaceChildren(
-      ...Object.entries(KINDS).map(([name, { name: words }]) =>
-        makeButton(words, () => choose(name), 'sl-button sl-drafter-tab', {
+      ...kinds.map(name =>
+        makeButton(KINDS[name].name, () => choose(name), 'sl-button sl-drafter-tab', {
           'aria-pressed': String(name === kind),
           'data-drafter': name,
         }),
@@ -178,7 +178,7 @@ export function makeDrafters({ places }, touched) {
   }
 
   const box = figure(
-    'One round, every drafter',
+    'One round, by each drafter',
     () => {},
     () => {},
     place.row,

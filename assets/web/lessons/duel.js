@@ -72,7 +72,7 @@ export function makeDuel({ rounds }, touched) {
     make(
       'p',
       'sl-figure-note',
-      'Slow motion. Each pass counts with its cost, measured before the run: a prediction, not a clock.',
+      'In slow motion, worked out from costs that were measured before the run. Nothing here is clocked live.',
     ),
   );
 }

@@ -9,8 +9,9 @@ export const EXPERTS = { all: 128, used: 8, within: 29, outside: 1.5 };
 // The expected share of experts that tokens read which choose independently.
 export const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
 
-// Billions of weights that a pass over ``tokens`` reads.
+// Billions of weights that a pass over ``tokens`` reads, and the part of all weights that one token reads.
 export const weightsRead = tokens => EXPERTS.outside + EXPERTS.within * expertsRead(tokens);
+export const ONE_TOKEN = weightsRead(1) / (EXPERTS.outside + EXPERTS.within);
 
 export function makeExperts(settings, touched) {
   const users = slider('Users at once', { low: 1, high: 256, step: 1, value: 1 }),
@@ -72,7 +73,7 @@ export function makeExperts(settings, touched) {
     make(
       'p',
       'sl-figure-note',
-      'One layer of Qwen3-30B-A3B: 8 of 128 experts for each token, chosen independently here. Blue: for text. Orange: for drafts alone. Bars: weights read, expected.',
+      'One layer of Qwen3-30B-A3B: 8 of 128 experts for each token, chosen independently here. Blue: read for text. Orange: read for drafts alone. Bars: the weights that are read on average.',
     ),
   );
 }

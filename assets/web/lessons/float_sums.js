@@ -159,9 +159,9 @@ export function makeFloatSums(settings, touched) {
     const lost = TIMES - counts.ahead;
     result.textContent =
       counts.equal === TIMES
-        ? `Equal in all ${TIMES} shuffled orders. Then the lower token number wins, the same each time.`
+        ? `Equal in all ${TIMES} shuffled orders. In this program the lower token number wins, the same each time.`
         : leadAt(lead.value) === 0
-          ? 'Neither leads in truth: the order of adding alone decides.'
+          ? 'Neither leads in truth, so only the order of adding decides.'
           : lost
             ? `A leads in truth, and does not come out ahead in ${lost} of ${TIMES} shuffled orders.`
             : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
@@ -180,8 +180,8 @@ export function makeFloatSums(settings, touched) {
     make(
       'p',
       'sl-figure-note',
-      `Each logit is a sum of ${TERMS} products near 20. Both have the same numbers in another arrangement, so their true sums are equal, but for A’s lead. ` +
-        'Many devices add in fp32 and round at the end: the last precision.',
+      `Each logit is a sum of ${TERMS} products near 20. Both have the same numbers in another arrangement, so their true sums are equal except for A’s lead. ` +
+        'Many devices add in fp32 and round at the end, which is the last precision in the list.',
     ),
   );
 }

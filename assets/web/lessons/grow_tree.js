@@ -51,7 +51,7 @@ export function makeGrowTree(settings, touched) {
     step: 0.05,
     value: settings.first,
   });
-  const second = slider('Next guess is accepted, where those before were not', {
+  const second = slider('If the earlier guesses were wrong, the next one is right', {
     low: 0,
     high: 0.95,
     step: 0.05,
@@ -67,7 +67,7 @@ export function makeGrowTree(settings, touched) {
     const last = [];
     picture.replaceChildren(branch(tree, 1, 0, last));
     const now = worth(tree, first.value, second.value, row.value);
-    result.textContent = `${short(now.tokens)} ${now.tokens === 1 ? 'token' : 'tokens'} expected from a pass over ${now.words + 1} ${now.words ? 'rows' : 'row'}: ${now.speedup.toFixed(2)} × plain speed, if drafting itself cost nothing.`;
+    result.textContent = `${short(now.tokens)} ${now.tokens === 1 ? 'token' : 'tokens'} expected from a pass over ${now.words + 1} ${now.words ? 'rows' : 'row'}: ${now.speedup.toFixed(2)} × plain speed, if making the drafts cost nothing.`;
     Object.assign(result.dataset, { tokens: now.tokens.toFixed(4), speedup: now.speedup.toFixed(4), words: now.words });
     undo.disabled = !added.length;
     last.find(({ node }) => node === focus)?.button.focus();

@@ -2,13 +2,14 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { visible } from '../lib/format.js';
+import { linkTo, makeShare, messageOf } from './guess_share.js';
 import { figure, makeResult, meter, picker } from './widgets.js';
 
 // One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a guess is accepted if it is the token.
 export function judgeGuesses(guesses, tokens) {
   const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]),
     accepted = wrong < 0 ? guesses.length : wrong;
-  return { accepted, tested: accepted + (wrong < 0 ? 0 : 1), emitted: accepted + 1 };
+  return { drafted: guesses.length, accepted, tested: accepted + (wrong < 0 ? 0 : 1), emitted: accepted + 1 };
 }
 
 // α and τ of rounds such as judgeGuesses gives. α is null where nothing was tested.
@@ -21,9 +22,11 @@ export function guessScore(rounds) {
 }
 
 // ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs. ``limit``: after
-// how many rounds it is over; then nothing is compared.
-export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touched) {
-  const text = picker('Text', Object.entries(texts)),
+// how many rounds it is over; then nothing is compared. The single round of ``limit`` 1 ends with a wrong guess, because the
+// next choices would give the right word away. ``text``: the number of the text to begin with, from 1.
+export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: first = 1 }, touched) {
+  const names = Object.keys(texts),
+    text = picker('Text', Object.entries(texts), Math.min(first, names.length) - 1),
     prompt = make('p'),
     note = make('details', 'sl-guess-prompt', [make('summary', '', 'The prompt'), prompt], { open: '' }),
     written = make('p', 'sl-guess-text'),
@@ -32,6 +35,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
     question = make('div', 'sl-question', [where, options]),
     result = makeResult();
   const table = make('div', 'sl-guess-scores'),
+    share = make('div'),
     again = makeButton('Start over', restart);
   let now, at, guesses, rounds, kinds;
 
@@ -55,7 +59,9 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
       isOver ? '' : '▏',
     );
     question.hidden = isOver;
-    table.replaceChildren(...(isOver && limit === Infinity ? scores() : []));
+    const isCompared = isOver && limit === Infinity;
+    table.replaceChildren(...(isCompared ? scores() : []));
+    share.replaceChildren(...(isCompared ? message() : []));
     if (isOver) return;
     where.textContent =
       limit === 1
@@ -75,7 +81,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
   function guess(candidate) {
     const hadFocus = options.contains(document.activeElement);
     guesses.push(candidate);
-    if (guesses.length === wanted()) judge();
+    if (guesses.length === wanted() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
     ask();
     if (hadFocus) (options.isConnected && !question.hidden ? options.children[0] : again).focus();
   }
@@ -95,7 +101,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
     at += round.emitted;
     guesses = [];
     if (now.tokens.length - at === 1) {
-      rounds.push({ accepted: 0, tested: 0, emitted: 1 });
+      rounds.push({ drafted: 0, accepted: 0, tested: 0, emitted: 1 });
       kinds.push('plain');
       at++;
     }
@@ -109,7 +115,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
         ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
         : accepted
           ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
-          : `The model writes “${own}” instead, and the other guesses fall with the first`;
+          : `The model writes “${own}” instead, so no further guess could fit`;
     return `${right}: ${emitted} ${emitted === 1 ? 'piece' : 'pieces'} of text from one look.`;
   }
 
@@ -125,6 +131,12 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
     });
   }
 
+  function message() {
+    const number = Object.values(texts).indexOf(now) + 1,
+      { tau } = guessScore(rounds);
+    return makeShare(messageOf({ name: names[number - 1], tau, rounds, drafters: now.drafters, link: linkTo(number) }));
+  }
+
   const box = figure(
     limit === 1 ? 'What comes next?' : 'Be the drafter',
     () => {},
@@ -135,13 +147,14 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity }, touch
     question,
     result,
     table,
+    share,
     make('div', 'sl-buttons', [again]),
     limit === 1
       ? ''
       : make(
           'p',
           'sl-figure-note',
-          `Greedy, γ = ${gamma} for all. The candidates continue the recorded text, even after a wrong guess. They are the target’s likeliest, or else rejected drafts and tokens of the text.`,
+          `Greedy, γ = ${gamma} for all. The choices are the words that the model found likeliest here, topped up with other words from the text. They continue the recorded text, even after a wrong guess of yours.`,
         ),
   );
   text.row.addEventListener('change', restart);

@@ -15,6 +15,7 @@ import { makeMarkup } from './markup.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
 import { TOOLS } from './tools.js';
+import { isClass } from './widgets.js';
 
 export function mount({ element, props, trigger }) {
   const find = selector => element.querySelector(selector),
@@ -57,21 +58,23 @@ export function mount({ element, props, trigger }) {
 
   // ── opening one ──
   let opening = null;
-  async function open(number) {
-    opening = number;
+  async function open(name, text) {
+    opening = name;
     problem.textContent = '';
-    const state = find(`[href="#lesson-${number}"] .sl-lesson-state`);
+    const number = lessons.find(each => each.slug === name)?.number;
+    const state = find(`[href="#lesson-${name}"] .sl-lesson-state`);
     const slow = setTimeout(() => {
       if (state) state.textContent = 'opening…';
     }, 300); // the first lesson with a toy model loads torch
     try {
+      if (number === undefined) throw new Error('404');
       const loaded = await load(number);
-      if (opening !== number) return; // another one was opened meanwhile
+      if (opening !== name) return; // another one was opened meanwhile
       page = loaded;
     } catch (error) {
       problem.textContent =
         error.message === '404'
-          ? `There is no lesson ${number}.`
+          ? `There is no lesson ${name}.`
           : 'The lesson could not be fetched; the server may be gone. Try again.';
       return list();
     } finally {
@@ -81,15 +84,18 @@ export function mount({ element, props, trigger }) {
     markup.use(page.words);
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
-    const { at: left, over } = progress.of(page.slug);
-    go(over ? 0 : left); // a finished lesson begins anew
+    const { at: left, over } = progress.of(page.slug),
+      game = text ? page.steps.findIndex(step => step.tool === 'guess') : -1;
+    if (game >= 0) page.steps[game].settings.text = text;
+    go(game >= 0 ? game : over ? 0 : left); // a finished lesson begins again
     find('#sl-lesson-title').focus({ preventScroll: true });
     find('.sl-lesson-open').scrollIntoView({ block: 'start' }); // text and run need the full height
   }
 
   // ── one step; the quiz comes after the last ──
   const last = () => page.steps.length;
-  const hasNext = () => lessons.some(each => each.number === page.number + 1);
+  const nextLesson = () => lessons.find(each => each.number === page.number + 1);
+  const hasNext = () => Boolean(nextLesson());
 
   function go(to) {
     at = Math.max(0, Math.min(to, last()));
@@ -135,11 +141,11 @@ export function mount({ element, props, trigger }) {
     showRun(content);
     stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask)); // otherwise they would answer the question beside them
-    if (content.ask) say(content.ask.vote ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
+    if (content.ask) say(content.ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
     else if (content.tool) say('Your turn: try it and watch what changes.');
     else if (stored && (content.live || content.lab)) complete = true;
     else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
-    else if (content.lab) say('Your turn: the button opens an experiment; the way back stands below it.');
+    else if (content.lab) say('Your turn: open the experiment. A button at the bottom brings you back here.');
     else if (!content.points) complete = true;
     if (!content.ask) point(content);
   }
@@ -195,7 +201,7 @@ export function mount({ element, props, trigger }) {
       go(at + 1);
       return settleView();
     }
-    if (hasNext()) open(page.number + 1);
+    if (hasNext()) open(nextLesson().slug);
     else list();
   }
   function back() {
@@ -234,6 +240,6 @@ export function mount({ element, props, trigger }) {
 
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
-  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.number, open });
+  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open });
   if (!address.openNamed()) list();
 }

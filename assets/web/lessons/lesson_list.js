@@ -29,7 +29,7 @@ function card(lesson, { at, done, over }) {
     make('span', 'sl-lesson-state', state),
   ];
   const link = make('a', 'sl-lesson-card', content, {
-    href: `#lesson-${lesson.number}`,
+    href: `#lesson-${lesson.slug}`,
     ...(over && { 'data-over': '' }),
   });
   return make('li', '', [link]);

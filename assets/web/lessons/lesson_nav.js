@@ -11,7 +11,7 @@ export function drawLessonNav(root, { page, at, complete, done, hasNext, go }) {
   find('[data-lesson="back"]').disabled = at === 0;
   nextButton.textContent = at === last ? (hasNext ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
   nextButton.dataset.ready = complete;
-  const titles = [...page.steps.map(each => each.title), 'What stays'];
+  const titles = [...page.steps.map(each => each.title), 'Check yourself'];
   find('.sl-lesson-steps').replaceChildren(
     ...titles.map((title, index) => {
       const about = {

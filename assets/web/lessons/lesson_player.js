@@ -8,7 +8,7 @@ export function makeLessonPlayer(root, caption) {
   const player = makePlayer(box),
     { timeline, playback, rows } = player;
   const panel = root.querySelector('.sl-inspector');
-  panel.append(make('p', 'sl-guess-first', 'Guess first. Then the numbers of a token stand here.'));
+  panel.append(make('p', 'sl-guess-first', 'Make your guess first. Then you can see each token’s numbers here.'));
   let shown = null,
     glowing = null,
     acted = null;

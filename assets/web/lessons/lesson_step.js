@@ -5,7 +5,7 @@ import { TOOLS } from './tools.js';
 
 // How long it takes, and what a learner can say afterwards.
 const outcomes = (markup, page) => [
-  make('p', '', `${page.minutes} minutes. Afterwards you can say:`),
+  make('p', '', `${page.minutes} minutes. After this you’ll be able to explain:`),
   make(
     'ul',
     '',
@@ -35,9 +35,9 @@ export function quizNodes(page, markup, hasNext, solved) {
     right.add(index);
     if (first) firsts.add(index);
     if (right.size < page.quiz.length) return;
-    const score = `${firsts.size} of ${page.quiz.length} at the first try.`;
-    end.textContent = `${score} ${hasNext ? 'That was this lesson. On to the next?' : 'That was the last lesson.'}`;
+    const score = `You got ${firsts.size} of ${page.quiz.length} at the first try.`;
+    end.textContent = `${score} ${hasNext ? 'That’s it for this lesson. Ready for the next one?' : 'That was the last lesson.'}`;
     solved();
   });
-  return [make('h3', '', 'What stays'), box, end];
+  return [make('h3', '', 'Check yourself'), box, end];
 }

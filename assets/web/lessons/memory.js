@@ -48,7 +48,7 @@ export function makeMemory(settings, touched) {
       both = Math.floor(Math.max(0, free - sizes[1]) / (cacheOf(large, context.value) + cacheOf(small, context.value)));
     crowd.textContent = `Users with such texts that fit: ${alone} without a draft model${small ? `, ${both} with it` : ''}.`;
     Object.assign(crowd.dataset, { alone, both });
-    aside.textContent = `${note(large, small)} A GB is a billion bytes. The cache has 16 bits a number, and working memory comes on top.`;
+    aside.textContent = `${note(large, small)} A GB is a billion bytes. The cache takes 16 bits for each number, and working memory comes on top.`;
   }
   function note(large, small) {
     if (!small) return 'Without a draft model there is nothing more to store.';

@@ -109,7 +109,7 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     result.textContent = `Σ min(p, q) = ${chance.toFixed(2)}: that many drafts are accepted. ${counts.all ? `Counted in ${counts.all.toLocaleString('en')} draws: ${share(counts.accepted.reduce((a, b) => a + b, 0)).toFixed(2)}.` : ''}`;
     aside.textContent =
       over[worst] > 0.005
-        ? `${words[worst]} will overshoot by ${over[worst].toFixed(2)}: it had its share from accepted drafts, and gets more.`
+        ? `${words[worst]} will overshoot by ${over[worst].toFixed(2)}: it already got its full share from accepted drafts, and now it gets more.`
         : 'Blue: accepted drafts. Yellow: replacements. Together they settle at the line, which is p. Grey: q, hatched where it offers too much.';
     Object.assign(result.dataset, { chance: chance.toFixed(4), over: over[worst].toFixed(4) });
   }

@@ -125,7 +125,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       );
       aside.textContent = best
         ? `Best for this text: γ = ${best}, predicted ${short(speeds[best])} × plain decoding.`
-        : 'On this text no copy pays: γ = 0 is best.';
+        : 'On this text copying never pays off, so it’s best left switched off (γ = 0).';
       aside.dataset.best = best;
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);

@@ -128,7 +128,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     make(
       'p',
       'sl-figure-note',
-      `Bars are in passes over one token. By a data sheet a pass takes as long as the slower of reading bf16 weights and computing; that is a model.${zoom === 'two' ? ' The cost of a draft step is that of the two cores throughout.' : ''}`,
+      `One bar length is one pass over one token. For the GPUs this is an estimate from the data sheet: whichever takes longer, reading the weights in bf16 or computing.${zoom === 'two' ? ' The cost of a draft step is that of the two cores throughout.' : ''}`,
     ),
   );
 }

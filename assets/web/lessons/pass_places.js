@@ -2,6 +2,7 @@
 // Rows and columns count from the last token of the text (0); draft k is row k, and parents[k - 1] is the row before it.
 
 import { make, makeButton, setText } from '../lib/dom.js';
+import { MEMORIES, memoryAfter } from './place_memory.js';
 import { figure, makeResult, meter, picker } from './widgets.js';
 
 // Whether a row sees a column: itself and the rows it continues.
@@ -58,8 +59,9 @@ export function makePassPlaces(shapes, touched) {
     'Drafts',
     kinds.map(kind => [NAMES[kind], kind]),
   );
-  const table = make('table', 'sl-places'),
-    slots = make('ol', 'sl-slots', '', { 'aria-label': 'Slots of the cache' });
+  const memory = picker('Its memory is', MEMORIES),
+    table = make('table', 'sl-places'),
+    slots = make('ol', 'sl-slots', '', { 'aria-label': 'What the model remembers' });
   const knows = make('p', 'sl-places-knows', '', { id: 'sl-places-knows' }),
     gives = make('p', 'sl-figure-note'),
     bars = vocabulary.map(() => meter('sl-meter-p'));
@@ -71,7 +73,7 @@ export function makePassPlaces(shapes, touched) {
       show();
       touched();
     });
-  let now, rejected, ran, row, parts;
+  let now, rejected, ran, row, parts, held, built;
 
   const quoted = index => `“${now.read[index]}”`;
   const listed = chances =>
@@ -100,6 +102,13 @@ export function makePassPlaces(shapes, touched) {
       ),
     );
     show();
+  }
+
+  // Another kind of memory shows the same pass; another shape is another pass.
+  function changed() {
+    if (built === shape.value) return show();
+    built = shape.value;
+    build();
   }
 
   function lineOf(word, i) {
@@ -163,12 +172,12 @@ export function makePassPlaces(shapes, touched) {
       !ran
         ? 'Its chances come with the pass.'
         : state === 'rejected' || state === 'gone'
-          ? 'It assumes a token that is gone, so its chances are worth nothing.'
+          ? 'It was computed for a word that has been rejected, so its numbers are useless now.'
           : state === 'branch'
             ? 'It is on a branch that is not taken.'
             : drafts.length
               ? `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quoted(i)}`).join(', then ')}.`
-              : 'The chances of the place after it. No draft stands there: it is for the bonus.',
+              : 'The chances of the place after it. There’s no draft there: it is for the bonus.',
     );
     const isShown = ran && state !== 'rejected' && state !== 'gone',
       chance = word => now.p[row][word] || 0;
@@ -177,19 +186,12 @@ export function makePassPlaces(shapes, touched) {
     );
   }
 
-  function showSlots({ states }, isJudged) {
-    const slot = (word, state, words) =>
+  function showSlots({ path, states }, isJudged) {
+    const slot = ([word, state, words]) =>
       make('li', '', [word, make('span', 'sl-unseen', `, ${words}`)], { 'data-state': state, title: words });
-    const filled = i =>
-      !ran
-        ? ['empty', 'empty']
-        : isJudged && states[i] !== 'accepted'
-          ? ['cut', 'cut off']
-          : ['new', 'filled by this pass'];
-    slots.replaceChildren(
-      ...now.earlier.map(word => slot(word, 'old', 'from earlier passes')),
-      ...now.read.map((word, i) => slot(word, ...filled(i))),
-    );
+    const judgement = isJudged ? { path, states } : {};
+    held = memoryAfter(memory.value, { ...now, ran, ...judgement });
+    slots.replaceChildren(...held.slots.map(slot));
   }
 
   function showResult({ path, states, closing, failed }, isJudged) {
@@ -215,14 +217,14 @@ export function makePassPlaces(shapes, touched) {
       after,
       !isJudged
         ? 'Press ✗ beside a draft to reject it.'
-        : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listed(chances) : 'nothing is left to draw'}. The cache keeps ${now.earlier.length + path.length} of ${now.earlier.length + all} slots; the next pass reads the new token.`,
+        : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listed(chances) : 'nothing is left to draw'}. ${held.says}`,
     );
     Object.assign(result.dataset, { path: path.join(' '), closing, chances: chances ? JSON.stringify(chances) : '' });
   }
 
   return figure(
     'Who sees whom',
-    build,
+    changed,
     touched,
     ...(kinds.length > 1 ? [shape.row] : []),
     make('div', 'sl-buttons', [start]),
@@ -231,7 +233,8 @@ export function makePassPlaces(shapes, touched) {
     gives,
     ...bars.map(bar => bar.row),
     result,
-    make('h5', 'sl-slots-name', 'The cache, slot by slot'),
+    make('h5', 'sl-slots-name', 'What the model remembers of it'),
+    memory.row,
     slots,
     after,
     make(

@@ -1,8 +1,8 @@
-// Draws questions. A prediction has one guess, then shows the measured answer; a class votes before it; a quiz may be tried
+// Draws questions. A prediction has one guess, then shows the measured answer; before a class, votes are counted first; a quiz may be tried
 // again.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { short } from './widgets.js';
+import { isClass, short } from './widgets.js';
 
 function optionList(markup, options, chosen) {
   return make(
@@ -24,7 +24,7 @@ function optionList(markup, options, chosen) {
 
 function settle(button, right) {
   button.dataset.right = right;
-  button.append(make('span', 'sl-option-mark', right ? '✓ right' : '✗ no'));
+  button.append(make('span', 'sl-option-mark', right ? '✓ right' : '✗ not this one'));
 }
 
 // Three decimals where they are exact (0.125), else two.
@@ -77,12 +77,12 @@ export function makePrediction(markup, ask, answered) {
     });
     return make('div', 'sl-question', [...head, form, reply]);
   }
-  if (ask.vote) return makeVote(markup, ask, head, reply, reveal);
+  if (ask.vote && isClass()) return makeVote(markup, ask, head, reply, reveal);
   const list = optionList(markup, ask.options, (option, button) => {
     for (const each of list.children) each.setAttribute('aria-disabled', 'true');
     settle(button, option.right);
     if (!option.right) settle(list.children[ask.options.findIndex(each => each.right)], true);
-    reveal(option.right, option.right ? 'You saw it coming.' : 'The machine says otherwise.', option.why);
+    reveal(option.right, option.right ? 'You saw it coming.' : 'Not quite.', option.why);
   });
   return make('div', 'sl-question', [...head, list, reply]);
 }
@@ -117,7 +117,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
     buttons.remove();
     reveal(
       true,
-      all ? `${votes[right]} of ${all} ${all === 1 ? 'hand' : 'hands'} had it.` : 'Without a vote, then.',
+      all ? `${votes[right]} of ${all} ${all === 1 ? 'hand' : 'hands'} had it.` : 'No votes? Here’s the answer anyway.',
       ask.options[right].why,
     );
     reply.append(

@@ -10,7 +10,7 @@ export function makeRecipe({ engines }, touched) {
     ['texts that quote their prompt', 'quotes'],
     ['chat, reasoning, stories', 'new'],
   ]);
-  const head = picker('Beside it', [
+  const head = picker('You also have', [
     ['a head that came with the model (MTP)', 'own'],
     ['a block drafter (DFlash)', 'block'],
     ['a head trained for the model', 'head'],
@@ -33,17 +33,19 @@ export function makeRecipe({ engines }, touched) {
     setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code)));
   });
 
-  function choice() {
-    const guesser = {
+  const guesser = () =>
+    ({
       own: ['mtp', 'the built-in head', 1],
       block: ['dflash', 'the block drafter', 15],
       head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4],
       small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4],
-    }[head.value];
+    })[head.value];
+
+  function choice() {
     const [method, name, gamma] =
-      text.value === 'quotes' || !guesser
+      text.value === 'quotes' || !guesser()
         ? ['ngram', 'n-gram lookup', text.value === 'quotes' && device.value === 'gpu' ? 8 : 4]
-        : guesser;
+        : guesser();
     return { method, name, gamma };
   }
 
@@ -53,15 +55,21 @@ export function makeRecipe({ engines }, touched) {
       recipe = methods[method][gamma];
     const more =
       method === 'mtp'
-        ? ' Then try two and three.'
+        ? ' After that try two and three.'
         : method === 'dflash' && device.value === 'cpu'
-          ? ' On a CPU try fewer, too: each takes a row of the pass.'
+          ? ' On a CPU try fewer as well, because each takes a row of the pass.'
           : '';
     const busy =
-      device.value === 'full' ? ' With many users let γ fall with the load, or measure whether drafts pay at all.' : '';
+      device.value === 'full'
+        ? ' With many users let γ fall with the load, or measure whether drafts pay off at all.'
+        : '';
+    const both =
+      method === 'ngram' && guesser() ? ` Also measure ${guesser()[1]}: some engines take both at once.` : '';
     const poor =
-      method === 'ngram' && text.value === 'new' ? ' On such texts it finds little to copy: expect a small gain.' : '';
-    answer.textContent = `Start with ${name} and γ = ${gamma}.${more}${poor}${busy}`;
+      method === 'ngram' && text.value === 'new'
+        ? ' It won’t find much to copy in such texts, so expect a small gain.'
+        : '';
+    answer.textContent = `Start with ${name} and γ = ${gamma}.${more}${both}${poor}${busy}`;
     code.hidden = copy.hidden = !recipe.code;
     code.textContent = recipe.code ?? '';
     note.textContent = `${engine.value.name} ${version}. ${recipe.note}`;

@@ -23,7 +23,7 @@ export function makeRejectionDemo(settings, touched) {
       RULES.findIndex(([, , name]) => name === settings.rule),
     ),
   );
-  const threshold = slider('Threshold ε of typical acceptance', { low: 0, high: 0.5, step: 0.01, value: 0.09 });
+  const threshold = slider('Threshold ε of typical acceptance', { low: 0, high: 0.2, step: 0.01, value: 0.09 });
   const chances = make('div', 'sl-dice-chances'),
     one = makeResult(),
     tally = make('div', 'sl-dice-tally');
@@ -123,8 +123,8 @@ export function makeRejectionDemo(settings, touched) {
     );
     const verdict = makeResult(
       fair
-        ? `Distance ${away.toFixed(4)}, within the noise of honest samples (${band.toFixed(4)}): this count cannot tell it from the target.`
-        : `Distance ${away.toFixed(4)}, beyond the noise of honest samples (${band.toFixed(4)}): this is hardly the target any more.`,
+        ? `Distance ${away.toFixed(4)}, within the noise of honest samples (${band.toFixed(4)}): this count can’t tell it from the target.`
+        : `Distance ${away.toFixed(4)}, beyond the noise of honest samples (${band.toFixed(4)}): chance alone would hardly do this. Something is wrong with the rule.`,
     );
     Object.assign(verdict.dataset, { fair, accepted: (accepted / times).toFixed(4) });
     tally.append(
@@ -132,7 +132,7 @@ export function makeRejectionDemo(settings, touched) {
       make(
         'p',
         'sl-figure-note',
-        `${((100 * accepted) / times).toFixed(1)} % of the drafts were accepted. Of honest samples, one in a hundred lies beyond the noise, too.`,
+        `${((100 * accepted) / times).toFixed(1)} % of the drafts were accepted. Even a correct rule lands outside the noise once in a hundred times.`,
       ),
     );
     tally.hidden = false;

@@ -4,13 +4,16 @@ import { make, makeButton } from '../lib/dom.js';
 import { figure, makeResult } from './widgets.js';
 
 const SAMPLED = 'Sampled, 400 a side: chi-squared',
-  CLEAN = 'Greedy, yardstick, no drafts: 0 of 5 texts differ; none.';
+  CLEAN = 'Greedy, yardstick, no drafts: 0 of 5 texts differ; none.',
+  strays = (change, tie) =>
+    `Without drafts a log-probability changed by up to ${change}, so a gap up to ${tie} may be a tie.`;
 // A test holds that the script's own limits judge these so. Invented, in the script's words.
 export const REPORTS = [
   {
     lines: [
       'Greedy, yardstick, no drafts: 1 of 5 texts differ; token 31: gap 0.125.',
       'Greedy, with drafts: 2 of 5 texts differ; token 12: gap 0.062, token 31: gap 0.125.',
+      strays('0.031', '0.300'),
       `${SAMPLED} 9.1, 8 degrees of freedom, p = 0.33.`,
     ],
     verdict: 'tie',
@@ -19,7 +22,18 @@ export const REPORTS = [
   {
     lines: [
       CLEAN,
+      'Greedy, with drafts: 1 of 5 texts differ; token 22: gap 0.840.',
+      strays('0.510', '1.020'),
+      `${SAMPLED} 6.3, 8 degrees of freedom, p = 0.62.`,
+    ],
+    verdict: 'tie',
+    why: 'The gap looks wide, but this engine strays by half as much without any drafts: it computes in eight bits.',
+  },
+  {
+    lines: [
+      CLEAN,
       'Greedy, with drafts: 1 of 5 texts differ; token 7: gap 4.310.',
+      strays('0.000', '0.300'),
       `${SAMPLED} 7.4, 8 degrees of freedom, p = 0.49.`,
     ],
     verdict: 'bug',
@@ -29,6 +43,7 @@ export const REPORTS = [
     lines: [
       CLEAN,
       'Greedy, with drafts: 0 of 5 texts differ; none.',
+      strays('0.016', '0.300'),
       `${SAMPLED} 58.2, 8 degrees of freedom, p = 3.5e-09.`,
     ],
     verdict: 'bug',
@@ -38,6 +53,7 @@ export const REPORTS = [
     lines: [
       CLEAN,
       'Greedy, with drafts: 0 of 5 texts differ; none.',
+      strays('0.000', '0.300'),
       'Sampled, 10 a side: chi-squared 0.8, 1 degrees of freedom, p = 0.37.',
     ],
     verdict: 'little',
@@ -48,7 +64,7 @@ const VERDICTS = { tie: 'Only ties', bug: 'A bug', little: 'Too little to say' }
 const MEANS = {
   tie: "That would need gaps as narrow as the yardstick's, and counts that agree.",
   bug: 'That would need a wide gap, or counts that chance does not give.',
-  little: 'There is enough here to decide.',
+  little: 'You could decide this one: there is enough evidence.',
 };
 
 export function makeReports(settings, touched) {

@@ -24,7 +24,7 @@ export function makeRoofline({ machine }, touched) {
     result.textContent = !fits
       ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
       : ceiling > OTHER_COSTS
-        ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: other costs decide before this ceiling does.`
+        ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: at that speed something else becomes the limit first.`
         : `At most ${short(ceiling)} passes per second.`;
     aside.textContent = fits
       ? `${Number(short(speed)).toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`

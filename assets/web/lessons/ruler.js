@@ -25,7 +25,7 @@ export const CAUSES = {
     setting: 'alpha',
     value: 0.1,
     name: 'few accepted',
-    sign: 'α is low, and hardly more comes out than one token.',
+    sign: 'α is low, and a round gives hardly more than one token.',
   },
   long: {
     setting: 'gamma',
@@ -36,13 +36,13 @@ export const CAUSES = {
   dear: {
     setting: 'c',
     value: 0.6,
-    name: 'dear draft',
-    sign: 'the device is busy with draft steps for much of the round.',
+    name: 'drafts cost too much',
+    sign: 'much of the round goes into making drafts.',
   },
   steep: {
     setting: 'slope',
     value: 0.6,
-    name: 'dear width',
+    name: 'wide passes cost too much',
     sign: 'the pass over a few tokens takes much longer than a plain step, even for one user.',
   },
   full: { setting: 'users', value: 128, name: 'full batch', sign: 'the pass is long, and many users are served.' },
@@ -50,7 +50,7 @@ export const CAUSES = {
     setting: 'launch',
     value: 0.4,
     name: 'launches',
-    sign: 'much of the round is neither drafting nor pass: the device waits.',
+    sign: 'much of the round is neither drafting nor the pass, because the device is waiting.',
   },
 };
 
@@ -157,7 +157,7 @@ export function makeRuler({ healthy, mine }, touched) {
     make(
       'p',
       'sl-figure-note',
-      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 12.`,
+      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 15.`,
     ),
   );
 }
@@ -241,6 +241,6 @@ export function makeMystery(settings, touched) {
     make('div', 'sl-buttons', answers),
     result,
     make('div', 'sl-buttons', [next]),
-    make('p', 'sl-figure-note', 'Made-up rounds, by the formula of the ruler.'),
+    make('p', 'sl-figure-note', 'These rounds are made up, using the formula from the previous step.'),
   );
 }

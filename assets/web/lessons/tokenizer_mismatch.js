@@ -117,7 +117,7 @@ export function makeTokenizerMismatch(settings, touched) {
         make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)]),
       ),
     );
-    aligned.textContent = `Above the draft’s ${one.length} pieces, below the target’s ${other.length}. A line stands where both cut: ${pairs.length} times.`;
+    aligned.textContent = `Above the draft’s ${one.length} pieces, below the target’s ${other.length}. There’s a line wherever both cut: ${pairs.length} times.`;
     drawWay(text);
   }
 
@@ -135,11 +135,14 @@ export function makeTokenizerMismatch(settings, touched) {
       stop('Their text', line('sl-cut-plain', proposedText ? [marked(proposedText)] : [])),
       stop('The target’s pieces of it', line('sl-cut-target', anew)),
       stop('To be tested; the last is held back', tested),
-      stop('Had the numbers been sent, the target would read', line('sl-cut-wrong', misread ? [marked(misread)] : [])),
+      stop(
+        'If the numbers were sent instead, the target would read',
+        line('sl-cut-wrong', misread ? [marked(misread)] : []),
+      ),
     );
     const end =
       become === undefined
-        ? 'It happens to be whole here, but who sees the draft alone cannot know.'
+        ? 'Here it happens to be complete, but someone who sees only the draft can’t know that.'
         : `In the whole text it is “${seenPiece(become)}”.`;
     result.textContent = last.length
       ? `${proposed.length} drafted, ${left.length} to test. “${seenPiece(last[0])}” may be unfinished. ${end}`
@@ -159,7 +162,7 @@ export function makeTokenizerMismatch(settings, touched) {
     make(
       'p',
       'sl-figure-note',
-      `The draft’s was trained on this program’s code, the target’s on these lessons; each knows ${draft.pieces.length} pieces. ` +
+      `The draft’s tokenizer was trained on this program’s code, the target’s on these lessons, and each knows ${draft.pieces.length} pieces. ` +
         `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single bytes.`,
     ),
   );

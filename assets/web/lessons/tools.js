@@ -2,14 +2,18 @@
 // ``touched()``: the learner has changed something.
 import { makeAcceptanceLog } from './acceptance_log.js';
 import { makeBatching } from './batching.js';
+import { makeBudget } from './budget.js';
+import { makeBursts } from './bursts.js';
 import { makeCost } from './cost.js';
 import { makeCurve } from './curve.js';
 import { makeDrafters } from './drafters.js';
 import { makeDuel } from './duel.js';
 import { makeExperts } from './experts.js';
 import { makeFloatSums } from './float_sums.js';
+import { makeFormulaBlocks } from './formula_blocks.js';
 import { makeGrowTree } from './grow_tree.js';
 import { makeGuessWords } from './guess_words.js';
+import { makeJsonMasks } from './json_masks.js';
 import { makeKindsOfText } from './kinds_of_text.js';
 import { makeMemory } from './memory.js';
 import { makeOverlap } from './overlap.js';
@@ -23,6 +27,7 @@ import { makeRoofline } from './roofline.js';
 import { makeMystery, makeRuler } from './ruler.js';
 import { makeTemperature } from './temperature.js';
 import { makeTokenizerMismatch } from './tokenizer_mismatch.js';
+import { makeUnknownRuns } from './unknown_runs.js';
 
 export const TOOLS = {
   roofline: makeRoofline,
@@ -33,8 +38,13 @@ export const TOOLS = {
   places: makePassPlaces,
   dice: makeRejectionDemo,
   curve: makeCurve,
+  blocks: makeFormulaBlocks,
   memory: makeMemory,
   crowd: makeBatching,
+  budget: makeBudget,
+  bursts: makeBursts,
+  json: makeJsonMasks,
+  unknown: makeUnknownRuns,
   cuts: makeTokenizerMismatch,
   adding: makeFloatSums,
   price: makeCost,

@@ -4,6 +4,9 @@ import { make } from '../lib/dom.js';
 export const short = x =>
   Number.isInteger(x) ? String(x) : Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2);
 
+// Whether a class looks at the page on a projector: only then are votes counted.
+export const isClass = () => document.body.classList.contains('sl-present');
+
 // A labelled slider; ``words`` turns its value into the text beside it.
 export function slider(label, { low, high, step, value, words = short }) {
   const input = make('input', '', '', { type: 'range', min: low, max: high, step, value }),

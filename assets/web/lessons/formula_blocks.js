@@ -1,0 +1,87 @@
+// Lets the learner build the speedup formula from blocks: each goes above or below the line of a fraction.
+
+import { make, makeButton } from '../lib/dom.js';
+import { figure, makeResult, short } from './widgets.js';
+
+// The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out. ``places``: by
+// block, "above", "below" or "".
+export function readFraction(places, blocks) {
+  const on = side => Object.keys(blocks).filter(name => places[name] === side),
+    sum = names => names.reduce((all, name) => all + blocks[name].value, 0);
+  const above = on('above'),
+    below = on('below'),
+    is = (names, wanted) => [...names].sort().join() === [...wanted].sort().join();
+  const value = above.length ? sum(above) / (below.length ? sum(below) : 1) : null;
+  return { value, says: say(), isRight: is(above, ['tau']) && is(below, ['drafting', 'pass']) };
+
+  function say() {
+    if (!above.length) return 'Put something above the line: what does a round give you?';
+    if (above.includes('alpha')) return 'α counts accepted drafts only. A round also writes the token that closes it.';
+    if (!is(above, ['tau'])) return 'A cost doesn’t belong above the line. Above goes what a round gives you.';
+    if (below.includes('alpha')) return 'α is no cost, so it doesn’t belong below the line.';
+    if (!below.length) return 'That would be right if the round cost just one plain step.';
+    if (is(below, ['drafting'])) return 'Now the drafts are paid for, but not the pass that checks them.';
+    if (is(below, ['pass'])) return 'Now the pass is paid for, and the drafts are free. That’s right for a copy.';
+    return 'Tokens of a round over the cost of a round. That’s the formula.';
+  }
+}
+
+// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v``: those of a run; v is that of a full round's pass. ``measured``: its speedup by the clock.
+export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured }, touched) {
+  const blocks = {
+    alpha: { name: 'α', value: alpha },
+    drafting: { name: 'γ · c', value: gamma * c },
+    tau: { name: 'τ', value: tau },
+    pass: { name: 'v(γ + 1)', value: v },
+  };
+  const places = Object.fromEntries(Object.keys(blocks).map(name => [name, ''])),
+    NEXT = { '': 'above', above: 'below', below: '' };
+  const rows = Object.fromEntries(['above', 'below', ''].map(side => [side, make('div', 'sl-blocks-row')])),
+    result = makeResult(),
+    aside = make('p', 'sl-figure-note', '', { role: 'status' });
+  const chips = Object.fromEntries(
+    Object.entries(blocks).map(([name, block]) => [
+      name,
+      makeButton(
+        [make('b', '', block.name), make('span', 'sl-dim', short(block.value))],
+        () => {
+          places[name] = NEXT[places[name]];
+          draw();
+          chips[name].focus();
+          touched();
+        },
+        'sl-button sl-block',
+      ),
+    ]),
+  );
+
+  function draw() {
+    for (const [side, row] of Object.entries(rows)) {
+      const here = Object.keys(blocks).filter(name => places[name] === side);
+      row.replaceChildren(
+        ...here.flatMap((name, i) => (i && side ? [make('span', 'sl-blocks-plus', '+'), chips[name]] : [chips[name]])),
+      );
+    }
+    for (const [name, chip] of Object.entries(chips)) {
+      const where = places[name] ? `${places[name]} the line` : 'not used';
+      chip.setAttribute('aria-label', `${blocks[name].name}, ${short(blocks[name].value)}: ${where}; move it`);
+    }
+    const { value, says, isRight } = readFraction(places, blocks);
+    result.textContent = value === null ? says : `${short(value)}. ${says}`;
+    aside.textContent = isRight
+      ? `This is for full rounds. Some rounds of the run were shorter, so all of it is predicted at ${short(predicted)} ×. The clock said ${short(measured)} ×.`
+      : '';
+    Object.assign(result.dataset, { value: value === null ? '' : value.toFixed(4), right: isRight });
+  }
+
+  return figure(
+    'Build the formula',
+    draw,
+    () => {},
+    make('p', 'sl-figure-note', 'Press a block to move it: above the line, below it, and away again.'),
+    rows[''],
+    make('div', 'sl-blocks', [rows.above, make('hr'), rows.below], { role: 'group', 'aria-label': 'The fraction' }),
+    result,
+    aside,
+  );
+}
