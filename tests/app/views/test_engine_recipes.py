@@ -194,7 +194,7 @@ def test_each_engine_with_a_server_has_the_command_that_records_it():
     assert "--per-request-spec-decode-metrics detailed" in found["vLLM"]["record_note"]
 
 
-def test_after_a_run_with_a_schema_each_recipe_says_how_the_engine_takes_one():
+def test_a_recipe_says_how_the_engine_takes_a_schema():
     plain, held = (recipes(choice("ngram", constrained=constrained)) for constrained in (False, True))
     for name in SUPPORTED["ngram"]:
         assert held[name]["code"] == plain[name]["code"] and "With a JSON schema" not in plain[name]["note"]
