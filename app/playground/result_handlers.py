@@ -112,7 +112,10 @@ class Results:
         except EngineError:
             return SKIP  # pressing Run will show the reason
         chosen = _chosen(run, method) if config.gamma == AUTO else None
-        choice = Choice.from_models(models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen)
+        choice = Choice.from_models(
+            models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen,
+            constrained=bool(run and run.started.constraint),
+        )  # fmt: skip
         return production(choice, measured=sentence)
 
 

@@ -35,6 +35,7 @@ class Choice:
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
     another tokenizer. ``schedule``: how many drafts at which number of requests at once, where that was measured.
     ``eagle``: 1 or 3, the version of an EAGLE head; None where its files are not here, so that its name decides.
+    ``constrained``: whether the answers must match a schema or another grammar.
     """
 
     method: str
@@ -47,6 +48,7 @@ class Choice:
     translated: bool = False
     schedule: LoadSchedule | None = None
     eagle: int | None = None
+    constrained: bool = False
 
     @classmethod
     def from_models(cls, models, method: str, gamma: int | str, **more) -> "Choice":
@@ -91,7 +93,8 @@ class Choice:
 class Target:
     """Another engine: its name, the version followed, a recipe's fields for each method it supports, and the reason for
     each that it does not. A recipe's ``translated`` are the fields that differ for a draft with another tokenizer.
-    ``port``: where its server listens by default; None for a library. ``record_note``: what its recording needs."""
+    ``port``: where its server listens by default; None for a library. ``record_note``: what its recording needs.
+    ``schema``: how it takes a JSON schema while it drafts, and in which versions that breaks."""
 
     name: str
     version: str
@@ -99,6 +102,7 @@ class Target:
     missing: Mapping[str, str] = field(default_factory=dict)
     port: int | None = None
     record_note: str = ""
+    schema: str = ""
 
 
 def _read() -> tuple[Target, ...]:
@@ -106,7 +110,7 @@ def _read() -> tuple[Target, ...]:
     for engine in tomllib.loads((ASSETS / "data" / "engine_recipes.toml").read_text(encoding="utf-8"))["engine"]:
         common = {name: value for name, value in engine.items() if isinstance(value, str)}
         recipes = {method: common | recipe for method, recipe in engine["recipes"].items()}
-        more = {name: engine[name] for name in ("missing", "port", "record_note") if name in engine}
+        more = {name: engine[name] for name in ("missing", "port", "record_note", "schema") if name in engine}
         targets.append(Target(engine["name"], engine["version"], recipes, **more))
     return tuple(targets)
 
@@ -195,7 +199,9 @@ def _answer(target: Target, choice: Choice) -> dict:
     recipe = target.recipes[method]
     if choice.translated and "translated" not in recipe:
         return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
-    return line | _filled({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
+    code = _filled({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
+    schema = f"With a JSON schema: {target.schema}" if choice.constrained else ""
+    return line | code | {"note": f"{code['note']} {schema}".strip()}
 
 
 def _record(target: Target, choice: Choice) -> dict[str, str]:

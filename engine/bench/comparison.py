@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from engine.bench import validity
 from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
@@ -163,7 +164,12 @@ class Comparison:
             for name, column in results.samples.items()
             for i, sample in enumerate(column)
         ]
-        return {"environment": self._environment(prompts_file), "rows": rows(results), "samples": samples}
+        report = {"environment": self._environment(prompts_file), "rows": rows(results), "samples": samples}
+        if validity.can_check(self.prompts):
+            target = self.engine.target
+            counts = validity.check(results.samples, self.prompts, target.tokenizer, target.eos)
+            report["validity"] = {name: asdict(count) for name, count in counts.items()}
+        return report
 
     def _environment(self, prompts_file: Path | None) -> dict:
         about = environment(self.engine, self.settings, prompts_file)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.config import Constraint
@@ -65,6 +65,12 @@ def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
     groups = by_category(prompts).values()
     longest = max(map(len, groups))
     return [group[i] for i in range(longest) for group in groups if i < len(group)][:limit]
+
+
+def with_free(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Each prompt under its constraint and, right after it, without one, in a category of each kind."""
+    both = [(replace(p, category="constrained"), replace(p, category="free", constraint=None)) for p in prompts]
+    return [prompt for pair in both for prompt in pair]
 
 
 def digest(prompts: Sequence[Prompt]) -> str:

@@ -40,6 +40,9 @@ def compare(
         bool, typer.Option("--passes", help="Times single passes in each precision, and llama.cpp's, instead of runs.")
     ] = False,
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Every method of ours also with tracing off.")] = False,
+    free: Annotated[
+        bool, typer.Option("--free", help="Every prompt with a JSON schema also without it, right after it.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Where the numbers go.")] = None,
 ):
     """Compare methods with plain decoding and transformers, interleaved in one process."""
@@ -49,13 +52,15 @@ def compare(
 
     from engine.bench.comparison import Comparison, Settings
     from engine.bench.metrics import markdown
-    from engine.bench.prompts import read_prompts
+    from engine.bench.prompts import read_prompts, with_free
     from engine.bench.users import Settings as UsersSettings
+    from engine.bench.validity import markdown as validity_table
 
     if passes:
         _passes(pair, out)
         return
     chosen = read_prompts(prompts, limit)
+    chosen = with_free(chosen) if free else chosen
     names = options.parse_list(methods, str)
     settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)
     at_once = options.parse_list(users, int, "users")
@@ -72,6 +77,8 @@ def compare(
     report = comparison.report(prompts)
     _write(report, out)
     print(markdown(report["rows"]))
+    if "validity" in report:
+        print(f"\n{validity_table(report['validity'])}")
     _say_busy(largest_busy_share(report["samples"]))
     if comparison.interrupted:
         say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")

@@ -12,13 +12,12 @@ from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.exactness.results import MISTAKES, TOY_METHODS
+from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, TOY_METHODS, TOYS, as_it_should_be
 from engine.trace.noise import about_machine, largest_share
 
 NOT_LOSSLESS = 3  # exit code of the distribution test
 
 app = options.Commands("lab", "Measure what pays here, test that it is exact, try another α.")
-TOY = "toy"
 
 
 @app.command()
@@ -82,36 +81,34 @@ def distribution(
     as_json: Annotated[bool, typer.Option("--json", help="The numbers, as JSON on stdout.")] = False,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Seeded runs against the target's own distribution, which is known exactly.
+    """Seeded runs against the target's own distribution, which is known exactly. The pair json-toy is held to JSON by a
+    grammar, and its whole answers count.
 
     Exits with 3 if the output is not the target's distribution, as it is not with a mistake on purpose; after Ctrl-C
     with 130, and the runs so far count.
     """
     from engine.exactness import distribution_test as lab
-    from engine.exactness.mutants import MUTANTS
     from engine.exactness.proof import check_toy_method
-    from engine.exactness.toy_models import exact_distribution, weather_pair
 
     sampling = SamplingParams(temperature, top_k=top_k)
     RunConfig("-", acceptance=acceptance)
-    mutants = {mutant.name: mutant for mutant in MUTANTS}
-    if wrong is not None and (wrong not in mutants or pair != TOY):
-        known = f"choose from {', '.join(mutants)}" if wrong not in mutants else "leave --pair out: the toy shows them"
-        raise BadInput(f"{wrong[:40]!r} cannot be shown here; {known}.")
-    if pair == TOY:
+    if wrong is not None:
+        pair = _toy_of(wrong, pair)
+    if pair in TOYS:
         check_toy_method(method)
     else:
         options.check_method(pair, method)
     with progress() as show, options.ctrl_c() as interrupted:
-        if pair == TOY:
-            target, draft = weather_pair()
-            law = exact_distribution(target, [0], length, sampling)
-            rounds = lab.toy_runs(target, draft, length, sampling, gamma, mutants.get(wrong), method, acceptance)
+        if pair in TOYS:
+            method = MISTAKES[wrong].method if wrong else method
+            law, rounds, length, _ = lab.toy_test(
+                pair, length, sampling, gamma, method, wrong or RIGHT, acceptance
+            )  # fmt: skip
         else:
             config = RunConfig(prompt, pair, method, gamma, sampling, length + 1, acceptance=acceptance)
             engine = options.load(pair, device, precision)
             law, rounds = lab.exact_law(engine, config, length), lab.engine_runs(engine, config, length)
-        where = "sampling the toy" if pair == TOY else "sampling"
+        where = "sampling the toy" if pair in TOYS else "sampling"
         draws = lab.count_outcomes(
             rounds, range(runs), length, lambda share: show(share, where), cancelled=interrupted.is_set
         )
@@ -121,12 +118,35 @@ def distribution(
     if as_json:
         print(json.dumps(_numbers(test, method, pair, wrong), indent=1, allow_nan=False))
     else:
-        _say(test, mutants[wrong].mistake.words if wrong else "")
+        _say(test, MISTAKES[wrong].words if wrong else "")
+        if pair == JSON_TOY:
+            _say_broken(test)
     if interrupted.is_set():
         say(f"Stopped early: these are the first {test.runs:,} of {runs:,} runs.")
         raise typer.Exit(options.INTERRUPTED)
     if not test.lossless:
         raise typer.Exit(NOT_LOSSLESS)
+
+
+def _toy_of(wrong: str, pair: str) -> str:
+    """The toy that shows a mistake. Raises BadInput for another mistake or pair."""
+    if wrong not in MISTAKES:
+        raise BadInput(f"{wrong[:40]!r} cannot be shown here; choose from {', '.join(MISTAKES)}.")
+    toy = MISTAKES[wrong].toy
+    if pair not in (TOY, toy):
+        raise BadInput(f"{wrong[:40]!r} cannot be shown here; leave --pair out: a toy shows it.")
+    return toy
+
+
+def _say_broken(test) -> None:
+    """Names the answers of the JSON toy that no grammar allows, the most frequent one beside what it should be."""
+    from engine.exactness.toy_json import json_text
+
+    counts = {answer: count for answer, count in test.draws.counts.items() if answer not in test.law}
+    if counts:
+        text = json_text(max(counts, key=lambda answer: counts[answer]))
+        right = as_it_should_be(text, {json_text(answer): mass for answer, mass in test.law.items()})
+        print(f"{sum(counts.values())} answers are broken JSON, such as {text!r} instead of {right!r}.")
 
 
 def _numbers(test, method: str, pair: str, wrong: str | None) -> dict:

@@ -1,10 +1,10 @@
 """Defines mutants of a constraint: one mistake each in how masks and drafts go together.
 
-Each takes the place of `Constrained` through `Rules`. The first three have broken answers in servers, so that JSON
-could not be parsed; the others change the distribution and leave every answer valid, or end it too early.
+Each takes the place of `Constrained` through `Rules`. All but the last break answers, so that their JSON cannot be
+parsed; the last leaves every answer valid and changes how often each comes.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ import torch
 from engine.decoding.constrained import Allowed, Constrained
 from engine.decoding.loop import Rules
 from engine.drafters.base import Draft
+from engine.exactness.mutants import Mutant
+from engine.exactness.results import MISTAKES
 from engine.sampling.constraint import GrammarReader, Path, set_bit
 
 
@@ -68,30 +70,16 @@ def _followers(draft: Draft) -> list[tuple[int, int]]:
     return list(zip(range(len(tokens)) if draft.parents is None else draft.parents, tokens, strict=True))
 
 
-@dataclass(frozen=True)
-class ConstraintMutant:
-    """``words``: the mistake in a sentence; ``breaks``: whether an answer may leave the grammar."""
-
-    name: str
-    words: str
-    constrained: type[Constrained]
-    breaks: bool = False
-
-    @property
-    def rules(self) -> Rules:
-        return Rules(constrained=self.constrained)
+def _mutant(name: str, constrained: type[Constrained]) -> Mutant:
+    return Mutant(name, Rules(constrained=constrained))
 
 
 CONSTRAINT_MUTANTS = (
-    ConstraintMutant("mask-stays", "The mask does not move along with the drafts.", MaskStays, True),
-    ConstraintMutant("closing-only", "Only the token that closes a round is masked.", ClosingOnly, True),
-    ConstraintMutant("target-unmasked", "The draft is masked, and the target is not.", TargetUnmasked, True),
-    ConstraintMutant(
-        "requests-mask",
-        "After a rejection the round's first mask is used, not that of the row.",
-        RequestsMask,
-        True,
-    ),
-    ConstraintMutant("ends-early", "The text may end before the grammar is satisfied.", EndsEarly, True),
-    ConstraintMutant("cut-unscaled", "Forbidden drafts are cut off, and q is not scaled to the rest.", CutUnscaled),
+    _mutant("mask-stays", MaskStays),
+    _mutant("closing-only", ClosingOnly),
+    _mutant("target-unmasked", TargetUnmasked),
+    _mutant("requests-mask", RequestsMask),
+    _mutant("ends-early", EndsEarly),
+    _mutant("cut-unscaled", CutUnscaled),
 )
+assert [mutant.name for mutant in CONSTRAINT_MUTANTS] == [name for name, m in MISTAKES.items() if m.masks]

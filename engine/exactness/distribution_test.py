@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +19,11 @@ from engine.decoding.constrained import grammar_reader
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import Detokenizer, encode_prompt
 from engine.errors import BadInput
-from engine.exactness.mutants import Mutant
-from engine.exactness.results import FALSE_ALARM, Draws, Law, Outcome, RuleTestResult
-from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
+from engine.exactness.constraint_mutants import CONSTRAINT_MUTANTS
+from engine.exactness.mutants import MUTANTS, Mutant
+from engine.exactness.results import FALSE_ALARM, JSON_TOKENS, JSON_TOY, RIGHT, Draws, Law, Outcome, RuleTestResult
+from engine.exactness.toy_json import WORDS, json_drafter, json_law, json_runs
+from engine.exactness.toy_models import ToyLM, exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.sampling.constraint import GrammarReader, mask_logits
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import ACCEPTED, TESTED, Round, Token
@@ -71,6 +73,37 @@ def _band(law: Law, runs: int, seed: int) -> tuple[float, float]:
     drawn = np.random.default_rng(seed).multinomial(runs, masses / masses.sum(), _BAND) / runs
     low, high = np.percentile(np.abs(drawn - masses).sum(1) / 2, [2.5, 97.5])
     return float(low), float(high)
+
+
+class ToyTest(NamedTuple):
+    """What a toy's answers are counted against, how a seed's are written, how many tokens of each count, and the words
+    of its vocabulary."""
+
+    law: Law
+    runs: Runs
+    length: int
+    words: tuple[str, ...]
+
+
+def mutant_of(rule: str) -> Mutant | None:
+    """The mutant of this name; None for the right rule."""
+    return None if rule == RIGHT else next(each for each in (*MUTANTS, *CONSTRAINT_MUTANTS) if each.name == rule)
+
+
+def toy_test(
+    toy: str, length: int, sampling: SamplingParams, gamma: int, method: str, rule: str = RIGHT,
+    acceptance: str = "token",
+) -> ToyTest:  # fmt: skip
+    """Returns the test of a rule on one of the toys. Of the JSON toy whole answers count, and
+    not ``length``."""
+    mutant = mutant_of(rule)
+    if toy == JSON_TOY:
+        rules = mutant.rules if mutant else TRUE_RULES
+        runs = json_runs(lambda draft: json_drafter(method, draft), sampling, gamma, rules, acceptance)
+        return ToyTest(json_law(sampling), runs, JSON_TOKENS, WORDS)
+    target, draft = weather_pair()
+    runs = toy_runs(target, draft, length, sampling, gamma, mutant, method, acceptance)
+    return ToyTest(exact_distribution(target, [0], length, sampling), runs, length, target.words)
 
 
 def toy_runs(

@@ -258,7 +258,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("traversal-q-unscaled", traversal_rules(test_q=lambda q, i, first: torch.where(q[i] > 0, q[first], 0.0))),
     Mutant("traversal-same-draws", drafts=DrawsByPlace),
 )
-# One mutant for each mistake, in the same order, with a drafter of its own where the mistake is the drafter's.
+# One mutant for each mistake without masks, in the same order, with a drafter of its own where the drafter is wrong.
 assert [(mutant.name, mutant.drafts is not None) for mutant in MUTANTS] == [
-    (name, mistake.own_drafter) for name, mistake in MISTAKES.items()
+    (name, mistake.own_drafter) for name, mistake in MISTAKES.items() if not mistake.masks
 ]

@@ -12,11 +12,12 @@ from typing import Any, Literal, Protocol
 
 from engine.config import Constraint, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
+from engine.decoding.loop import TRUE_RULES
 from engine.errors import BadInput
 from engine.exactness import distribution_test
 from engine.exactness.distribution_test import Runs, count_outcomes, judge
-from engine.exactness.results import TOY_METHODS, TOY_WORDS, Law
-from engine.exactness.toy_grammar import constrained_distribution, text_reader
+from engine.exactness.results import JSON_TOKENS, TOY_METHODS, Law
+from engine.exactness.toy_json import json_law, json_runs
 from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.trace.events import Round
 from engine.trace.metrics import NEAR_TIE
@@ -28,7 +29,6 @@ TOGETHER = 3  # requests that share passes
 _TOKENS = 24  # of a text that is compared with another
 _GREEDY, _DRAWN, _FEW_OUTCOMES = SamplingParams(0.0), SamplingParams(1.0), SamplingParams(1.0, top_k=3)
 _PENALTY = 1.3
-_WEATHER = ("sunrain", "rainsunsun", "rainrainsun", "sunsunrainsun")  # the texts of the toy's grammar; "wind" ends one
 _LETTERS = Constraint("regex", "[abc, ]{4,60}")
 
 
@@ -94,23 +94,8 @@ class ToySubject:
         return list(self._decoder("none", 0, sampling, seed).rounds())
 
     def constrained_runs(self) -> tuple[Law, Runs, int]:
-        target, _ = weather_pair()
-        draft = target.with_noise(1.0, seed=4)  # the pair's own has q(sun) = q(rain), which hides a wrong q here
-        end = TOY_WORDS.index("wind")
-        settings: dict[str, Any] = {
-            "eos": [end],
-            "constraint": Constraint("choice", "\n".join(_WEATHER)),
-            "max_new_tokens": 8,
-        }
-
-        def runs(seed: int) -> Iterator[Round]:
-            drafter, reader = make_drafter(self.method, draft), text_reader(_WEATHER, TOY_WORDS, end)
-            return toy_decoder(
-                target, drafter, [0], self.sampling, self.gamma, seed=seed, reader=reader, **settings
-            ).rounds()
-
-        law = constrained_distribution(target, [0], text_reader(_WEATHER, TOY_WORDS, end), self.sampling)
-        return law, runs, max(map(len, law))
+        runs = json_runs(lambda draft: make_drafter(self.method, draft), self.sampling, self.gamma, TRUE_RULES)
+        return json_law(self.sampling), runs, JSON_TOKENS
 
     def _decoder(self, method: str, gamma: int, sampling: SamplingParams, seed: int):
         target, draft = weather_pair()

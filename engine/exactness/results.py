@@ -1,11 +1,12 @@
 """Describes the rules of acceptance, right and wrong, and the result of testing one. Imports no torch.
 
-The wrong rules themselves are in mutants.py, the test in distribution_test.py.
+The wrong rules themselves are in mutants.py and constraint_mutants.py, the test in distribution_test.py.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 from engine.config import METHODS
 
@@ -14,7 +15,11 @@ Law = Mapping[Outcome, float]
 
 RIGHT = "right"  # the name of the rule of the papers
 FALSE_ALARM = 1e-3  # the share of lossless engines that the test calls wrong
+TOY, JSON_TOY = "toy", "json-toy"  # three words; and one that a grammar holds to JSON about them
+TOYS = (TOY, JSON_TOY)
 TOY_WORDS = ("sun", "rain", "wind")
+JSON_TOKENS = 12  # of an answer of the JSON toy, at most; a right one has fewer
+JSON_END = "∎"  # its word that ends one
 TREES = ("independent", "without_replacement", "top")  # how a tree's siblings are chosen
 TOY_METHODS = {
     "lm": "draft model: another table of three words",
@@ -28,17 +33,24 @@ TOY_METHODS = {
 @dataclass(frozen=True)
 class Mistake:
     """One mistake in rejection sampling, in a sentence. ``method``: the toy's method that shows it; ``own_drafter``:
-    the drafter is wrong, not the rule; ``acceptance``: the rule that it breaks."""
+    the drafter is wrong, not the rule; ``acceptance``: the rule that it breaks; ``masks``: it is made with the masks of
+    a constraint."""
 
     words: str
     method: str = "lm"
     own_drafter: bool = False
     acceptance: str = "token"
+    masks: bool = False
+
+    @property
+    def toy(self) -> str:
+        """The toy that shows it."""
+        return JSON_TOY if self.masks else TOY
 
     @property
     def on_pairs(self) -> bool:
         """Whether it can be made with a real pair, which has neither the toy's trees nor its wrong drafters."""
-        return self.method == "lm" and not self.own_drafter
+        return self.method == "lm" and not self.own_drafter and not self.masks
 
 
 MISTAKES: Mapping[str, Mistake] = {
@@ -98,6 +110,12 @@ MISTAKES: Mapping[str, Mistake] = {
         own_drafter=True,
         acceptance="block",
     ),
+    "mask-stays": Mistake("The mask does not move along with the drafts.", masks=True),
+    "closing-only": Mistake("Only the token that closes a round is masked.", masks=True),
+    "target-unmasked": Mistake("The draft is masked, and the target is not.", masks=True),
+    "requests-mask": Mistake("After a rejection the round's first mask is used, not that of the row.", masks=True),
+    "ends-early": Mistake("The text may end before the grammar is satisfied.", masks=True),
+    "cut-unscaled": Mistake("Forbidden drafts are cut off, and q is not scaled to the rest.", masks=True),
 }
 
 
@@ -155,3 +173,16 @@ class RuleTestResult:
     def verdict(self) -> str:
         """ "right" as far as this can tell, "wrong", or "open": too few runs for χ² to say anything."""
         return "wrong" if not self.lossless else "right" if self.freedom else "open"
+
+
+def as_it_should_be(text: str, law: Mapping[str, float]) -> str:
+    """Returns the text of a law {text: probability} that a broken one agrees with furthest; of several the likeliest.
+
+    >>> as_it_should_be('{"sky":"rain"}"', {'{"sky":"sun"}': 0.6, '{"sky":"rain"}': 0.4})
+    '{"sky":"rain"}'
+    """
+
+    def agreement(right: str) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(right, text, strict=False)))
+
+    return max(law, key=lambda right: (agreement(right), law[right]))

@@ -172,7 +172,9 @@ def mask_logits(logits: torch.Tensor, bits: np.ndarray) -> torch.Tensor:
     """logits [R, V] in fp32, bits [R, B] → logits, −∞ for every word that may not come."""
     V, device = logits.shape[-1], logits.device
     if _is_on_host(device):
-        return logits + _spread(_ADDED, bits, V)
+        added = _spread(_ADDED, bits, V)
+        # Into the same memory, because new pages for as many numbers take as long as the sum.
+        return torch.add(logits, added, out=added if added.is_contiguous() else None)
     return logits.masked_fill(~unpack(bits, V, device), -torch.inf)
 
 

@@ -66,7 +66,7 @@ def _top_p_floor(probs: torch.Tensor, top_p: float) -> torch.Tensor:
         ranked = probs.topk(guess).values  # descending
         in_nucleus = ranked.cumsum(-1) - ranked < top_p
         if guess == count or not bool(in_nucleus[:, -1].any()):
-            last = in_nucleus.sum(-1, keepdim=True) - 1
+            last = (in_nucleus.sum(-1, keepdim=True) - 1).clamp_min(0)  # a row of NaN, noticed later, has no nucleus
             return ranked.gather(-1, last)
         guess = min(guess * 16, count)
 

@@ -13,12 +13,15 @@ from fake_worker import FakeEngine, FakeWorker
 from gradio_client import Client
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from tiny_pairs import model_folder
 
 from app.api import Api, http_route
+from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.page import build, launch_options
 from app.server.limits import Limits
 from engine.config import Constraint
+from engine.runtime.worker import Worker
 from engine.trace.trace import from_json
 
 
@@ -67,6 +70,27 @@ def test_a_run_takes_one_constraint_in_any_of_four_forms():
     for words, form in wrong.items():
         with pytest.raises(gr.Error, match=words):
             next(served().run(who(), "Hi", **form))
+
+
+def test_a_constraint_that_cannot_be_followed_is_a_sentence(tmp_path):
+    """From a real engine, whose worker goes on."""
+    model_folder(tmp_path / "target")
+    pair = str(tmp_path / "target")
+    api = Api(Service(EngineFacade(Worker("cpu")), Limits(pairs=(pair,))))
+    settings = {"pair": pair, "method": "ngram", "form": "raw", "tokens": 60}
+    wrong = {
+        "Unimplemented keys": {"json_schema": {"not": {}}}, "Unsatisfiable": {"json_schema": False},
+        "No text that this model's tokenizer": {"json_schema": {"$ref": "#"}}, "up to 100,000": {"regex": "a" * 10**6},
+        "became too complex": {"regex": "(a{1,1000}){50,1000}"}, "grammar cannot be used": {"grammar": "start: ("},
+        "60 are allowed": {"choice": [20 * "the cat and "]},
+    }  # fmt: skip
+    for words, form in wrong.items():
+        with pytest.raises(gr.Error, match=words):
+            list(api.run(who(), "aaa", **settings, **form))
+            pytest.fail(f"{form} was taken")
+    *_, (text, figures, _) = api.run(who(), "aaa", **settings, choice=["the cat"])
+    assert text == "the cat" and figures["status"] == "finished"
+    api.service.engine.worker.close()
 
 
 def test_a_lossy_run_says_so():

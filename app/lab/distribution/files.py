@@ -5,11 +5,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from app.lab.distribution.request import TOY, TOY_PROMPT, RuleReport, RuleTest, Tested
+from app.lab.distribution.request import TOY_PROMPT, RuleReport, RuleTest, Tested
 from app.lab.recorded import Recorded
 from app.views.table import csv_text
 from engine.config import RunConfig, SamplingParams
-from engine.exactness.results import MISTAKES, RIGHT, Draws, RuleTestResult
+from engine.exactness.results import MISTAKES, RIGHT, TOYS, Draws, RuleTestResult
 
 
 def outcomes_csv(report: RuleReport) -> str:
@@ -50,7 +50,7 @@ def from_json(saved: bytes) -> Recorded:
 def _report(test: Mapping) -> RuleReport:
     form = test["asked"]
     sampling = SamplingParams(**form["sampling"])
-    prompt = TOY_PROMPT if form["pair"] == TOY else form["prompt"]
+    prompt = TOY_PROMPT if form["pair"] in TOYS else form["prompt"]
     config = RunConfig(
         prompt, form["pair"], form["method"], form["gamma"], sampling, form["length"], form["first"], chat=False
     )  # fmt: skip

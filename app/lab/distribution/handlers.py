@@ -8,24 +8,22 @@ import gradio as gr
 from app.form import METHOD_LABELS, Control, choices, plausible
 from app.jobs.runs import Request
 from app.lab.distribution import files, view
-from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested
+from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of
 from app.lab.distribution.work import work_units
 from app.lab.experiment import Experiment, PageState, whole_number
 from app.lab.recorded import Recorded
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
-from engine.exactness.results import RIGHT, TOY_METHODS
+from engine.exactness.results import JSON_TOKENS, JSON_TOY, MISTAKES, RIGHT, TOY, TOY_METHODS, TOYS
 from engine.trace.events import Progress
 
 MOST_RUNS, MOST_LENGTH, MOST_SEED = 20_000, 4, 2**53 - 1
-# The settings that the toy and a pair start with: few outcomes, so that they can be counted in little time.
+# The settings that a toy and a pair start with: few outcomes, so that they can be counted in little time.
 # A length above γ, or a bonus token would never be seen.
-STARTS = {
-    True: {"method": "lm", "temperature": 0.5, "top_k": 0, "top_p": 0.95, "runs": 2_000, "length": 3},
-    False: {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150, "length": 2},
-}
-TOY_START = STARTS[True]
+TOY_START = {"method": "lm", "temperature": 0.5, "top_k": 0, "top_p": 0.95, "runs": 2_000, "length": 3}
+STARTS = {TOY: TOY_START, JSON_TOY: TOY_START | {"temperature": 1.0, "top_p": 1.0, "runs": 1_000}}
+PAIR_START = {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150, "length": 2}
 CONTROLS = (
     Control("pair", "Model", "The toy shows every mistake; a real pair shows that the engine is right.", TOY, "choice"),
     Control("rule", "Rule", "How drafts are accepted: the right way, or with one mistake.", RIGHT, "choice"),
@@ -83,27 +81,28 @@ class RuleTestHandlers(Experiment):
     # ── controls ──
 
     def select_pair(self, pair: str, rule: str) -> PairOptions:
-        toy = pair == TOY
-        rules, start = view.rule_choices(toy), STARTS[toy]
+        toy, rules, start = pair in TOYS, view.rule_choices(pair), STARTS.get(pair, PAIR_START)
         labels, methods = (TOY_METHODS, list(TOY_METHODS)) if toy else (METHOD_LABELS, self.methods(pair))
         return PairOptions(
-            gr.update(choices=rules, value=rule if rule in dict(rules).values() else RIGHT),
+            gr.update(choices=rules, value=rule if rule in rules_of(pair) else RIGHT),
             gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
-            *(start[name] for name in ("temperature", "top_k", "top_p", "runs", "length")),
+            *(start[name] for name in ("temperature", "top_k", "top_p", "runs")),
+            gr.update(value=start["length"], visible=pair != JSON_TOY),  # whole answers of that one count
             gr.update(visible=not toy),
             notice("quiet") if toy else self.pair_notice(pair),
         )
 
     def reveal(self, rule: str) -> list:
-        """The controls, in the order of NAMES, set so that a mistake shows which the toy's start hides."""
-        options = self.select_pair(TOY, rule)._asdict() | {"pair": gr.update(value=TOY)}
-        options |= {name: gr.update(value=value) for name, value in REVEALING[rule].items()}
+        """The controls, in the order of NAMES, set so that a mistake shows which the first settings hide."""
+        toy = MISTAKES[rule].toy
+        options = self.select_pair(toy, rule)._asdict() | {"pair": gr.update(value=toy)}
+        options |= {name: gr.update(value=value) for name, value in REVEALING.get(rule, {}).items()}
         return [options.get(name, SKIP) for name in NAMES]
 
     @staticmethod
     def select_rule(pair: str, rule: str) -> Any:
         """The list of rules, where the pair has the rule at all."""
-        return rule if rule in dict(view.rule_choices(pair == TOY)).values() else SKIP
+        return rule if rule in rules_of(pair) else SKIP
 
     # ── running ──
 
@@ -123,8 +122,7 @@ class RuleTestHandlers(Experiment):
 
     def every(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
         """Tests the right rule, then every mistake that can be made with this model."""
-        toy = values[NAMES.index("pair")] == TOY
-        rules = [rule for _, rule in view.rule_choices(toy)]
+        rules = rules_of(values[NAMES.index("pair")])
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
     def _run(self, request: Request, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
@@ -172,7 +170,7 @@ class RuleTestHandlers(Experiment):
 def parse_form(values: Sequence, rule: str) -> RuleTest:
     """Raises BadInput that names the control."""
     form = dict(zip(NAMES, values, strict=True))
-    if form["pair"] == TOY:
+    if form["pair"] in TOYS:
         form["prompt"] = TOY_PROMPT  # the control is hidden
     form = {control.name: plausible(control, form[control.name]) for control in CONTROLS}
     numbers = {
@@ -180,6 +178,8 @@ def parse_form(values: Sequence, rule: str) -> RuleTest:
         for control in CONTROLS
         if control.name in ("gamma", "runs", "length", "first")
     }
+    if form["pair"] == JSON_TOY:
+        numbers["length"] = JSON_TOKENS  # that control is hidden, too
     sampling = SamplingParams(*(form[name] for name in ("temperature", "top_k", "top_p")))
     config = RunConfig(
         form["prompt"],

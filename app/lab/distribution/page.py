@@ -9,14 +9,14 @@ from app.form import choices
 from app.jobs.service import Service
 from app.lab.distribution import view
 from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, Outputs, PairOptions, RuleTestHandlers
-from app.lab.distribution.request import REVEALING, TOY
+from app.lab.distribution.request import REVEALING
 from app.lab.experiment import PageState, Wiring, fold
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
 from app.ui.widgets import QUIET, control, download, run_and_stop
 from app.views.notice import notice as notice_value
-from engine.exactness.results import RIGHT, TOY_METHODS
+from engine.exactness.results import JSON_TOY, RIGHT, TOY, TOY_METHODS
 
 LEAD = """<p class="sl-lab-lead">Speculative decoding promises the target's own distribution. Test it here. Every way
 a text can begin has an exact probability, computed from the target alone. Many runs, each with its own seed, are then
@@ -30,7 +30,7 @@ nothing.</dd>
 </dl>"""
 BREAK = """<h3 class="sl-lossless-break">Break it</h3>
 <p class="sl-lab-lead">Press a button to test one rule with the settings below. It adds a row to the table. Watch
-α.</p>"""
+α. The last button has a toy write JSON under a grammar, which wrong masks break.</p>"""
 HIDING = """<p class="sl-lab-lead">Two bugs do not show up with the default settings. These buttons load settings that
 reveal them, and test the correct rule first.</p>"""
 NO_MODELS = "This page is shared and tests no real pair; the toy below needs no model."
@@ -45,6 +45,7 @@ def distribution(service: Service) -> Wiring:
     with gr.Row(elem_classes="sl-lossless-quick"):
         quick = {RIGHT: _small("The right rule", RIGHT)} | {rule: _small(view.BUTTONS[rule], rule) for rule in QUICK}
         every = _small("Right, then every mistake", "every")
+        masks = _small("Broken JSON: every mistake with masks", "masks")
     with fold("lossless", "models, a rule and how many runs"):
         gr.HTML(LEAD, apply_default_css=False)
         controls = _controls(service)
@@ -73,6 +74,8 @@ def distribution(service: Service) -> Wiring:
     for rule, button in revealing.items():
         filled = button.click(partial(handlers.reveal, rule), None, list(controls.values()), **QUIET)
         wiring.on(filled.success, handlers.only(RIGHT, rule))
+    filled = masks.click(partial(handlers.reveal, view.FIRST_MASK), None, list(controls.values()), **QUIET)
+    wiring.on(filled.success, handlers.every)
     options = PairOptions(**{name: controls[name] for name in PairOptions._fields if name != "notice"}, notice=words)
     controls["pair"].input(handlers.select_pair, [controls["pair"], controls["rule"]], list(options), **QUIET)
     return wiring
@@ -84,10 +87,10 @@ def _small(label: str, name: str) -> gr.Button:
 
 def _controls(service: Service) -> dict[str, Any]:
     """Lays out the controls, by name in the order of NAMES."""
-    titles = {TOY: "The toy: three words, no model needed"}
+    titles = {TOY: "The toy: three words, no model needed", JSON_TOY: "The toy that a grammar holds to JSON"}
     if service.runs.offers_experiments:
         titles |= service.offer.titles
-    lists = {"pair": choices(titles), "rule": view.rule_choices(toy=True), "method": choices(TOY_METHODS)}
+    lists = {"pair": choices(titles), "rule": view.rule_choices(TOY), "method": choices(TOY_METHODS)}
     described, widgets = {each.name: each for each in CONTROLS}, {}
 
     def place(name: str, **layout) -> None:

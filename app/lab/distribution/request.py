@@ -5,9 +5,17 @@ from dataclasses import asdict, dataclass, replace
 
 from engine.config import RunConfig
 from engine.errors import BadInput
-from engine.exactness.results import MISTAKES, RIGHT, Outcome, RuleTestResult
+from engine.exactness.results import (
+    JSON_END,
+    JSON_TOY,
+    MISTAKES,
+    RIGHT,
+    TOYS,
+    Outcome,
+    RuleTestResult,
+    as_it_should_be,
+)
 
-TOY = "toy"
 TOY_PROMPT = "sun"
 # Settings of the toy that reveal mistakes which its first settings hide. One u used twice needs a residual with two
 # words, which occurs after "rain"; at temperature 1 rain is frequent. With two words left (top-k 2) the second sibling
@@ -16,6 +24,13 @@ REVEALING: Mapping[str, Mapping[str, float]] = {
     "u-reused-for-closing": {"gamma": 3, "temperature": 1.0, "top_k": 0, "top_p": 0.9, "runs": 2_000, "length": 3},
     "sibling-q": {"gamma": 2, "temperature": 0.5, "top_k": 2, "top_p": 1.0, "runs": 1_000, "length": 4},
 }
+
+
+def rules_of(pair: str) -> list[str]:
+    """The right rule for single tokens, and its mistakes with a toy or with a real pair. Those of block verification
+    show in settings of their own (tests/engine/exactness/test_mutants.py)."""
+    kinds = {name: mistake for name, mistake in MISTAKES.items() if mistake.acceptance == "token"}
+    return [RIGHT, *(name for name, m in kinds.items() if (m.toy == pair if pair in TOYS else m.on_pairs))]
 
 
 @dataclass(frozen=True)
@@ -30,14 +45,19 @@ class RuleTest:
     def __post_init__(self):
         if self.rule != RIGHT and self.rule not in MISTAKES:
             raise BadInput(f"There is no rule {self.rule[:40]!r}; choose one of the list.")
-        if not self.toy and self.rule != RIGHT and not MISTAKES[self.rule].on_pairs:
-            raise BadInput("This mistake is made by a drafter that only the toy has; choose the toy, or another rule.")
+        if self.rule not in rules_of(self.config.pair):
+            raise BadInput("This model cannot show this mistake; choose another rule of the list, or another model.")
         if self.config.sampling.greedy:
             raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
 
     @property
     def toy(self) -> bool:
-        return self.config.pair == TOY
+        return self.config.pair in TOYS
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its outcomes are whole answers that a grammar holds to JSON."""
+        return self.config.pair == JSON_TOY
 
     @property
     def length(self) -> int:
@@ -85,6 +105,21 @@ class RuleReport:
 
     def count(self, outcome: Outcome) -> int:
         return self.result.draws.counts.get(outcome, 0)
+
+    @property
+    def impossible(self) -> list[Outcome]:
+        """Returns those that were seen although the target never writes them, the most frequent first."""
+        outcomes = [outcome for outcome in self.outcomes if self.count(outcome) and self.mass(outcome) <= 0]
+        return sorted(outcomes, key=lambda outcome: -self.count(outcome))
+
+    def json(self, answer: Outcome) -> str:
+        """What an answer of the JSON toy says, without its end."""
+        return "".join(self.words.get(answer, ())).removesuffix(JSON_END)
+
+    def right_json(self, answer: Outcome) -> str:
+        """The right answer that begins as a broken one does."""
+        possible = {self.json(right): mass for right, mass in self.result.law.items() if mass > 0}
+        return as_it_should_be(self.json(answer), possible)
 
     @property
     def complete(self) -> bool:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.lab.distribution.request import REVEALING, RuleReport, RuleTest, Tested
+from app.lab.distribution.request import REVEALING, RuleReport, RuleTest, Tested, rules_of
 from app.views.figures import Figure, axes, encode_figures, filled, points, whiskers
 from app.views.safe_json import short
 from app.views.table import empty, sheet
-from engine.exactness.results import MISTAKES, RIGHT, TOY_WORDS, Outcome, RuleTestResult
+from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
 from engine.trace.noise import Z95
 from engine.trace.verdicts import DASH, number
 
@@ -22,6 +22,7 @@ BUTTONS = {
     "u-reused-for-closing": "One u, used twice",
     "sibling-q": "The first sibling's q",
 }
+FIRST_MASK = "mask-stays"  # the rule that is chosen with the JSON toy
 NAMED = 6  # points of a chart that have their names beside them
 MOST_OUTCOMES = 20  # of a chart and its table
 TITLES = {
@@ -56,11 +57,7 @@ def shown(report: RuleReport) -> list[Outcome]:
     """The likeliest outcomes, after those that were seen although the target never writes them."""
     possible = [outcome for outcome, mass in report.result.law.items() if mass > 0]
     likeliest = sorted(possible, key=lambda outcome: -report.result.law[outcome])
-    return [*_impossible(report), *likeliest][:MOST_OUTCOMES]
-
-
-def _impossible(report: RuleReport) -> list[Outcome]:
-    return [outcome for outcome in report.outcomes if report.count(outcome) and report.mass(outcome) <= 0]
+    return [*report.impossible[: MOST_OUTCOMES // 2], *likeliest][:MOST_OUTCOMES]
 
 
 def _law(report: RuleReport) -> Figure:
@@ -81,7 +78,8 @@ def _law(report: RuleReport) -> Figure:
         error_y=whiskers(up, down, color="@ink", thickness=2, width=6),
         hovertemplate="%{x}: exactly %{y:.2%}<extra></extra>",
     )  # fmt: skip
-    layout = axes("outcome, by rank" if not report.test.toy else "the words that a run begins with", "share of runs")
+    words = "the tokens of an answer" if report.test.is_json else "the words that a run begins with"
+    layout = axes(words if report.test.toy else "outcome, by rank", "share of runs")
     layout["xaxis"] |= {"type": "category"}
     layout["yaxis"] |= {"tickformat": ".0%"}
     return Figure([bars, law], layout, _law_note(report, outcomes))
@@ -89,7 +87,7 @@ def _law(report: RuleReport) -> Figure:
 
 def _names(report: RuleReport, outcomes: Sequence[Outcome]) -> list[str]:
     if report.test.toy:
-        return [" ".join(TOY_WORDS[token] for token in outcome) for outcome in outcomes]
+        return [" ".join(report.words.get(outcome, ())) or "nothing" for outcome in outcomes]
     return [str(rank) for rank in range(1, len(outcomes) + 1)]
 
 
@@ -99,8 +97,9 @@ def _law_note(report: RuleReport, outcomes: Sequence[Outcome]) -> str:
         "Diamonds: the target's own probabilities, computed exactly. Whiskers: 95 % of a lossless engine's shares "
         f"with {report.result.runs:,} runs."
     )
-    if impossible := len(_impossible(report)):
-        first = "The first bar is" if impossible == 1 else f"The first {min(impossible, len(outcomes))} bars are"
+    if impossible := len(report.impossible):
+        drawn = sum(report.mass(outcome) <= 0 for outcome in outcomes)
+        first = "The first bar is" if impossible == 1 else f"The first {drawn} bars are"
         note += f" {first} text that the target never writes."
     if possible + impossible > len(outcomes):
         note += f" {len(outcomes)} of {possible + impossible:,} outcomes are drawn; all of them count."
@@ -185,13 +184,22 @@ def verdict(report: RuleReport) -> tuple[str, str]:
     match result.verdict:
         case "wrong":
             words = f"Not lossless: the output is not the target's distribution. {numbers} after {result.runs:,} runs"
-            return "slow", f"{words} ({alarm}); {accepted}.{rule}{early}"
+            return "slow", f"{words} ({alarm}); {accepted}.{_about_broken_json(report)}{rule}{early}"
         case "right":
             words = f"Lossless, as far as {result.runs:,} runs can tell. {numbers}; called wrong under p = "
             words += f"{result.false_alarm:g} ({alarm}); {accepted}."
             return "quiet" if rule else "good", f"{words}{HIDDEN if rule else ''}{rule}{early}"
     few = "too few runs for any outcome to be expected five times, or only one outcome is possible"
     return "quiet", f"This cannot tell: {few}. Raise the runs.{rule}{early}"
+
+
+def _about_broken_json(report: RuleReport) -> str:
+    """How many answers of the JSON toy are broken, and the most frequent one beside what it should be."""
+    if not (report.test.is_json and report.impossible):
+        return ""
+    count, first = sum(map(report.count, report.impossible)), report.impossible[0]
+    of = f"{count:,} of {report.result.runs:,} answers are broken JSON"
+    return f" {of}, most often “{report.json(first)}” instead of “{report.right_json(first)}”."
 
 
 def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
@@ -242,12 +250,11 @@ def _name(rule: str) -> str:
     return "the right rule" if rule == RIGHT else BUTTONS.get(rule, rule.replace("-", " "))
 
 
-def rule_choices(toy: bool) -> list[tuple[str, str]]:
-    """(label, rule): the right rule for single tokens, and its mistakes with the toy or with a real pair. Those of
-    block verification show in settings of their own (tests/engine/exactness/test_mutants.py)."""
-    kinds = {name: mistake for name, mistake in MISTAKES.items() if mistake.acceptance == "token"}
-    offered = [(f"Mistake {name}: {m.words}", name) for name, m in kinds.items() if toy or m.on_pairs]
-    return [("Rejection sampling as the papers have it.", RIGHT), *offered]
+def rule_choices(pair: str) -> list[tuple[str, str]]:
+    """(label, rule) of the rules that this model can show."""
+    right = "Each row has its own mask." if pair == JSON_TOY else "Rejection sampling as the papers have it."
+    labels = {name: f"Mistake {name}: {mistake.words}" for name, mistake in MISTAKES.items()} | {RIGHT: right}
+    return [(labels[rule], rule) for rule in rules_of(pair)]
 
 
 # ── tables ──
@@ -262,7 +269,11 @@ def outcomes(report: RuleReport | None) -> str:
         mass, count = report.mass(outcome), report.count(outcome)
         expected = f"{mass:.4f}" if mass > 0 else "never"
         rows.append([_cell(report, name, outcome), expected, f"{count / runs:.4f}", f"{mass * runs:.1f}", str(count)])
+        if report.test.is_json:
+            rows[-1].append(DASH if mass > 0 else report.right_json(outcome))
     heads = ("Outcome", "Exact probability", "Share seen", "Expected count", "Seen")
+    if report.test.is_json:
+        return sheet("Broken answers, then the likeliest right ones", (*heads, "What it should have been"), rows)
     return sheet(f"The likeliest outcomes: the first {report.test.length} tokens of a run", heads, rows)
 
 

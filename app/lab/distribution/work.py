@@ -11,7 +11,7 @@ from dataclasses import replace
 from app.jobs.runs import Work
 from app.jobs.updates import Report
 from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
-from engine.exactness.results import RIGHT, Draws
+from engine.exactness.results import Draws
 
 SECONDS = 8.0  # of one unit; then another visitor has a turn
 SECONDS_BETWEEN_REPORTS = 0.5
@@ -26,18 +26,14 @@ def work_units(tests: RuleTests) -> Iterator[Work]:
 
 def _toy(test: RuleTest, earlier: RuleReport | None) -> Work:
     def work(engine, cancelled) -> Iterator[Report]:
-        lab = _lab()
-        from engine.exactness.toy_models import exact_distribution, weather_pair
+        lab, config = _lab(), test.config
+        toy = lab.toy_test(config.pair, test.length, config.sampling, config.gamma, test.method, test.rule)
 
-        config = test.config
-        target, draft = weather_pair()
-        law = exact_distribution(target, [0], test.length, config.sampling)
-        runs = lab.toy_runs(
-            target, draft, test.length, config.sampling, config.gamma, _mutant(test.rule), test.method
-        )  # fmt: skip
-        words = {outcome: tuple(target.words[token] for token in outcome) for outcome in law}
-        seeded = SeededRuns(lab, test, law, lambda outcomes: words, earlier, first=config.seed)
-        yield from seeded.reports(runs, BATCH, cancelled)
+        def texts(outcomes):
+            return {outcome: tuple(toy.words[token] for token in outcome) for outcome in outcomes}
+
+        seeded = SeededRuns(lab, test, toy.law, texts, earlier, first=config.seed)
+        yield from seeded.reports(toy.runs, BATCH, cancelled)
 
     return work
 
@@ -46,7 +42,7 @@ def _pair(test: RuleTest, earlier: RuleReport | None) -> Work:
     def work(engine, cancelled) -> Iterator[Report]:
         lab = _lab()
         law = earlier.result.law if earlier else lab.exact_law(engine, test.config, test.length)
-        mutant = _mutant(test.rule)
+        mutant = lab.mutant_of(test.rule)
         rules = {"rules": mutant.rules} if mutant else {}
         config = replace(test.config, acceptance=mutant.mistake.acceptance) if mutant else test.config
         runs = lab.engine_runs(engine, config, test.length, cancelled=cancelled, **rules)
@@ -62,12 +58,6 @@ def _lab():
     import engine.exactness.distribution_test as lab  # isort: skip
 
     return lab
-
-
-def _mutant(rule: str):
-    from engine.exactness.mutants import MUTANTS
-
-    return None if rule == RIGHT else next(mutant for mutant in MUTANTS if mutant.name == rule)
 
 
 class SeededRuns:

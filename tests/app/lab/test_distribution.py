@@ -13,11 +13,12 @@ from lab_pages import VISITOR, rows, rule_form, said
 from app.jobs.service import Service
 from app.lab.distribution import files, view, work
 from app.lab.distribution.handlers import NAMES, SKIP, TOY_START, RuleTestHandlers, parse_form
-from app.lab.distribution.request import REVEALING, TOY, TOY_PROMPT, RuleReport, RuleTest, RuleTests
+from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, rules_of
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
-from engine.exactness.results import MISTAKES, RIGHT, Draws, RuleTestResult
+from engine.errors import BadInput
+from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, Draws, RuleTestResult
 
 FEW = 300
 
@@ -115,7 +116,8 @@ def test_the_toy_needs_no_model_and_is_lossless():
 def test_every_rule_is_tested_in_turn():
     state = PageState()
     last = list(page().every(VISITOR, state, *rule_form(runs=40)))[-1]
-    mistakes = [name for name, mistake in MISTAKES.items() if mistake.acceptance == "token"]
+    mistakes = rules_of(TOY)[1:]
+    assert len(mistakes) == 22 and not any(MISTAKES[name].masks for name in mistakes)
     assert list(state.result) == [RIGHT, *mistakes] and all(each.complete for each in state.result.values())
     hidden = [rule for rule, each in state.result.items() if each.result.verdict != "wrong" and rule != RIGHT]
     text = said(last)["text"]
@@ -190,3 +192,39 @@ def test_files_hold_every_number():
 def test_verdicts(test, changes, kind, words):
     verdict = view.verdict(report(test, **changes))
     assert verdict[0] == kind and words in verdict[1]
+
+
+def loaded(handlers, rule: str) -> dict:
+    """What a button puts into the form."""
+    updates = zip(NAMES, handlers.reveal(rule), strict=True)
+    values = {name: update.get("value", SKIP) if isinstance(update, dict) else update for name, update in updates}
+    return {name: value for name, value in values.items() if value is not SKIP}
+
+
+def test_broken_json_is_shown_beside_the_right_one():
+    handlers, state = page(), PageState()
+    values = loaded(handlers, "ends-early") | {"runs": 100}
+    assert (values["pair"], values["rule"], values["temperature"]) == (JSON_TOY, "ends-early", 1.0)
+    last = press(handlers, state, rules=[RIGHT, "ends-early"], **values)[-1]
+    right, wrong = state.result[RIGHT], state.result["ends-early"]
+    assert not right.impossible and right.result.verdict == "right" and right.result.draws.tested > 100
+    assert {*map(right.json, right.outcomes)} == {f'{{"sky":"{word}"}}' for word in ("sun", "rain", "wind")}
+    assert wrong.result.verdict == "wrong" and len(wrong.impossible) >= 2
+    broken = rows(last.outcomes)[0]
+    assert broken[1] == "never" and not broken[0].endswith('"} ∎') and broken[-1] in map(right.json, right.outcomes)
+    kind, words = view.verdict(wrong)
+    assert kind == "slow" and "of 100 answers are broken JSON, most often “" in words and "” instead of “{" in words
+    assert "broken" not in view.verdict(right)[1]
+    saved = files.from_json(files.to_json(state.result, {"saved": "2026-11-26T00:00:00Z"}).encode()).result
+    assert saved[RIGHT] == right and handlers.shown(saved)[:-1] == handlers.shown(state.result)[:-1]
+
+
+def test_each_toy_offers_the_mistakes_that_it_shows():
+    masks = {name for name, mistake in MISTAKES.items() if mistake.masks}
+    assert {*rules_of(JSON_TOY)} == {RIGHT, *masks} and masks.isdisjoint(rules_of("smollm2-135m"))
+    assert said(press(page(), pair=JSON_TOY, rule="raw-q")[-1])["text"].startswith(
+        "This model cannot show this mistake"
+    )
+    with pytest.raises(BadInput, match="cannot show this mistake"):
+        toy("mask-stays")
+    assert RuleTestHandlers.select_rule(JSON_TOY, "raw-q") is SKIP

@@ -192,3 +192,13 @@ def test_each_engine_with_a_server_has_the_command_that_records_it():
             assert words[:5] == ["python", "-m", "engine", "server", "record"] and "owner/a model" in words
             assert words[5].startswith("http://localhost:") and options(line["record"])["--out"] == "run.json"
     assert "--per-request-spec-decode-metrics detailed" in found["vLLM"]["record_note"]
+
+
+def test_a_recipe_says_how_the_engine_takes_a_schema():
+    plain, held = (recipes(choice("ngram", constrained=constrained)) for constrained in (False, True))
+    for name in SUPPORTED["ngram"]:
+        assert held[name]["code"] == plain[name]["code"] and "With a JSON schema" not in plain[name]["note"]
+        assert held[name]["note"].startswith(plain[name]["note"])
+        assert "With a JSON schema: " in held[name]["note"] and held[name]["note"].endswith(".")
+    assert "44993" in held["vLLM"]["note"] and "20" not in held["TGI"]["note"], "no claim without a source"
+    assert "note" in held["LMDeploy"] and "With a JSON schema" not in held["LMDeploy"]["note"], "it lacks the method"

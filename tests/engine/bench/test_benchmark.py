@@ -11,10 +11,12 @@ from paths import ROOT
 from tiny_pairs import model_folder
 from unlike_tokenizers import CHAT, byte_level, sentence_piece
 
+from engine.bench import validity
 from engine.bench.comparison import Comparison, Settings
 from engine.bench.metrics import Results, decoding, first_difference, interval, markdown, ratio, rows
-from engine.bench.prompts import Prompt, read_prompts, spread
+from engine.bench.prompts import Prompt, read_prompts, spread, with_free
 from engine.bench.sample import Sample, fastest
+from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
@@ -158,6 +160,26 @@ def test_every_system_has_rows_with_real_numbers(engine):
     for kind in ("rows", "samples"):
         assert saved[kind][0].keys() >= published[kind][0].keys()
     assert saved["environment"]["precision"] == "fp32" and saved["environment"]["prompts"]["run"] == 3
+
+
+def test_answers_are_checked_against_their_schema_by_another_package(engine):
+    schemas = [Constraint("json_schema", text, True) for text in ('{"enum": ["ab", "cd"]}', '{"enum": [12, 345]}')]
+    prompts = with_free([Prompt(f"say {i}", "x", schema) for i, schema in enumerate(schemas)])
+    assert [(p.category, p.constraint) for p in prompts] == [
+        pair for schema in schemas for pair in (("constrained", schema), ("free", None))
+    ]  # fmt: skip
+    comparison = Comparison(engine, Settings(("none", "lm"), max_new_tokens=12), prompts)
+    comparison.run()
+    report = comparison.report()
+    assert {row["category"] for row in report["rows"]} == {"all", "constrained", "free"}
+    assert report["validity"] == {name: {"answers": 2, "ended": 2, "valid": 2} for name in ("none", "lm")}
+    columns, target = comparison.results().samples, engine.target
+    swapped = {"none": [columns["none"][i] for i in (2, 1, 0, 3)]}  # each answer beside the other's schema
+    assert validity.check(swapped, prompts, target.tokenizer, target.eos)["none"] == validity.Validity(2, 2, 0)
+    cut = {"lm": [replace(sample, ids=sample.ids[:-1]) for sample in columns["lm"]]}
+    assert validity.check(cut, prompts, target.tokenizer, target.eos)["lm"] == validity.Validity(2, 0, 0)
+    assert "| lm | 2 | 2 | 2 |" in validity.markdown(report["validity"])
+    assert not validity.can_check([Prompt("say", "x")])
 
 
 def test_interrupted_comparison_keeps_prompts_that_all_finished(engine):

@@ -83,7 +83,17 @@ def test_the_distribution_test_has_json_and_exits_with_3_if_it_fails():
     wrong = call("lab", "distribution", "--runs", 1000, "--wrong", "no-residual", "--json")
     told = json.loads(wrong.stdout)
     assert wrong.exit_code == 3 and not told["lossless"] and told["mistake"] == "no-residual"
+    assert "choose from raw-q" in refused("lab", "distribution", "--wrong", "nosuch")
+    assert "a toy shows it" in refused("lab", "distribution", "--wrong", "mask-stays", "--pair", "smollm2-135m")
     assert call("lab", "distribution", "--length", 1).exit_code == 2, "the first token is never a draft"
+
+
+def test_a_wrong_mask_shows_the_json_that_it_broke():
+    broken = call("lab", "distribution", "--wrong", "closing-only", "--runs", 40)
+    assert broken.exit_code == 3 and " answers are broken JSON, such as '" in broken.stdout
+    assert broken.stdout.rstrip().endswith("\"}'.") and 'instead of \'{"sky":"' in broken.stdout
+    right = call("lab", "distribution", "--pair", "json-toy", "--runs", 100)
+    assert right.exit_code == 0 and "broken" not in right.stdout and "24 outcomes: lossless" in right.stdout
 
 
 def test_ctrl_c_keeps_the_counts(monkeypatch):

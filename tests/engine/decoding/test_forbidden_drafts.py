@@ -7,6 +7,7 @@ from engine.config import Constraint, SamplingParams
 from engine.decoding.constrained import Constrained
 from engine.decoding.draft_length import FixedGamma
 from engine.drafters.base import Draft
+from engine.errors import BadInput
 from engine.exactness.toy_grammar import text_reader
 from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 
@@ -55,3 +56,16 @@ def test_a_policy_hears_how_many_drafts_were_scored(method):
     rounds = list(run.rounds())
     assert [scored for _, scored in policy.heard] == [len(each.parents) for each in rounds]
     assert any(outcomes > scored for outcomes, scored in policy.heard) and any(each.forbidden for each in rounds)
+
+
+@pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(1.0), SamplingParams(0.7, 3, 0.9, 0.1, 1.3)])
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+@pytest.mark.parametrize("method", ["lm", "ngram", "without_replacement"])
+def test_a_text_that_no_token_can_write_ends_in_a_sentence(method, acceptance, sampling):
+    target = ToyLM(ToyLM.random(4, seed=1).table, WORDS)
+    run = toy_decoder(
+        target, make_drafter(method, target.with_noise(1.0, 2)), [0, 1, 2, 0, 1, 2, 0], sampling, 3, eos=[END],
+        reader=text_reader(("abé",), WORDS, END), constraint=Constraint("choice", "abé"), acceptance=acceptance,
+    )  # fmt: skip
+    with pytest.raises(BadInput, match=r"^After 2 new tokens the constraint demands a text that .* cannot write"):
+        list(run.rounds())

@@ -19,14 +19,16 @@ from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
-from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.grammar import GrammarDrafter
 from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
 from engine.errors import BadInput
 from engine.exactness.constraint_mutants import CONSTRAINT_MUTANTS
+from engine.exactness.distribution_test import count_outcomes, judge, toy_test
+from engine.exactness.results import JSON_TOY, RIGHT
 from engine.exactness.toy_grammar import constrained_distribution, text_reader
+from engine.exactness.toy_json import DrawnBlindly
 from engine.exactness.toy_models import PLAIN, ToyLM, ToyRunner, make_drafter, record_trace, toy_decoder
 from engine.trace.trace import from_json, to_json
 
@@ -40,13 +42,6 @@ SAMPLINGS = {
     "all": SamplingParams(0.7, top_k=4, top_p=0.95, min_p=0.02, repetition_penalty=1.3),
 }
 COSTS = {1: 1.0, 2: 1.05, 4: 1.15, 8: 1.3}
-
-
-class DrawnBlindly(DraftModelDrafter):
-    """As on a device, where the host does not know the drafts while they are drawn."""
-
-    def _mask_guess(self, logits, drafts):
-        return logits
 
 
 def corpus() -> CorpusDrafter:
@@ -193,7 +188,23 @@ def test_every_mutant_of_a_constraint_is_caught(mutant):
     answers = count_answers(PATHS["blind"], 900, rules=mutant.rules)
     assert p_value(answers) < CAUGHT
     texts = ["".join(WORDS[token] for token in tokens) for tokens in answers]
-    assert any(text.removesuffix(".") not in TEXTS for text in texts) == mutant.breaks
+    assert any(text.removesuffix(".") not in TEXTS for text in texts) == breaks(mutant)
+
+
+def breaks(mutant) -> bool:
+    """Whether answers may leave the grammar."""
+    return mutant.name != "cut-unscaled"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [RIGHT, *CONSTRAINT_MUTANTS], ids=lambda rule: getattr(rule, "name", rule))
+def test_the_json_toy_shows_every_mutant_and_passes_the_right_rule(rule):
+    """With the settings that the page offers for it."""
+    toy = toy_test(JSON_TOY, 0, PLAIN, 2, "lm", getattr(rule, "name", rule))
+    test = judge(toy.law, count_outcomes(toy.runs, range(1000), toy.length))
+    assert test.lossless == (rule == RIGHT) and test.draws.tested > 1000
+    if rule != RIGHT:
+        assert any(answer not in toy.law for answer in test.draws.counts) == breaks(rule)
 
 
 def test_the_true_rules_pass_where_the_mutants_are_caught():

@@ -1,6 +1,7 @@
 """Masks of constraints: for tokenizers of both kinds they are what counting bytes gives, token by token."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -97,38 +98,87 @@ def test_a_text_ends_only_where_the_grammar_accepts_it():
     assert reader.is_complete() and reader.tokens_after().all()
 
 
+DEEP, HUGE = 900, 1_000_000
 BAD = {
     "no text": ("json_schema", " ", "up to 100,000 characters"),
     "no JSON": ("json_schema", '{"type": ', "cannot be read as JSON"),
-    "too deep": ("json_schema", "[" * 50_000, "cannot be read as JSON"),
-    "a huge one": ("regex", "a" * 100_001, "up to 100,000 characters"),
+    "a bracket too many": ("json_schema", "[" * 50_000, "cannot be read as JSON"),
+    "too deep": ("json_schema", '{"items":' * DEEP + "{}" + "}" * DEEP, "recursion limit exceeded"),
+    "a megabyte": ("json_schema", json.dumps({"enum": ["x" * HUGE]}), "up to 100,000 characters"),
+    "a long expression": ("regex", "a" * 100_001, "up to 100,000 characters"),
     "an unknown type": ("json_schema", '{"type": "objet"}', "Invalid type: objet"),
-    "not supported": ("json_schema", '{"not": {"type": "string"}}', "Unimplemented"),
+    "not supported": ("json_schema", '{"not": {"type": "string"}}', 'Unimplemented keys: ["not"]'),
     "nothing matches": ("json_schema", '{"enum": []}', "Unsatisfiable"),
+    "no number": ("json_schema", '{"type": "integer", "minimum": 5, "maximum": 3}', "minimum (5) is greater"),
+    "no type": ("json_schema", '{"allOf": [{"type": "string"}, {"type": "integer"}]}', "incompatible types"),
     "a circle": ("json_schema", '{"$ref": "#"}', "No text that this model's tokenizer can write matches"),
+    "two circles": (
+        "json_schema", '{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}',
+        "No text that this model's tokenizer can write matches",
+    ),
     "look-ahead": ("regex", "(?=a)b", "look-around"),
-    "no end of a group": ("regex", "(a", "regular expression cannot be used"),
+    "no end of a group": ("regex", "(a", "unclosed group"),
+    "no end of a rule": ("grammar", "start: (", "grammar cannot be used"),
     "no such rule": ("grammar", "start: thing", "line 1, unknown name"),
+    "no first rule": ("grammar", 'rule: "a"', "grammar cannot be used"),
+    "no end of a circle": ("grammar", 'start: e\ne: e "a"', "No text that this model's tokenizer can write matches"),
+    "an unknown token": ("grammar", "start: <|nothing|>", "grammar cannot be used"),
     "another kind": ("xml", "<a/>", "choose from json_schema, regex, choice, grammar"),
-}
+}  # fmt: skip
+MOST_SECONDS = 5.0  # of the processor; each takes less than a tenth of a second
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_constraint_is_refused_in_one_sentence(case):
+def test_a_bad_constraint_is_refused_in_one_sentence_and_at_once(case):
     kind, text, words = BAD[case]
+    own, before = grammars(), time.process_time()
     with pytest.raises(BadInput) as refused:
-        reader_of(grammars(), kind, text)
+        reader_of(own, kind, text)
+    assert time.process_time() - before < MOST_SECONDS
     sentence = str(refused.value)
     assert words in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) < 240
 
 
+def test_left_recursion_is_no_mistake():
+    reader, a = reader_of(grammars(), "grammar", 'start: e\ne: e "a" | "a"'), byte_level()("a").input_ids[0]
+    for _ in range(50):
+        assert is_set(reader.tokens_after(), a)
+        reader.advance(a)
+    assert reader.is_complete()
+
+
+ENDLESS = """{"$ref": "#/$defs/a", "$defs": {"a": {
+    "type": "object", "properties": {"n": {"$ref": "#/$defs/a"}}, "required": ["n"], "additionalProperties": false}}}"""
+
+
+LONG = ('{"type": "string", "minLength": 10000}', '{"items": {}, "minItems": 10000}')
+
+
+@pytest.mark.parametrize("schema", [ENDLESS, *LONG])
+def test_a_text_that_is_never_complete_costs_little_a_token(schema):
+    """Whether a text could end is not decided in advance: the token limit ends the run, which then says so."""
+    own, before = grammars(), time.process_time()
+    reader = reader_of(own, "json_schema", schema)
+    for _ in range(64):
+        first, *_ = {*words(reader.tokens_after(), own.vocab_size)} - own.eos_ids
+        reader.advance(first)
+    assert not reader.is_complete() and time.process_time() - before < MOST_SECONDS
+
+
+def test_an_endless_text_that_is_the_only_one_is_refused():
+    with pytest.raises(BadInput, match=r"demands takes \d{4,} tokens, and 64 are allowed"):
+        reader_of(grammars(), "json_schema", ENDLESS, compact=True)
+
+
 def test_an_expression_that_explodes_ends_in_a_sentence():
-    reader = reader_of(grammars(), "regex", "(((((a{1,50}){1,50}){1,50}){1,50}){1,50})")
     a = byte_level()("a", add_special_tokens=False).input_ids
-    with pytest.raises(BadInput, match="became too complex"):
-        for _ in range(200):
-            reader.tokens_after()
-            reader.advance(*a)
+    for expression in ("(a{1,1000}){1,1000}", "(((((a{1,50}){1,50}){1,50}){1,50}){1,50})"):
+        reader, before = reader_of(grammars(), "regex", expression), time.process_time()
+        with pytest.raises(BadInput, match="became too complex"):
+            for _ in range(200):
+                reader.tokens_after()
+                reader.advance(*a)
+        assert time.process_time() - before < MOST_SECONDS
 
 
 def test_a_text_longer_than_the_limit_is_refused_before_the_run():
