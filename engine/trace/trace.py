@@ -288,8 +288,17 @@ def _check_round(r: Round, position: int) -> None:
     _require([t.depth for t in drafts] == depth[1:], f"{at} has drafts at the wrong depth")
     for token in r.tokens:
         _check_token(token, at)
+    _check_forbidden(r, at)
     placed = [t.position for t in r.tokens if t.status in EMITTED]
     _require(placed == list(range(position, position + len(placed))), f"{at} has tokens at the wrong position")
+
+
+def _check_forbidden(r: Round, at: str) -> None:
+    _require(len(r.parents) + len(r.forbidden) <= MAX_NODES, f"{at} has over {MAX_NODES} drafts")
+    for draft in r.forbidden:
+        known = 0 <= draft.parent <= len(r.parents) and 0 <= draft.id <= _LARGEST
+        known = known and 0 <= draft.position <= MAX_TOKENS and len(draft.text) <= 10_000
+        _require(known, f"a forbidden draft of {at} is out of range")
 
 
 def _check_token(token: Token, at: str) -> None:
@@ -302,7 +311,7 @@ def _check_token(token: Token, at: str) -> None:
         x for x in (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected) if x is not None
     ]
     _require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
-    for distribution in (token.p_top, token.q_top, token.residual):
+    for distribution in (token.p_top, token.q_top, token.residual, token.removed):
         if distribution:
             masses = [c.mass for c in distribution.top] + [distribution.rest]
             sane = len(masses) <= 1001 and all(0 <= m <= 1.0001 for m in masses)
