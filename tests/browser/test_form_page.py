@@ -4,9 +4,15 @@ import re
 
 import pytest
 from page_actions import OVERFLOW, choose, fill, press_run, run, set_number, wait_for_end
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
+
+
+def page_note(page: Page) -> Locator:
+    return page.locator("#constraint-note .sl-pair-note")
+
+
 INSIDE = """names => names.map(name => document.getElementById(name).getBoundingClientRect())
   .every(box => box.left >= 0 && box.right <= innerWidth)"""
 
@@ -111,6 +117,30 @@ def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Share").click()
     expect(page.locator("#sl-share-link")).to_have_value(re.compile("^(?!.*window).*epsilon=0.2"))
+
+
+def test_constraint_is_filled_in_checked_carried_and_reset(visit):
+    page, schema, why = visit(), "#json_schema textarea", page_note
+    page.locator("#settings").click()
+    expect(page.locator(schema)).to_be_hidden()
+    page.get_by_role("button", name="A person", exact=True).click()
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("in Lyon"))
+    expect(page.locator("#compact_json input")).to_be_checked()
+    page.locator(schema).fill('{"type": ')
+    page.locator("#seed input").focus()
+    expect(why(page)).to_contain_text("The JSON schema cannot be read as JSON")
+    choose(page, "constraint", re.compile("^regular"))
+    expect(why(page)).to_be_hidden()
+    expect(page.locator(schema)).to_be_hidden()
+    page.locator("#regex textarea").fill("[a-z ]+")
+    page.keyboard.press("Escape")
+    run(page, tokens="12")
+    expect(page.locator('[data-tile="grammar"] .sl-number')).to_have_text("0 of 12")
+    expect(page).to_have_url(re.compile("constraint=regex&regex=%5Ba-z"))
+    page.locator("#settings").click()
+    page.locator("#reset").click()
+    expect(page.locator("#constraint input")).to_have_value("none: any text")
+    expect(page.locator("#regex")).to_be_hidden()
 
 
 @pytest.mark.slow

@@ -31,8 +31,10 @@ MADE = {
     "server": uncounted_recording,
     "constrained": constrained,
 }
-KINDS = {"number": (int, float), "string": str, "number[]": list, "Token[]": list, "Forbidden[]": list,
-         "Distribution": dict, "true": bool, "boolean": bool, "number | null": (int, type(None)), "Status": str}  # fmt: skip
+KINDS = {
+    "number": (int, float), "string": str, "number[]": list, "Token[]": list, "Forbidden[]": list, "Distribution": dict,
+    "true": bool, "boolean": bool, "number | null": (int, type(None)), "Status": str,
+}  # fmt: skip
 
 
 def interface(name: str) -> dict[str, str]:
