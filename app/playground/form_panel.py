@@ -142,7 +142,7 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
 
 
 def _wire_constraint(service: Service, controls: Controls) -> None:
-    """An example fills in its prompt, too. What is wrong with a constraint is said once its field is left."""
+    """An example fills in its prompt, too. A constraint is checked once its field is left."""
     for kind, button in controls.constraints.items():
         example, filled = CONSTRAINT_EXAMPLES[kind], controls.some("prompt", "constraint", kind)
         button.click(partial(list, (example.prompt, kind, example.text)), None, filled, **QUIET)

@@ -61,7 +61,7 @@ function placeTree(round) {
   }
 }
 
-// Forbidden drafts are no tokens of the round: they were not scored. Each has the target's numbers of the row that it would
+// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each has the target's numbers of the row that it would
 // have been tested in, where another token was.
 /** @param {Round} round */
 function addForbidden(round) {

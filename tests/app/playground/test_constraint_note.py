@@ -1,4 +1,4 @@
-"""What is wrong with a constraint is said beside its controls, before a run and after one that it has ended."""
+"""A constraint that cannot be used says why beside its controls, before a run and after one that it has ended."""
 
 import json
 
