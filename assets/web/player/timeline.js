@@ -65,19 +65,15 @@ function placeTree(round) {
 // have been tested in, where another token was.
 /** @param {Round} round */
 function addForbidden(round) {
-  const { tokens, parents, drafted } = round,
-    before = i =>
-      i < drafted
-        ? parents
-          ? parents[i]
-          : i
-        : tokens.findLastIndex((token, j) => j < drafted && isEmitted(token)) + 1;
+  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain
+    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1, // the node before the closing token
+    testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
   round.forbidden = (round.forbidden ?? []).map(draft => {
-    const { p_top, removed } = tokens.find((_, i) => before(i) === draft.parent) ?? {};
+    const { p_top, removed } = testedAt(draft.parent) ?? {};
     return { ...draft, status: 'forbidden', round: round.index, index: -1, isPastEnd: false, p_top, removed };
   });
   const isTree = round.forbidden.length > 1 || round.forbidden[0]?.parent < drafted; // also one that was cut to a chain
-  if (drafted && isTree) round.parents ??= tokens.slice(0, drafted).map((_, i) => i);
+  if (drafted && isTree) round.parents ??= parents;
   round.cells = [...tokens.slice(0, drafted), ...round.forbidden, ...tokens.slice(drafted)];
 }
 
