@@ -4,15 +4,9 @@ import re
 
 import pytest
 from page_actions import OVERFLOW, choose, fill, press_run, run, set_number, wait_for_end
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
-
-
-def page_note(page: Page) -> Locator:
-    return page.locator("#constraint-note .sl-pair-note")
-
-
 INSIDE = """names => names.map(name => document.getElementById(name).getBoundingClientRect())
   .every(box => box.left >= 0 && box.right <= innerWidth)"""
 
@@ -120,18 +114,19 @@ def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
 
 
 def test_constraint_is_filled_in_checked_carried_and_reset(visit):
-    page, schema, why = visit(), "#json_schema textarea", page_note
+    page = visit()
+    schema, note = page.locator("#json_schema textarea"), page.locator("#constraint-note .sl-pair-note")
     page.locator("#settings").click()
-    expect(page.locator(schema)).to_be_hidden()
+    expect(schema).to_be_hidden()
     page.get_by_role("button", name="A person", exact=True).click()
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("in Lyon"))
     expect(page.locator("#compact_json input")).to_be_checked()
-    page.locator(schema).fill('{"type": ')
+    schema.fill('{"type": ')
     page.locator("#seed input").focus()
-    expect(why(page)).to_contain_text("The JSON schema cannot be read as JSON")
+    expect(note).to_contain_text("The JSON schema cannot be read as JSON")
     choose(page, "constraint", re.compile("^regular"))
-    expect(why(page)).to_be_hidden()
-    expect(page.locator(schema)).to_be_hidden()
+    expect(note).to_be_hidden()
+    expect(schema).to_be_hidden()
     page.locator("#regex textarea").fill("[a-z ]+")
     page.keyboard.press("Escape")
     run(page, tokens="12")

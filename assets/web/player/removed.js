@@ -6,7 +6,7 @@ import { isolated, spoken, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 
 const WORDS = 3; // that are named; a trace has a few more
-const LEAST = 5e-4; // a share that is worth a word
+const LEAST = 1e-3; // a share that is worth a word
 
 /** @param {Distribution} removed */
 export const removedShare = ({ top, rest }) => Math.min(1, top.reduce((sum, [, , mass]) => sum + mass, 0) + rest);
