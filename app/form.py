@@ -3,6 +3,7 @@
 A control's name is its element's id, its parameter in a link, and its argument in the API.
 """
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from app.server.limits import Limits
 from engine.config import (
     ACCEPTANCE,
     AUTO,
+    CONSTRAINTS,
     DEFAULT_PAIR,
     METHODS,
     PRECISIONS,
@@ -20,6 +22,7 @@ from engine.config import (
     SamplingParams,
 )
 from engine.errors import BadInput
+from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 from lessons.examples import EXAMPLES
 
 START = next(iter(EXAMPLES.values())).prompt
@@ -27,9 +30,28 @@ START = next(iter(EXAMPLES.values())).prompt
 Kind = Literal["text", "choice", "switch", "slider", "number"]
 MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
 METHOD_LABELS = {AUTO: "auto: the best for each round"}
-METHOD_LABELS |= {name: f"{method.title}: {method.description}" for name, method in METHODS.items()}
+METHOD_LABELS |= {
+    name: f"{method.title}: {method.description}{'; needs a constraint' if method.needs_constraint else ''}"
+    for name, method in METHODS.items()
+}
 ACCEPTANCE_LABELS = {name: f"{rule.title}: {rule.description}" for name, rule in ACCEPTANCE.items()}
 TYPICAL, LOOKAHEAD = ("acceptance", "typical"), ("method", "lookahead")
+FREE = "none"  # the kind of constraint of a run that may write anything
+# Each kind has a control of its own by its name, so that its text stays while another kind is tried.
+CONSTRAINT_LABELS = {
+    FREE: "none: any text",
+    "json_schema": "JSON schema: an object with named fields",
+    "regex": "regular expression: a pattern",
+    "choice": "choice: one of these texts",
+    "grammar": "Lark grammar: rules of your own",
+}
+CONSTRAINT_HINTS = {
+    "json_schema": "The whole answer is JSON that fits this schema.",
+    "regex": "The whole answer matches this, from its first letter to its last.",
+    "choice": "The whole answer is one of these texts, one a line.",
+    "grammar": "The whole answer follows these rules, from the one called start.",
+}
+CONSTRAINT_CONTROLS = ("constraint", *CONSTRAINT_HINTS, "compact_json")
 THINKING = {None: "default", True: "on", False: "off"}
 
 
@@ -75,6 +97,13 @@ CONTROLS: tuple[Control, ...] = (
         choices={"default": "the template's default", "on": "on", "off": "off"}, advanced=True,
     ),
     Control("system", "System prompt", "Empty: the template's own.", "", "text", advanced=True, lines=2),
+    Control("constraint", "Constraint", "What the whole answer must match. A click fills in an example:",
+            FREE, "choice", choices=CONSTRAINT_LABELS, advanced=True),
+    *(Control(kind, label[0].upper() + label.partition(":")[0][1:], CONSTRAINT_HINTS[kind],
+              CONSTRAINT_EXAMPLES[kind].text, "text", advanced=True, lines=3, only=("constraint", kind))
+      for kind, label in CONSTRAINT_LABELS.items() if kind != FREE),
+    Control("compact_json", "Compact JSON", "No spaces between its parts. More of the text must then come as it does.",
+            True, "switch", advanced=True, only=("constraint", "json_schema")),
     Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1, advanced=True),
     Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", 1, "slider", 0.05, 1, 0.05,
             advanced=True),
@@ -140,9 +169,9 @@ def settings(
     The tokens are checked against ``limits`` first. Otherwise a visitor would read the engine's limit first.
     Choices that depend on the server (pairs, their methods) are checked by the service.
     """
-    unknown = set(values) - set(NAMES)
-    if unknown:
-        raise BadInput(f"There is no control {min(map(str, unknown))[:40]!r}; choose from {', '.join(NAMES)}.")
+    if unknown := sorted(map(str, set(values) - set(NAMES))):
+        near = difflib.get_close_matches(unknown[0][:40], NAMES, n=1, cutoff=0)
+        raise BadInput(f"There is no control {unknown[0][:40]!r}; did you mean {near[0]}?")
     complete = defaults() | dict(values)
     for control in CONTROLS:
         value = complete[control.name] if control.counts(complete) else control.default
@@ -158,7 +187,7 @@ def settings(
         chat=complete["form"] == "chat",
         system=complete["system"] if complete["system"].strip() else None,
         thinking=next(value for value, word in THINKING.items() if word == complete["thinking"]),
-        constraint=constraint,
+        constraint=constraint or _constraint(complete),
     )
 
 
@@ -176,7 +205,27 @@ def read(config: RunConfig) -> dict[str, Any]:
         "thinking": THINKING[config.thinking],
         "system": config.system or "",
     }
+    values |= _constraint_values(config.constraint)
+    values |= {control.name: control.default for control in CONTROLS if control.name not in values}
     return {name: values[name] for name in NAMES}
+
+
+def _constraint(values: Mapping[str, Any]) -> Constraint | None:
+    """Returns the constraint of the controls; raises BadInput."""
+    kind = values["constraint"]
+    if kind == FREE:
+        return None
+    if not values[kind].strip():
+        raise BadInput(f"The {CONSTRAINTS[kind]} is empty; write one, or choose no constraint.")
+    return Constraint(kind, values[kind], kind == "json_schema" and values["compact_json"])
+
+
+def _constraint_values(constraint: Constraint | None) -> dict[str, Any]:
+    """Returns the values of the controls that count with this constraint."""
+    if constraint is None:
+        return {"constraint": FREE}
+    compact = {"compact_json": constraint.compact} if constraint.kind == "json_schema" else {}
+    return {"constraint": constraint.kind, constraint.kind: constraint.text} | compact
 
 
 def _gamma(values: Mapping[str, Any]) -> int | str:

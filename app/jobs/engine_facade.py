@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.config import AUTO
+from engine.config import AUTO, RunConfig
 from engine.errors import EngineError
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
@@ -154,6 +154,18 @@ class EngineFacade:
         folder = self._folder(pair)
         file = folder / "tokenizer.json" if folder else None
         return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
+
+    def constraint_problem(self, config: RunConfig) -> str:
+        """Says in a sentence why a run's constraint cannot be used; empty where it can, and where that is not known:
+        while other models are loaded, or during a run, from which it would take time."""
+        loaded = self.worker.engine
+        if config.constraint is None or loaded is None or loaded.pair.name != config.pair or self.worker.batch_size:
+            return ""
+        try:
+            loaded.grammars.matcher(config.constraint, config.max_new_tokens)
+        except EngineError as error:
+            return str(error)
+        return ""
 
     def _folder(self, pair: str) -> Path | None:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from app.form import NAMES
 from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.playground.constraint_note import constraint_note
 from app.playground.link_handlers import LinkHandlers
 from app.playground.pair_handlers import PairHandlers, PairOptions
 from app.playground.result_handlers import CHOICES, Results, Shown
@@ -17,9 +18,9 @@ from app.ui.widgets import SKIP
 
 class AfterRun:
     """``OUTPUTS``: how many ``show`` returns: the results below the stage, the recipes, the options of the pair with
-    the costs that a run has measured, and the share dialog with the address."""
+    the costs that a run has measured, the note on the constraint, and the share dialog with the address."""
 
-    OUTPUTS = len(Shown._fields) + 1 + len(PairOptions._fields) + 1
+    OUTPUTS = len(Shown._fields) + 1 + len(PairOptions._fields) + 2
 
     def __init__(self, service: Service, results: Results, links: LinkHandlers):
         self.results, self.links, self.pairs = results, links, PairHandlers(service)
@@ -31,6 +32,7 @@ class AfterRun:
             *self.results.show(session),
             self.results.configure(*(form[name] for name in CHOICES), session),
             *self.pairs.select(form["pair"], form["method"]),
+            constraint_note(self.links.service, *values),
             self.links.branch_address(session, *values),
         ]
 
@@ -39,9 +41,11 @@ class AfterRun:
         return self.show(session, *values)[:-1]
 
     def following(self, change: Callable, *inputs: Any) -> list:
-        """Returns what ``change`` returns, of which the last is the session, and what follows a new session.
-        ``inputs``: of ``change``, then of every control."""
+        """Returns what ``change`` returns, of which the last is the session, and what follows a new session; without
+        one, only why the constraint may have been refused. ``inputs``: of ``change``, then of every control."""
         own, values = inputs[: -len(NAMES)], inputs[-len(NAMES) :]
         changed = list(change(*own))
         is_new = changed[-1] is not SKIP
-        return [*changed, *(self.show(changed[-1], *values) if is_new else [SKIP] * self.OUTPUTS)]
+        if is_new:
+            return [*changed, *self.show(changed[-1], *values)]
+        return [*changed, *[SKIP] * (self.OUTPUTS - 2), constraint_note(self.links.service, *values), SKIP]

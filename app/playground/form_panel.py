@@ -7,21 +7,23 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.form import CONTROLS, EXAMPLES, NAMES, Control, choices, defaults
+from app.form import CONSTRAINT_EXAMPLES, CONTROLS, EXAMPLES, FREE, NAMES, Control, choices, defaults
 from app.jobs.service import Service
+from app.playground.constraint_note import constraint_note
 from app.playground.pair_handlers import PairHandlers
 from app.ui.html_component import component
-from app.ui.method_choices import method_choices
+from app.ui.method_choices import run_methods
 from app.ui.widgets import QUIET, control
 
+EXAMPLE_BUTTONS = ("json_schema", "regex", "choice")  # constraints that one click fills in
 DICE = "() => Math.floor(Math.random() * 1e5)"
 LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: up to {:,}."
 
 
 class Controls(NamedTuple):
-    """``widgets``: each control's component by name; ``examples``: a button for
-    each; ``note``: on the chosen models. ``own``: a field for a
-    model that is not listed, its button and its note; None where visitors may name none."""
+    """``widgets``: each control's component by name; ``examples``: a button for each; ``note``: on the chosen models.
+    ``own``: a field for a model that is not listed, its button and its note; None where visitors may name none.
+    ``constraints``: a button for each example of a constraint; ``constraint_note``: why one cannot be used."""
 
     widgets: dict[str, Any]
     examples: dict[str, gr.Button]
@@ -29,6 +31,8 @@ class Controls(NamedTuple):
     dice: gr.Button
     reset: gr.Button
     own: tuple[gr.Textbox, gr.Button, Any] | None
+    constraints: dict[str, gr.Button]
+    constraint_note: Any
 
     @property
     def inputs(self) -> list[Any]:
@@ -59,7 +63,7 @@ def quick_row(
     with gr.Row(elem_id="quick"):
         with gr.Row(elem_classes="sl-examples"):
             examples = {name: gr.Button(name, size="sm", variant="secondary", min_width=40) for name in EXAMPLES}
-        method = control(specs["method"], choices=method_choices(service, service.offer.pair), info=None)
+        method = control(specs["method"], choices=run_methods(service, service.offer.pair), info=None)
         gamma = control(specs["gamma"], label="γ", info=None, interactive=not specs["auto"].default)
         auto = control(specs["auto"], info=None)
         temperature = control(specs["temperature"], info=None)
@@ -69,9 +73,9 @@ def quick_row(
 
 
 def _example(service: Service, name: str, pair: str) -> list:
-    """Returns an example's prompt, method, whether γ is auto, and temperature."""
+    """Returns an example's prompt, method, whether γ is auto, temperature, and no constraint."""
     example = EXAMPLES[name]
-    return [example.prompt, example.method(service.offer.methods(pair)), True, example.temperature]
+    return [example.prompt, example.method(service.offer.methods(pair)), True, example.temperature, FREE]
 
 
 def drawer(
@@ -86,12 +90,21 @@ def drawer(
         for name in NAMES:
             if name not in widgets:
                 widgets[name] = control(specs[name], visible=name != "precision" and specs[name].counts(start))
+            if name == "constraint":
+                buttons = _constraint_examples()
+            if name == "compact_json":
+                why = component("pair_note", elem_id="constraint-note")
         with gr.Row(elem_classes="sl-small-actions"):
             dice = gr.Button("New seed", size="sm", elem_id="dice", min_width=90)
             reset = gr.Button("Reset settings", size="sm", elem_id="reset", min_width=90)
         limits = LIMITS.format(service.limits.seconds, service.limits.queue)
         gr.HTML(f'<p class="sl-limits">{limits}</p>', apply_default_css=False)
-    return Controls(widgets, quick[1], note, dice, reset, own)
+    return Controls(widgets, quick[1], note, dice, reset, own, buttons, why)
+
+
+def _constraint_examples() -> dict[str, gr.Button]:
+    with gr.Row(elem_classes="sl-small-actions", elem_id="constraint-examples"):
+        return {kind: gr.Button(CONSTRAINT_EXAMPLES[kind].name, size="sm", min_width=60) for kind in EXAMPLE_BUTTONS}
 
 
 def _own_model() -> tuple[gr.Textbox, gr.Button, Any]:
@@ -111,11 +124,12 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     questions."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
-    for name in ("method", "acceptance"):
+    for name in ("method", "acceptance", "constraint"):
         _show_dependents(controls, name)
     for name, button in controls.examples.items():
-        filled = controls.some("prompt", "method", "auto", "temperature")
+        filled = controls.some("prompt", "method", "auto", "temperature", "constraint")
         button.click(partial(_example, service, name), widgets["pair"], filled, **QUIET)
+    _wire_constraint(service, controls)
     controls.dice.click(None, None, widgets["seed"], js=DICE, api_visibility="private")
     start = {name: value for name, value in defaults(service.limits).items() if name != "prompt"}
     controls.reset.click(lambda: list(start.values()), None, controls.some(*start), **QUIET)
@@ -125,6 +139,16 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     state.settled(handlers.list_pairs, None, widgets["pair"], **QUIET)
     for event in (widgets["pair"].change, state.settled):
         event(handlers.select, controls.some("pair", "method"), controls.of_the_pair, **QUIET)
+
+
+def _wire_constraint(service: Service, controls: Controls) -> None:
+    """An example fills in its prompt, too. A constraint is checked once its field is left."""
+    for kind, button in controls.constraints.items():
+        example, filled = CONSTRAINT_EXAMPLES[kind], controls.some("prompt", "constraint", kind)
+        button.click(partial(list, (example.prompt, kind, example.text)), None, filled, **QUIET)
+    left = [controls.widgets[kind].blur for kind in CONSTRAINT_EXAMPLES]
+    changed = [controls.widgets[name].change for name in ("constraint", "compact_json")]
+    gr.on([*left, *changed], partial(constraint_note, service), controls.inputs, controls.constraint_note, **QUIET)
 
 
 def _show_dependents(controls: Controls, name: str) -> None:

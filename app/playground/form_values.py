@@ -7,8 +7,8 @@ import gradio as gr
 
 from app.form import Control, described, read
 from app.jobs.service import Service
-from app.ui.method_choices import method_choices
-from engine.config import AUTO
+from app.ui.method_choices import run_methods
+from engine.config import AUTO, constraint_methods
 from engine.errors import BadInput
 from engine.trace.branch import request_of
 from engine.trace.trace import Trace
@@ -19,7 +19,7 @@ def values_of(run: Trace, service: Service) -> dict[str, Any]:
     values, controls = read(request_of(run)), described(service.limits)
     if values["pair"] not in service.offer.pairs:
         raise BadInput("Its models are not on this server.")
-    if values["method"] not in (AUTO, *service.offer.methods(values["pair"])):
+    if values["method"] not in (AUTO, *service.offer.methods(values["pair"]), *constraint_methods()):
         raise BadInput("Its method is not on this server.")
     for name, control in controls.items():
         if not _fits(control, values[name], service.limits.prompt_chars):
@@ -35,5 +35,5 @@ def _fits(control: Control, value: Any, prompt_chars: int) -> bool:
 
 def update(name: str, values: Mapping[str, Any], service: Service) -> Any:
     """Returns the update that gives a control its value of ``values``. A method comes with the choices of its pair."""
-    more = {"choices": method_choices(service, values["pair"])} if name == "method" else {}
+    more = {"choices": run_methods(service, values["pair"])} if name == "method" else {}
     return gr.update(value=values[name], **more)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from app.form import Control
 from app.jobs.engine_facade import Pair
-from engine.config import AUTO
+from engine.config import AUTO, constraint_methods
 from engine.errors import BadInput
 
 MOST = 7_000  # characters of a query: some servers take a request line of 8,192 bytes and no more
@@ -94,7 +94,7 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
             except BadInput as error:
                 refused.append(str(error))
     pair = next((pair for pair in pairs if pair.name == values.get("pair", controls["pair"].default)), None)
-    if pair and values.get("method", AUTO) not in (AUTO, *pair.methods):
+    if pair and values.get("method", AUTO) not in (AUTO, *pair.methods, *constraint_methods()):
         refused.append(f"{pair.title} has no draft for the method {values.pop('method')!r}.")
     hide, unknown = _hidden(pieces.get(HIDE, ""), controls)
     if unknown:

@@ -7,7 +7,7 @@ import gradio as gr
 
 from app.form import choices
 from app.jobs.service import Service
-from app.ui.method_choices import method_choices
+from app.ui.method_choices import run_methods
 from app.ui.widgets import SKIP
 from app.views.notice import about_pair
 from engine.config import AUTO
@@ -32,7 +32,7 @@ class PairHandlers:
     def select(self, pair: str, method: str) -> PairOptions:
         """Returns the options of a pair, and why it cannot run here; loads nothing."""
         try:
-            offered = method_choices(self.service, pair)
+            offered = run_methods(self.service, pair)
             reasons, size = self.service.offer.problems(pair), self.service.offer.to_fetch(pair)
             thinking, precisions = self.service.engine.thinking(pair), self.service.engine.precisions()
             steps, notes = self.service.engine.known_steps(pair), self.service.engine.notes(pair)

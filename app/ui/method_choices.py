@@ -1,17 +1,27 @@
 """Describes each drafting method in one sentence: what it reads, and what it costs as far as that is known."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.form import METHOD_LABELS, choices
-from engine.config import AUTO, LookaheadSizes, method_of
+from engine.config import AUTO, METHODS, LookaheadSizes, constraint_methods, method_of
 
 LEAST = 1e6  # bytes; a smaller table is not worth a word
 
 
 def method_choices(service, pair: str) -> list[tuple[str, str]]:
     """Returns (label, value) of auto and each method that a pair has."""
-    return choices(method_labels(service.offer.method_costs(pair)), (AUTO, *service.offer.methods(pair)))
+    return _choices(service, pair, service.offer.methods(pair))
+
+
+def run_methods(service, pair: str) -> list[tuple[str, str]]:
+    """Returns these, and the methods that draft from a constraint, which one run may have."""
+    own = set(service.offer.methods(pair)) | set(constraint_methods())
+    return _choices(service, pair, [method for method in METHODS if method in own])
+
+
+def _choices(service, pair: str, methods: Iterable[str]) -> list[tuple[str, str]]:
+    return choices(method_labels(service.offer.method_costs(pair)), (AUTO, *methods))
 
 
 def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@ passes over rounds that it has. Old rounds are cut off, because a long value cos
 
 import uuid
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from app.views import run_facts, servers, tiles
@@ -14,7 +15,7 @@ from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
 from app.views.trees import branches
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, method_of
-from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
+from engine.trace.events import ACCEPTED, TESTED, Distribution, Forbidden, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.noise import monotone_costs
 from engine.trace.trace import Trace
@@ -93,6 +94,8 @@ def about(started: RunStarted, recorded: bool = False, lean: bool = False, origi
         line["most"] = started.max_new_tokens
     if ACCEPTANCE[started.acceptance].is_joint:
         line["block"] = True
+    if started.constraint:
+        line["constraint"] = run_facts.constraint_title(started)
     if started.is_lossy:
         line["lossy"] = LOSSY[0].upper() + LOSSY[1:] + "."
     line |= _drafted_by(started) | ({"exit": started.exit_layers} if started.exit_layers else {})
@@ -129,7 +132,7 @@ def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -
     """Returns a trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
     text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
-    text += end(trace.finished.reason if trace.finished else "lost", len(trace.emitted))
+    text += finish(trace.finished, len(trace.emitted)) if trace.finished else end("lost", len(trace.emitted))
     return text + (branch(trace.branch, lean) if trace.branch else "")
 
 
@@ -182,11 +185,13 @@ def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
 
 
 def finish(finished: RunFinished, tokens: int) -> str:
-    return end(finished.reason, tokens)
+    return end(finished.reason, tokens, finished.notes)
 
 
-def end(reason: str, tokens: int) -> str:
-    return encode({"type": "finish", "reason": reason, "tokens": tokens}) + "\n"
+def end(reason: str, tokens: int, notes: Sequence[str] = ()) -> str:
+    """``notes``: sentences that were learnt during the run, such as that its JSON is unfinished."""
+    line = {"type": "finish", "reason": reason, "tokens": tokens}
+    return encode(line | ({"notes": " ".join(notes)} if notes else {})) + "\n"
 
 
 def chosen(run: Trace) -> str:
@@ -225,7 +230,8 @@ def _words(started: RunStarted, drafting: str = "") -> str:
     if started.server:
         return f"{started.pair} · {temperature}"
     sizes = run_facts.lookahead_sizes(started)
-    parts = [started.pair, drafting or _drafting(started), sizes, _rule(started), temperature, where]
+    held = run_facts.constraint_title(started)
+    parts = [started.pair, drafting or _drafting(started), sizes, held, _rule(started), temperature, where]
     return " · ".join(part for part in parts if part)
 
 
@@ -258,10 +264,15 @@ def round_line(event: Round, lean: bool) -> dict:
             "tokens": [_token(token, refused, lean) for token in event.tokens],
         }
         | ({"parents": event.parents} if branches(event) else {})
+        | ({"forbidden": [_forbidden(draft) for draft in event.forbidden]} if event.forbidden else {})
         | ({"row": short(event.row_cost)} if event.row_cost is not None else {})
         | ({"by": TITLES[event.drafter], "method": event.drafter} if event.drafter in TITLES else {})
         | ({"counted": event.gamma is not None} if event.timings is None else {})  # a server's, with or without counts
     )
+
+
+def _forbidden(draft: Forbidden) -> dict:
+    return {"text": draft.text, "position": draft.position, "id": draft.id, "parent": draft.parent}
 
 
 def _token(token: Token, refused: Token | None, lean: bool) -> dict:
@@ -275,7 +286,9 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
             line[name] = number
     if _after_a_sibling(token):
         line["sibling"] = True
-    for name in () if lean else ("p_top", "q_top", "residual"):
+    if token.from_grammar:
+        line["grammar"] = True
+    for name in () if lean else ("p_top", "q_top", "residual", "removed"):
         distribution = getattr(token, name)
         # A resampled token has the distributions of the rejected draft that it replaces.
         repeated = token.status == "resampled" and refused and getattr(refused, name) == distribution

@@ -6,7 +6,7 @@ A trace file is untrusted: its settings can be any JSON, so every value is cut t
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.config import LOSSY
+from engine.config import CONSTRAINTS, LOSSY
 from engine.trace.events import RunStarted, Server
 from engine.trace.trace import Trace
 
@@ -25,6 +25,7 @@ SETTINGS = {
     "typical": ("Typical acceptance", ""),
     "lossy": ("Lossy", None),
     "sizes": ("Lookahead", ""),
+    "held_to": ("Constraint", ""),
     "seed": ("Seed", None),
     "max_new_tokens": ("Most tokens", None),
     "chat": ("Chat template", None),
@@ -123,7 +124,7 @@ def when(at: str) -> str:
 
 def _settings(started: RunStarted) -> list[tuple[str, str]]:
     sampling = started.config.get("sampling")
-    more = {"typical": typical_numbers(started), "sizes": lookahead_sizes(started)}
+    more = {"typical": typical_numbers(started), "sizes": lookahead_sizes(started), "held_to": _constraint(started)}
     more |= {"lossy": LOSSY} if started.is_lossy else {}
     known = started.config | more | (sampling if isinstance(sampling, dict) else {})
     return [
@@ -134,6 +135,20 @@ def _settings(started: RunStarted) -> list[tuple[str, str]]:
 def typical_numbers(started: RunStarted) -> str:
     """Names ε and δ of a run with typical acceptance; empty for another rule."""
     return _named({"ε": "epsilon", "δ": "delta"}, started.config) if started.acceptance == "typical" else ""
+
+
+def constraint_title(started: RunStarted) -> str:
+    """Names the kind of constraint that a run was held to; empty without one."""
+    constraint = started.constraint
+    if not constraint:
+        return ""
+    compact = ", compact" if constraint.get("compact") is True else ""
+    return CONSTRAINTS.get(str(constraint.get("kind")), "constraint of an unknown kind") + compact
+
+
+def _constraint(started: RunStarted) -> str:
+    title, text = constraint_title(started), started.constraint.get("text")
+    return title and f"{title}: {' '.join(str(text).split())}"
 
 
 def lookahead_sizes(started: RunStarted) -> str:

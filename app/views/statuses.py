@@ -1,9 +1,12 @@
 """Renders the legend of the statuses as HTML. Their table for the browser is assets/web/lib/statuses.js."""
 
-from engine.trace.events import STATUSES
+from engine.trace.events import FORBIDDEN, STATUSES
 
 # A draft passes through these on screen before its status is known.
 STAGES = {"waiting": ("?", "draft", "guessed, no verdict yet"), "scored": ("?", "draft, scored", "")}
+
+# Beside the status of a draft that a constraint demanded; a legend of runs with a constraint has it.
+GRAMMAR = ("§", "grammar", "a draft from the grammar, which left no other text")
 
 # In the recording of a server it takes the place of "rejected".
 UNKNOWN = (
@@ -16,7 +19,8 @@ UNKNOWN = (
 def legend() -> str:
     """Items of an HTML list."""
     rows = {name: row for name, row in STAGES.items() if row[2]}
-    rows |= {name: (status.mark, name, status.meaning) for name, status in STATUSES.items()}
+    known = STATUSES | {"forbidden": FORBIDDEN}
+    rows |= {name: (status.mark, name, status.meaning) for name, status in known.items()} | {"grammar": GRAMMAR}
     return "".join(
         f'<li class="sl-means-{name}"><span class="sl-token sl-{name}">'
         f'<span class="sl-mark" aria-hidden="true">{mark}</span><span class="sl-piece">{word}</span></span> '

@@ -69,6 +69,8 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
         "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
         "speed": [number(run.tokens_per_second, 1), f"{run.tokens} tokens, {counted}{shared}"],
     }
+    if run.started and run.started.constraint:
+        numbers["grammar"] = _from_grammar(run)
     if beside := run.others or others:
         numbers["speedup"] = ["No speedup", f"ran beside {_runs(beside)}"]
         line |= {"shared": True, "measuring": False}
@@ -166,6 +168,17 @@ def _alpha(run: Totals) -> list[str]:
     if run.discarded:
         words += f"; {run.discarded} more came after a rejected one and were never tested"
     return [f"{run.alpha:.0%}", words]
+
+
+def _from_grammar(run: Totals) -> list[str]:
+    """Counts the tokens that had to come; accepted drafts alone, because a closing token is drawn."""
+    words = f"{run.from_grammar} of {run.tokens} tokens came from the grammar: it left no other text there"
+    if not run.from_grammar:
+        words = "no token came from the grammar, which drafts with auto and with the method grammar"
+    if run.forbidden:
+        cut = "1 draft was forbidden" if run.forbidden == 1 else f"{run.forbidden} drafts were forbidden"
+        words += f"; {cut} and not scored"
+    return [f"{run.from_grammar} of {run.tokens}", words]
 
 
 def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool, how: str) -> list[str]:

@@ -19,6 +19,8 @@ class Totals:
     tested: int = 0
     accepted: int = 0
     discarded: int = 0
+    from_grammar: int = 0
+    forbidden: int = 0
     others: int = 0
     start: float = 0.0
     seconds: float = 0.0
@@ -51,6 +53,8 @@ class Totals:
         self.tested += sum(token.status in TESTED for token in event.tokens)
         self.accepted += sum(token.status in ACCEPTED for token in event.tokens)
         self.discarded += sum(token.status == "discarded" for token in event.tokens)
+        self.from_grammar += sum(token.from_grammar for token in event.emitted)
+        self.forbidden += len(event.forbidden)
         self.others = max(self.others, event.rows - 1)
 
     @property

@@ -11,30 +11,34 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from engine.config import LOSSY, MAX_NODES
+from engine.config import LOSSY
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
 from engine.trace.events import (
-    DRAFTED,
     EMITTED,
-    SERVER_ONLY,
-    CostModel,
     Event,
     PromptToken,
     Round,
     RunFinished,
     RunStarted,
-    Server,
     Status,
     Token,
+)
+from engine.trace.range_checks import (
+    LARGEST,
+    MAX_TOKENS,
+    check_costs,
+    check_json,
+    check_round,
+    check_server,
+    check_told,
+    require,
 )
 
 SCHEMA = 1
 MAX_BYTES = 64 * 2**20
 MAX_VALUES = 4_000_000  # commas; a value takes 20 times the memory of its shortest spelling
 MAX_ROUNDS = 20_000
-MAX_TOKENS = 200_000
-_LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was written
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +193,10 @@ def from_json(data: str | bytes) -> Trace:
 def with_branch(trace: Trace, branch: Trace) -> Trace:
     """Returns the trace with a branch, which must begin as this run does. Raises BadInput."""
     prefix, output = [t.id for t in branch.started.prefix], trace.output
-    _require(bool(prefix), "its branch forces no token")
-    _require(len(prefix) <= len(output), "its branch forces a token beyond the output")
-    _require(prefix[:-1] == output[: len(prefix) - 1], "its branch begins with another text")
-    _require(branch.started.prompt == trace.started.prompt, "its branch has another prompt")
+    require(bool(prefix), "its branch forces no token")
+    require(len(prefix) <= len(output), "its branch forces a token beyond the output")
+    require(prefix[:-1] == output[: len(prefix) - 1], "its branch begins with another text")
+    require(branch.started.prompt == trace.started.prompt, "its branch has another prompt")
     _check(branch)
     return replace(trace, branch=branch)
 
@@ -209,116 +213,37 @@ def _explain(error) -> str:
     return f"{what} {explain(error)}."
 
 
-def _require(condition: bool, what: str) -> None:
-    if not condition:
-        raise BadInput(f"This trace is not valid: {what}.")
-
-
 def _check(trace: Trace) -> None:
     """Checks ranges and references, which types cannot express. Raises BadInput."""
-    _require(len(trace.rounds) <= MAX_ROUNDS, f"it has over {MAX_ROUNDS} rounds")
+    require(len(trace.rounds) <= MAX_ROUNDS, f"it has over {MAX_ROUNDS} rounds")
     known = (*trace.started.prompt, *trace.started.prefix)
     count = sum(len(r.tokens) for r in trace.rounds) + len(known)
-    _require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
-    _require(all(0 <= t.id <= _LARGEST for t in known), "a token of its prompt is out of range")
-    _require(all(len(t.text) <= 10_000 for t in trace.started.prefix), "a token of its output is out of range")
-    _check_json(trace.started.config)
+    require(count <= MAX_TOKENS, f"it has over {MAX_TOKENS} tokens")
+    require(all(0 <= t.id <= LARGEST for t in known), "a token of its prompt is out of range")
+    require(all(len(t.text) <= 10_000 for t in trace.started.prefix), "a token of its output is out of range")
+    check_json(trace.started.config)
     if costs := trace.started.costs:
-        _check_costs(costs)
+        check_costs(costs)
     if other := trace.started.translated:
         sizes = (other.common, other.target, other.draft)
-        _require(all(0 <= n <= _LARGEST for n in sizes), "its vocabularies are out of range")
+        require(all(0 <= n <= LARGEST for n in sizes), "its vocabularies are out of range")
     if layers := trace.started.exit_layers:
-        _require(1 <= layers[0] <= layers[1] <= _LARGEST, "its layers are out of range")
-    _require(len(trace.notes) <= 100 and all(len(note) <= 10_000 for note in trace.notes), "its notes are too long")
+        require(1 <= layers[0] <= layers[1] <= LARGEST, "its layers are out of range")
+    require(len(trace.notes) <= 100 and all(len(note) <= 10_000 for note in trace.notes), "its notes are too long")
     server, position = trace.started.server, len(trace.started.prefix)
     if server:
-        _check_server(server)
+        check_server(server)
     for index, round_ in enumerate(trace.rounds):
-        _require(round_.index == index, f"round {index} has another number")
+        require(round_.index == index, f"round {index} has another number")
         if server is None:
-            _check_told(round_)
-        _check_round(round_, position)
+            check_told(round_)
+        check_round(round_, position)
         position += len(round_.emitted)
     if end := trace.finished:
         times = (end.prefill, end.ttft, end.decode_seconds, end.seconds)
-        _require(all(0 <= t <= 1e7 for t in times), "a time of its end is out of range")
-        _require(0 <= (end.peak_memory or 0) <= _LARGEST, "its peak memory is out of range")
-        _check_json(end.extra)
-
-
-def _check_costs(costs: CostModel) -> None:
-    sane = 0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and 0 <= costs.context <= _LARGEST
-    widths = len(costs.v) > 0 and all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items())
-    _require(sane and widths and costs.spread >= 0, "its costs are out of range")
-
-
-def _check_server(server: Server) -> None:
-    words = (server.engine, server.version, server.model, server.adapter, *server.notes)
-    lists = (server.flags, server.notes, server.counters)
-    pairs = [part for pair in server.flags.items() for part in pair]
-    _require(all(len(text) <= 1000 for text in (*words, *pairs, *server.counters)), "its server says too much")
-    _require(all(len(each) <= 100 for each in lists), "its server says too much")
-    _require(all(0 <= n <= _LARGEST for n in server.counters.values()), "a count of its server is out of range")
-
-
-def _check_told(r: Round) -> None:
-    """Our own engine leaves nothing of a round unknown; only a server may. Raises BadInput."""
-    is_whole = None not in (r.gamma, r.draft_steps, r.context, r.timings)
-    own = all(t.id is not None and t.status not in SERVER_ONLY for t in r.tokens)
-    _require(is_whole and own, f"round {r.index} leaves unknown what only a server's recording may")
-
-
-def _check_round(r: Round, position: int) -> None:
-    at, parts = f"round {r.index}", r.timings
-    times = ((parts.draft, parts.verify, parts.accept, parts.host) if parts else ()) + (r.start, r.end)
-    _require(all(0 <= t <= 1e7 for t in times) and r.start <= r.end, f"a time in {at} is out of range")
-    _require(r.row_cost is None or 0 <= r.row_cost <= 1e6, f"a cost in {at} is out of range")
-    counts = (n for n in (r.gamma, r.draft_steps, r.context) if n is not None)
-    _require(all(0 <= n <= _LARGEST for n in counts), f"a count in {at} is out of range")
-    drafts = [t for t in r.tokens if t.status in DRAFTED]
-    closing = r.tokens[len(drafts) :]
-    _require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
-    _require(len(r.parents) == len(drafts), f"{at} has {len(r.parents)} parents for {len(drafts)} drafts")
-    _require(len(r.parents) <= MAX_NODES, f"{at} has {len(r.parents)} drafts, over {MAX_NODES}")
-    _require(all(0 <= p <= i for i, p in enumerate(r.parents)), f"a parent in {at} does not exist")
-    depth = [0]
-    for parent in r.parents:
-        depth.append(depth[parent] + 1)
-    _require([t.depth for t in drafts] == depth[1:], f"{at} has drafts at the wrong depth")
-    for token in r.tokens:
-        _check_token(token, at)
-    placed = [t.position for t in r.tokens if t.status in EMITTED]
-    _require(placed == list(range(position, position + len(placed))), f"{at} has tokens at the wrong position")
-
-
-def _check_token(token: Token, at: str) -> None:
-    _require(token.id is None or 0 <= token.id <= _LARGEST, f"a token of {at} is out of range")
-    _require(token.id is not None or bool(token.text or token.label), f"a token of {at} is empty")
-    _require(0 <= token.depth <= 4096, f"a token of {at} is out of range")
-    _require(0 <= token.position <= MAX_TOKENS and len(token.text) <= 10_000, f"a token of {at} is out of range")
-    _require(token.gap is None or 0 <= token.gap <= 1e6, f"a token of {at} is out of range")
-    shares = [
-        x for x in (token.p, token.q, token.u, token.accept, token.running, token.h, token.expected) if x is not None
-    ]
-    _require(all(0 <= x <= 1.0001 for x in shares), f"a probability in {at} is not between 0 and 1")
-    for distribution in (token.p_top, token.q_top, token.residual):
-        if distribution:
-            masses = [c.mass for c in distribution.top] + [distribution.rest]
-            sane = len(masses) <= 1001 and all(0 <= m <= 1.0001 for m in masses)
-            _require(sane, f"a distribution in {at} is no distribution")
-            _require(all(0 <= c.id <= _LARGEST for c in distribution.top), f"a token of {at} is out of range")
-
-
-def _check_json(value: Any, depth: int = 0) -> None:
-    """Settings have no fixed form, so only their size, depth and numbers are checked; a seed may use 63 bits."""
-    _require(depth < 8, "its settings are nested too deeply")
-    if isinstance(value, dict | list | tuple):
-        _require(len(value) <= 1000, "its settings are too large")
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check_json(inner, depth + 1)
-    elif isinstance(value, int | float):
-        _require(abs(value) < (2**63 if isinstance(value, int) else 1e300), "a setting is out of range")
+        require(all(0 <= t <= 1e7 for t in times), "a time of its end is out of range")
+        require(0 <= (end.peak_memory or 0) <= LARGEST, "its peak memory is out of range")
+        check_json(end.extra)
 
 
 def save(trace: Trace, path: str | Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from app.form import defaults, described, read, settings
 from app.server.limits import Limits
-from engine.config import LookaheadSizes
+from engine.config import Constraint, LookaheadSizes
 from engine.errors import BadInput
+from lessons.constraint_examples import CONSTRAINT_EXAMPLES as EXAMPLES
 
 
 def test_the_defaults_are_a_run_and_read_back_as_themselves():
@@ -43,6 +44,10 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"method": "lookahead", "window": 17}, "window is 17, but must be a whole number from 1 to 16"),
         ({"method": "lookahead", "ngram_size": 8, "guesses": 16}, "make 147 rows a round; choose sizes with"),
         ({"acceptance": "lenient"}, "Acceptance rule cannot be 'lenient'; choose from token, block, typical"),
+        ({"constraint": "regex", "regex": " \n"}, "regular expression is empty; write one, or choose no constraint"),
+        ({"constraint": "json_schema", "json_schema": "{"}, "JSON schema cannot be read as JSON: Expecting"),
+        ({"constraint": "choice", "choice": 5}, "Choice must be text"),
+        ({"method": "grammar"}, "add a constraint or choose another"),
         ({"thinking": True}, "Thinking cannot be 'True'"),
         ({"auto": "yes"}, "auto must be on or off"),
         ({"prompt": {"a": 1}}, "Prompt must be text"),
@@ -66,6 +71,22 @@ def test_a_control_that_does_not_count_stays_at_its_default():
     chosen = {"prompt": "Hi", "method": "lookahead", "acceptance": "typical", "epsilon": 0.2, "delta": 0, "guesses": 2}
     config = settings(chosen)
     assert (config.epsilon, config.delta, config.lookahead) == (0.2, 0, LookaheadSizes(guesses=2))
+
+
+def test_the_texts_of_other_constraints_do_not_count_and_stay_as_they_are():
+    texts = {"regex": "[a-z]+", "choice": "", "json_schema": "{", "compact_json": False}
+    assert settings({"prompt": "Hi"} | texts) == settings({"prompt": "Hi"})
+    config = settings({"prompt": "Hi", "constraint": "regex"} | texts)
+    assert config.constraint == Constraint("regex", "[a-z]+")
+    assert read(config) == defaults() | {"prompt": "Hi", "constraint": "regex", "regex": "[a-z]+"}
+    with pytest.raises(BadInput, match="The choice is empty"):
+        settings({"prompt": "Hi", "constraint": "choice"} | texts)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_each_kind_of_constraint_begins_with_an_example(kind):
+    config = settings({"prompt": EXAMPLES[kind].prompt, "constraint": kind})
+    assert config.constraint == Constraint(kind, EXAMPLES[kind].text, compact=kind == "json_schema")
 
 
 def test_limits_are_written_into_the_controls_and_come_before_the_engines():

@@ -238,6 +238,9 @@ class FakeEngine:
     def prompt_tokens(self, pair, text):
         return len(text.split())
 
+    def constraint_problem(self, config):
+        return ""
+
     def precisions(self):
         return ("auto",)
 

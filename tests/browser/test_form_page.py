@@ -115,6 +115,31 @@ def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
     expect(page.locator("#sl-share-link")).to_have_value(re.compile("^(?!.*window).*epsilon=0.2"))
 
 
+def test_constraint_is_filled_in_checked_carried_and_reset(visit):
+    page = visit()
+    schema, note = page.locator("#json_schema textarea"), page.locator("#constraint-note .sl-pair-note")
+    page.locator("#settings").click()
+    expect(schema).to_be_hidden()
+    page.get_by_role("button", name="A person", exact=True).click()
+    expect(page.locator("#prompt textarea")).to_have_value(re.compile("in Lyon"))
+    expect(page.locator("#compact_json input")).to_be_checked()
+    schema.fill('{"type": ')
+    page.locator("#seed input").focus()
+    expect(note).to_contain_text("The JSON schema cannot be read as JSON")
+    choose(page, "constraint", re.compile("^regular"))
+    expect(note).to_be_hidden()
+    expect(schema).to_be_hidden()
+    page.locator("#regex textarea").fill("[a-z ]+")
+    page.keyboard.press("Escape")
+    run(page, tokens="12")
+    expect(page.locator('[data-tile="grammar"] .sl-number')).to_have_text("0 of 12")
+    expect(page).to_have_url(re.compile("constraint=regex&regex=%5Ba-z"))
+    page.locator("#settings").click()
+    page.locator("#reset").click()
+    expect(page.locator("#constraint input")).to_have_value("none: any text")
+    expect(page.locator("#regex")).to_be_hidden()
+
+
 @pytest.mark.slow
 def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
     page = visit()

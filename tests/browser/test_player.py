@@ -7,8 +7,8 @@ import pytest
 from fake_worker import chances, recorded
 from page_actions import OVERFLOW, ROWS, text_of, wait_until_above
 from player_page import page as harness
-from playwright.sync_api import Page, expect
-from sample_traces import tree
+from playwright.sync_api import Locator, Page, expect
+from sample_traces import constrained, constrained_tree, tree
 from stand_in_server import recorded as served
 from stand_in_server import vllm
 from test_sentences import by_rule, drafted_by
@@ -72,6 +72,10 @@ def place(page: Page) -> str:
 def stages(page: Page, row: int = -1) -> list[str]:
     script = f"rows => [...rows.at({row}).querySelectorAll('.sl-token:not([hidden])')].map(node => node.dataset.stage)"
     return page.locator(".sl-row").evaluate_all(script)
+
+
+def page_inspector(page: Page) -> Locator:
+    return page.locator(".sl-inspector")
 
 
 # The stages of the first row after each of some steps by hand.
@@ -295,6 +299,58 @@ def test_stepping_by_hand_shows_only_what_is_known_by_then(opened):
     expect(inspector.locator(".sl-tick")).to_have_count(0)
     page.keyboard.press("k")
     expect(inspector.locator(".sl-tick")).to_have_count(1)
+
+
+def test_a_forbidden_draft_comes_with_the_scores_and_is_no_rejected_one(opened):
+    page = opened(constrained(), at_end=False)
+    page.keyboard.press("Home")
+    steps = page.evaluate(STEPS, 7)
+    assert steps[2] == ["waiting"] * 3 and steps[3] == [*["scored"] * 3, "forbidden"]
+    assert steps[-1] == ["accepted", "rejected", "discarded", "forbidden", "resampled"]
+    page.keyboard.press("End")
+    assert stages(page) == ["forbidden", "plain"], "not in a row with plain rounds"
+    forbidden = page.get_by_role("button", name="<i> forbidden", exact=True)
+    page.locator(".sl-list .sl-discarded").focus()
+    page.keyboard.press("ArrowRight")
+    expect(forbidden).to_be_focused()
+    expect(page.locator(".sl-tip")).to_contain_text("forbids this word here")
+    page.keyboard.press("Enter")
+    expect(page_inspector(page)).to_contain_text("round 1, not scored")
+    expect(page_inspector(page)).to_contain_text("so the target did not score it. α does not count it.")
+    expect(page_inspector(page).get_by_role("button", name="Force")).to_have_count(0)
+
+
+def test_a_draft_from_the_grammar_tells_what_it_took_of_p(opened):
+    page = opened(constrained())
+    expect(page.locator(".sl-rounds .sl-means-grammar")).to_be_visible()
+    page.get_by_role("button", name="x accepted, from the grammar", exact=True).click()
+    expect(page.locator(".sl-list [data-grammar] .sl-mark")).to_have_text("✓§")
+    expect(page_inspector(page)).to_contain_text("The grammar leaves no other text here")
+    expect(page_inspector(page)).to_contain_text(
+        "The grammar removed 75.0 % of p, first of all “⁨The⁩” 50.0 %, “⁨<b>⁩” 12.5 %."
+    )
+    expect(page.locator(".sl-compared")).to_contain_text("The text is unfinished, because the token limit was reached.")
+    page = opened(made())
+    expect(page.locator(".sl-rounds .sl-legend")).to_be_visible()
+    expect(page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)")).to_have_count(2)
+    for entry in page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)").all():
+        expect(entry).to_be_hidden()
+
+
+# The column and the row of each token of the last row, by its text.
+PLACES = """() => Object.fromEntries([...document.querySelectorAll('.sl-row:last-child .sl-token')].map(
+  node => [node.querySelector('.sl-piece').textContent, [node.style.gridColumnStart, node.style.gridRowStart]]))"""
+
+
+def test_a_forbidden_draft_of_a_tree_is_a_leaf_of_the_draft_it_followed(opened):
+    page = opened(constrained_tree())
+    places = page.evaluate(PLACES)
+    assert places["five"][0] == places["c"][0] and places["six"][0] == places["g"][0]
+    assert len({tuple(place) for place in places.values()}) == len(places), "no two are in one place"
+    expect(page.locator(".sl-list .sl-forbidden")).to_have_count(2)
+    six = page.get_by_role("button", name="six forbidden, another branch", exact=True)
+    six.click()
+    expect(page_inspector(page)).to_contain_text("The grammar removed 75.0 % of p")  # where g was tested
 
 
 def test_plain_runs_share_a_row(opened):

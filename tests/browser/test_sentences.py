@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from fake_worker import recorded
 from player_page import page_with
-from sample_traces import round_, tree
+from sample_traces import constrained, round_, tree
 from sample_traces import token as made
 
 from app.playground.startup_run import SENTENCE
@@ -86,6 +86,7 @@ TRACES = {
     "medusa": drafted_by("medusa", recorded("ngram", 3, 30, 0.8)),
     "one_block": drafted_by("block", recorded("ngram", 3, 30, 0.8)),
     "lookahead": of_lookahead({"window": 2, "ngram": 3, "guesses": 2}),
+    "constrained": constrained(),
     "exit": exit_run(tree()),
     "exit_unknown": exit_run(replace(tree(), started=replace(tree().started, exit_layers=None))),
 } | {
@@ -194,6 +195,12 @@ def test_a_round_says_how_its_drafts_came_about(spoken):
     assert all(spoken[f"lookahead_{i}"][0]["drafted"] == "" for i in range(3))
     assert numbers(spoken["exit"][0]["drafted"]) == ["2", "30"] and spoken["exit_unknown"][0]["drafted"]
     assert numbers(spoken["exit_unknown"][0]["drafted"]) == []
+
+
+def test_a_round_names_the_drafts_that_the_grammar_forbids(spoken):
+    first, second = (re.sub("[\u2068\u2069]", "", row["said"]) for row in spoken["constrained"])
+    assert first == "Round 1: 1 of 3 drafts accepted, “x” rejected, “<i>” forbidden, then resampled “x”."
+    assert second == "Round 2: plain “x”, “no” forbidden."
 
 
 def test_the_page_has_one_word_for_each_verdict(spoken):

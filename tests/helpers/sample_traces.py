@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from engine.trace import events
-from engine.trace.events import Candidate, CostModel, Distribution, PromptToken, Round, RunStarted, Token
+from engine.trace.events import Candidate, CostModel, Distribution, Forbidden, PromptToken, Round, RunStarted, Token
 from engine.trace.trace import Trace, to_json, with_branch
 
 
@@ -44,6 +44,32 @@ def small_with_branch() -> Trace:
     prefix = (PromptToken(run.output[0], "x"), PromptToken(9, "y"))
     branch = Trace(replace(run.started, prefix=prefix), (round_(0, [token("plain", 2)]),), run.finished)
     return with_branch(run, branch)
+
+
+def constrained() -> Trace:
+    """The small trace under a regular expression: a token from the grammar, two drafts that it forbids, one of them in
+    a round without others, and what it took of p."""
+    run = small()
+    taken = Distribution((Candidate(3, "The", 0.5), Candidate(8, "<b>", 0.125)), 0.125)
+    accepted, *others = (replace(token, removed=taken) for token in run.rounds[0].tokens)
+    first = replace(
+        run.rounds[0], tokens=(replace(accepted, from_grammar=True), *others), forbidden=(Forbidden(5, "<i>", 3, 3),)
+    )
+    second = replace(run.rounds[1], forbidden=(Forbidden(6, "no", 0, 2),))
+    config = run.started.config | {"constraint": {"kind": "regex", "text": "x+", "compact": False}}
+    finished = replace(run.finished, notes=("The text is unfinished, because the token limit was reached.",))
+    return replace(run, started=replace(run.started, config=config), rounds=(first, second), finished=finished)
+
+
+def constrained_tree() -> Trace:
+    """The tree under a constraint that forbids two drafts: one after a, which was not followed, and one after f, whose
+    place g was tested in."""
+    run, taken = tree(), Distribution((Candidate(3, "The", 0.5),), 0.25)
+    tokens = tuple(replace(token, removed=taken) for token in run.rounds[0].tokens)
+    forbidden = (Forbidden(5, "five", 1, 1), Forbidden(6, "six", 6, 2))
+    config = run.started.config | {"constraint": {"kind": "choice", "text": "b", "compact": False}}
+    rounds = (replace(run.rounds[0], tokens=tokens, forbidden=forbidden),)
+    return replace(run, started=replace(run.started, config=config), rounds=rounds)
 
 
 def tree() -> Trace:

@@ -16,13 +16,15 @@ from engine.trace import events  # noqa: E402
 FILE = ROOT / "assets" / "web" / "player" / "trace.d.ts"
 # The fields of an event that the page gets, and those that only the page gets, with their types.
 TOKEN = ("text", "status", "position", "id", "label", "p", "q", "u", "accept", "gap", "running", "h", "expected",
-         "threshold", "p_top", "q_top", "residual")  # fmt: skip
+         "threshold", "p_top", "q_top", "residual", "removed")  # fmt: skip
+FORBIDDEN = ("text", "position", "id", "parent")
 ROUND = ("index", "start", "end", "tokens")
 ALSO = {
-    "Token": {"sibling?": "true"},
+    "Token": {"sibling?": "true", "grammar?": "true"},
+    "Forbidden": {},
     "Round": {
         "kept": "number", "tested": "number", "drafted": "number", "parents?": "number[]", "row?": "number",
-        "by?": "string", "method?": "string", "counted?": "boolean",
+        "by?": "string", "method?": "string", "counted?": "boolean", "forbidden?": "Forbidden[]",
     },
 }  # fmt: skip
 ALWAYS = {"id"}  # sent without a value, too
@@ -69,6 +71,11 @@ export interface Distribution {{
 // A field without a value is left out, and so is a distribution that repeats another token's.
 export interface Token {{
 {fields(events.Token, TOKEN)}
+}}
+
+// A draft that was not scored; ``parent``: the node that it would have followed, 0 being the pending token.
+export interface Forbidden {{
+{fields(events.Forbidden, FORBIDDEN)}
 }}
 
 export interface Round {{

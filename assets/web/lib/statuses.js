@@ -3,7 +3,7 @@
 /** @import { Status } from '../player/trace.d.ts' */
 
 /**
- * @typedef {Status | 'forced' | 'waiting' | 'scored'} Stage
+ * @typedef {Status | 'forbidden' | 'forced' | 'waiting' | 'scored'} Stage
  * @typedef {{ drafted?: boolean, tested?: boolean, emitted?: boolean, mark: string, word: string }} Row
  * @type {Record<Stage, Row>}
  */
@@ -16,10 +16,12 @@ export const STATUSES = {
   discarded: { drafted: true, tested: false, emitted: false, mark: '┊', word: 'discarded' },
   plain: { drafted: false, tested: false, emitted: true, mark: '', word: 'plain' },
   closing: { drafted: false, tested: false, emitted: true, mark: '·', word: 'closing' },
+  forbidden: { drafted: true, tested: false, emitted: false, mark: '⊘', word: 'forbidden' },
   forced: { drafted: false, tested: false, emitted: true, mark: '⤳', word: 'forced' },
   waiting: { mark: '?', word: 'draft' },
   scored: { mark: '?', word: 'draft, scored' },
 };
+export const FROM_GRAMMAR = { mark: '§', word: 'from the grammar' }; // beside the status of drafts that a constraint demanded
 /** @typedef {{ status: Stage, id?: number | null }} AnyToken */
 /** @param {AnyToken} token */
 export const isDrafted = token => STATUSES[token.status].drafted;

@@ -62,7 +62,7 @@ export function makeBranch(run) {
 
   function add(round) {
     timeline.add(round);
-    for (const token of round.tokens) token.branch = true;
+    for (const token of round.cells) token.branch = true;
     branch.version++;
   }
 
@@ -73,7 +73,7 @@ export function makeBranch(run) {
   // What the second lane shows in a row.
   function tokensIn(row) {
     if (!branch.on || row < branch.from) return [];
-    return row === branch.from ? [...kept, branch.forced] : (timeline.rounds[row - branch.from - 1]?.tokens ?? []);
+    return row === branch.from ? [...kept, branch.forced] : (timeline.rounds[row - branch.from - 1]?.cells ?? []);
   }
 
   function ownIn(row) {

@@ -23,7 +23,7 @@ export function makeBranchLane(root, { timeline, branch, playback, rows, texts }
   function forkOf(token) {
     if (!engine || !timeline.ended) return null;
     if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
-    if (token.status === 'discarded') return null;
+    if (['discarded', 'forbidden'].includes(token.status)) return null;
     return id => {
       unlock();
       engine.fork(token.position, id);

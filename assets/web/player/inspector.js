@@ -7,10 +7,11 @@ import { chanceNode } from './chance_bar.js';
 import { BARS, candidatesNode, FEW_BARS, note } from './distribution_bars.js';
 import { ownPart } from './methods.js';
 import { probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
+import { removedNode } from './removed.js';
 import { canReroll, makeReroll } from './reroll.js';
 import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
-import { makeTokenChip } from './token_chip.js';
+import { makeTokenChip, markOf } from './token_chip.js';
 
 // ``ask(token)``: the reader wants to inspect this token;
 // ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
@@ -77,6 +78,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       written,
     ];
     if (probabilities.p || probabilities.q) parts.push(candidatesNode(...table));
+    if (token.removed && stage !== 'waiting') parts.push(removedNode(token.removed));
     const force =
       typeof fork === 'function' &&
       !isForcing &&
@@ -85,7 +87,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
     if (judged && canReroll(token, round)) parts.push(reroll.node(token, round, force));
     else if (force) parts.push(make('div', 'sl-buttons', [force]));
     if (about?.server) parts.push(...told().map(note));
-    else if (about?.greedy && token.status !== 'forced') parts.push(note(GREEDY(token)));
+    else if (about?.greedy && !['forced', 'forbidden'].includes(token.status)) parts.push(note(GREEDY(token)));
     if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token))
       parts.push(make('p', 'sl-why', chanceSentence(token)));
     if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
@@ -93,10 +95,11 @@ export function makeInspector(box, ask, forkOf = () => null) {
     if (token.expected !== undefined && round.row !== undefined)
       parts.push(make('p', 'sl-aside', budgetSentence(token, round)));
     if (draft && about && ownPart(token, round, about)) parts.push(make('p', 'sl-aside', ownPart(token, round, about)));
+    if (token.grammar) parts.push(note(DEMANDED));
     if (token.status === 'forced') parts.push(note(SAME_DRAWS));
     if (typeof fork === 'string') parts.push(note(fork));
     if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
-    if (judged && token.p === undefined && !probabilities.p && !about?.server)
+    if (judged && token.p === undefined && !probabilities.p && !about?.server && token.status !== 'forbidden')
       parts.push(note('This trace was recorded without its numbers.'));
     box.replaceChildren(...parts);
   }
@@ -106,8 +109,10 @@ export function makeInspector(box, ask, forkOf = () => null) {
     const chip = make('span', '', [...makeTokenChip({ ...token, place: undefined }).childNodes].slice(0, -1));
     chip.className = `sl-token sl-${stage}`;
     if (isUnknown(token)) chip.dataset.unknown = '';
-    chip.firstChild.textContent = STATUSES[stage].mark;
-    const drafted = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round';
+    if (token.grammar) chip.dataset.grammar = '';
+    chip.firstChild.textContent = markOf(stage, token.grammar);
+    const scored = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round',
+      drafted = token.status === 'forbidden' ? 'not scored' : scored;
     const where =
       token.status === 'forced'
         ? `in place of round ${round.index + 1}’s`
@@ -190,6 +195,8 @@ const GREEDY = token => {
       : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
 };
+const DEMANDED =
+  'The grammar leaves no other text here, so this draft was free. It was tested all the same, because a text can be cut into other tokens.';
 const SAME_DRAWS =
   'Both lanes draw the same random numbers at the same places. Drafts may still differ where rounds begin elsewhere.';
 const SIBLING =

@@ -28,6 +28,7 @@ export function makeLabels(root, timeline, playhead) {
     root.toggleAttribute('data-lossy', Boolean(about.lossy));
     setText(find('.sl-origin'), about.origin ? `Recorded: ${about.origin}` : '');
     setText(find('.sl-asked'), about.prompt || '');
+    root.toggleAttribute('data-constraint', Boolean(about.constraint));
     root.dataset.rule = about.block ? 'block' : '';
     showEnd();
   }

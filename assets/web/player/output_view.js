@@ -115,7 +115,8 @@ export function makeOutputView(box, timeline, frame = box) {
       let start = timeline.rounds[index].offset;
       for (const token of timeline.rounds[index].emitted) {
         const end = start + token.text.length;
-        if (end > (lines.at(-1)?.end ?? piece.from) && end <= length) add(piece, token.status, start, end, index);
+        const name = token.grammar ? 'grammar' : token.status;
+        if (end > (lines.at(-1)?.end ?? piece.from) && end <= length) add(piece, name, start, end, index);
         start = end;
       }
     }

@@ -1,7 +1,7 @@
 // Groups the rounds into rows: neighbouring plain rounds share one, every other round has its own. Knows no DOM.
 const STRIP = 24; // plain rounds in one row
 
-export const isPlain = round => round.drafts === 0;
+export const isPlain = round => round.drafts === 0 && !round.forbidden.length;
 
 export function makeRoundRows(timeline, branch) {
   let rows = []; // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch

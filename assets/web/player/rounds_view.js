@@ -8,6 +8,13 @@ import { isPlain, makeRoundRows } from './round_rows.js';
 import { stageOf } from './timeline.js';
 import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';
 
+// What a folded tree does not show.
+function untestedWords({ drafts, tested, forbidden }) {
+  const untested = drafts - tested,
+    words = [untested && `${untested} untested`, forbidden.length && `${forbidden.length} forbidden`].filter(Boolean);
+  return words.length ? `+ ${words.join(', ')}` : '';
+}
+
 const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 
 export function makeRoundsView(frame, list, timeline, branch) {
@@ -70,7 +77,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     for (let index = from; index < last; index++) {
       const round = timeline.rounds[index],
         step = index === shownRounds - 1 ? shownStep : Infinity;
-      for (const token of round.tokens) staged.push([token, stageOf(round, token, step)]);
+      for (const token of round.cells) staged.push([token, stageOf(round, token, step)]);
     }
     fillLine(line, staged);
     const round = timeline.rounds[from],
@@ -99,7 +106,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     if (!unfolds(round)) return;
     const open = isOpen(row),
       column = open && columnOf(round, timeline.about),
-      untested = round.parents ? round.drafts - round.tested : 0;
+      untested = round.parents ? untestedWords(round) : '';
     line.classList.toggle('sl-folded', isFolded(round, row));
     line.classList.toggle('sl-tree', Boolean(round.parents) && open);
     line.classList.toggle('sl-heads', Boolean(column));
@@ -107,7 +114,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
       round.tokens.slice(0, round.drafts).forEach((_, i) => {
         if (line.children[i]) line.children[i].dataset.head = `${column} ${i + 1}`;
       });
-    if (untested) line.dataset.untested = `+ ${untested} untested`;
+    if (untested) line.dataset.untested = untested;
     else delete line.dataset.untested;
   }
 
@@ -214,7 +221,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
   }
 
   const hides = token =>
-    token.status === 'discarded' &&
+    ['discarded', 'forbidden'].includes(token.status) &&
     isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
 
   return {

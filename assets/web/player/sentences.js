@@ -10,6 +10,7 @@ const ENDS = {
   cancelled: 'Stopped',
   lost: 'The run broke off',
 };
+const FORBIDDEN = 'The grammar forbids this word here, so the target did not score it. α does not count it.';
 export const quote = token => `“${isolated(shown(token))}”`;
 
 function verdictSentence(token, u = token.u) {
@@ -116,6 +117,7 @@ function servedSentence({ status, counted, round }) {
 export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'closing') return 'Ends the round. The server does not say whether a draft was rejected before it.';
   if (isUnknown(token)) return 'The server says how many guesses it rejected, not which words they were.';
+  if (stage === 'forbidden') return FORBIDDEN;
   if (stage === 'forced') return 'You forced this token: it was neither drafted nor drawn.';
   if (stage === 'waiting') return 'Guessed by the drafter; the target has not looked at it yet.';
   if (token.counted !== undefined && stage === token.status) return servedSentence(token);
@@ -166,8 +168,9 @@ export const budgetSentence = ({ expected }, { row }) =>
 // A round in one line, for screen readers.
 export function roundSentence(round) {
   const closing = round.tokens[round.drafts];
-  const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token';
-  if (!round.drafts) return `Round ${round.index + 1}: ${end}.`;
+  const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token',
+    cut = round.forbidden.length ? `, ${round.forbidden.map(quote).join(' and ')} forbidden` : '';
+  if (!round.drafts) return `Round ${round.index + 1}: ${end}${cut}.`;
   const rejected = round.tokens.find(token => token.status === 'rejected');
   const rescued = round.tokens.filter(token => token.status === 'rescued');
   const why =
@@ -175,12 +178,12 @@ export function roundSentence(round) {
     (rejected ? `, ${isUnknown(rejected) ? round.drafted - round.kept : quote(rejected)} rejected` : '');
   if (round.counted === false)
     return `Round ${round.index + 1}: ${round.kept} drafts accepted, rejected ones unknown, then ${end}.`;
-  return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}, then ${end}.`;
+  return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}${cut}, then ${end}.`;
 }
 
 // ``isBranch``: the tokens before the forced one are not counted.
-export function endSentence({ reason, tokens }, isBranch = false) {
-  return `${ENDS[reason] || 'Ended'} after ${tokens} ${isBranch ? 'more ' : ''}tokens.`;
+export function endSentence({ reason, tokens, notes }, isBranch = false) {
+  return `${ENDS[reason] || 'Ended'} after ${tokens} ${isBranch ? 'more ' : ''}tokens.${notes ? ` ${notes}` : ''}`;
 }
 
 export function comparedSentence({ verdict, at, gap }) {

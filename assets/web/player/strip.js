@@ -38,6 +38,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
     box.hidden = false;
     box.closest('.sl-player').dataset.strip = '';
     [plain, isMeasuring, note] = [line.plain || null, line.measuring, line.note || ''];
+    tiles.grammar.hidden = !line.tiles.grammar; // of runs with a constraint
     for (const [name, [number, words]] of Object.entries(line.tiles)) {
       setText(tiles[name].querySelector('.sl-number'), number);
       const shown = tiles[name].querySelector('.sl-note');

@@ -10,9 +10,12 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
  * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of a
  * block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
  * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
+ * ``cells``: the tokens and the forbidden drafts, as they are drawn.
  * @typedef {Trace.Token & { round: number, index: number, order?: number, isPastEnd: boolean, block?: number,
  *   counted?: boolean, isChosen?: boolean, place?: Place }} Token
- * @typedef {Omit<Trace.Round, 'tokens'> & { tokens: Token[], tried: number[], drafts: number, steps: number,
+ * @typedef {Omit<Token, 'status'> & { status: 'forbidden', parent: number }} Forbidden
+ * @typedef {Omit<Trace.Round, 'tokens' | 'forbidden'> & { tokens: Token[], forbidden: Forbidden[],
+ *   cells: (Token | Forbidden)[], tried: number[], drafts: number, steps: number,
  *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
  */
 
@@ -39,16 +42,16 @@ function placesOf(parents) {
   return places;
 }
 
-// The closing token has a column of its own, in the row of the draft it follows.
+// The closing token has a column of its own, in the row of the draft it follows. Forbidden drafts come after their siblings.
 /** @param {Round} round */
 function placeTree(round) {
-  const places = placesOf(round.parents),
-    drafts = round.tokens.slice(0, places.length);
+  const places = placesOf([...round.parents, ...round.forbidden.map(draft => draft.parent)]),
+    drafts = round.tokens.slice(0, round.parents.length);
   const column = Math.max(...places.map(place => place.depth)) + 1;
   const followed = drafts.findLastIndex(isEmitted);
   /** @type {Place} */
   const closing = { depth: column, row: followed < 0 ? 0 : places[followed].row, up: 0, closes: true };
-  round.tokens.forEach((token, i) => {
+  round.cells.forEach((token, i) => {
     token.place = places[i] ?? closing;
   });
   for (const [i, token] of drafts.entries()) {
@@ -56,6 +59,22 @@ function placeTree(round) {
     if (isTested(token) && siblings.length > 1)
       token.place.among = siblings.indexOf(token) === 0 ? 'first' : siblings.at(-1) === token ? 'last' : 'middle';
   }
+}
+
+// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each has the target's numbers of the row that it would
+// have been tested in, where another token was.
+/** @param {Round} round */
+function addForbidden(round) {
+  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain
+    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1, // the node before the closing token
+    testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
+  round.forbidden = (round.forbidden ?? []).map(draft => {
+    const { p_top, removed } = testedAt(draft.parent) ?? {};
+    return { ...draft, status: 'forbidden', round: round.index, index: -1, isPastEnd: false, p_top, removed };
+  });
+  const isTree = round.forbidden.length > 1 || round.forbidden[0]?.parent < drafted; // also one that was cut to a chain
+  if (drafted && isTree) round.parents ??= parents;
+  round.cells = [...tokens.slice(0, drafted), ...round.forbidden, ...tokens.slice(drafted)];
 }
 
 // The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
@@ -145,6 +164,7 @@ export function makeTimeline() {
     for (const token of round.tokens) {
       if (token.h !== undefined) Object.assign(token, { block, isChosen: isOnPath(round, token.index, block) });
     }
+    addForbidden(round);
     if (round.parents) placeTree(round);
     Object.assign(round, { drafts, tested, steps: Math.max(1, steps), emitted, rejected });
     round.rejectedBefore = last && (last.rejected ?? last.rejectedBefore);
@@ -174,11 +194,12 @@ export function makeTimeline() {
 // A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
 /**
  * @param {Round} round
- * @param {Token} token
+ * @param {Token | Forbidden} token
  * @param {number} step
  */
 export function stageOf(round, token, step) {
   const { drafts, tested } = round;
+  if (token.status === 'forbidden') return step > drafts ? token.status : 'hidden'; // it is cut off before the scores
   if (!drafts) return step > token.index ? token.status : 'hidden';
   if (token.index >= drafts) return step > drafts + 1 + tested + token.index - drafts ? token.status : 'hidden';
   if (step <= token.index) return 'hidden';

@@ -1,7 +1,7 @@
 // One token as a button: its mark, its text, and its status in words for a screen reader.
 import { make } from '../lib/dom.js';
 import { shown } from '../lib/format.js';
-import { isUnknown, STATUSES } from '../lib/statuses.js';
+import { FROM_GRAMMAR, isUnknown, STATUSES } from '../lib/statuses.js';
 
 export function makeTokenChip(token) {
   const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }),
@@ -13,6 +13,7 @@ export function makeTokenChip(token) {
     tabindex: -1,
   });
   if (isUnknown(token)) node.dataset.unknown = '';
+  if (token.grammar) node.dataset.grammar = '';
   if (token.place) placeInTree(node, token.place);
   return node;
 }
@@ -31,7 +32,7 @@ function placeInTree(node, { depth, row, up, closes, among }) {
 export function makeDrafterTag({ by = '' } = {}) {
   return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), {
     title: by,
-    'data-kind': by.endsWith('lookup') ? 'lookup' : 'model',
+    'data-kind': by.endsWith('lookup') || by === 'grammar' ? 'lookup' : 'model',
   });
 }
 
@@ -40,6 +41,10 @@ export function setStatus(node, stage, more = '') {
   node.dataset.stage = stage;
   node.className = `sl-token sl-${stage}`;
   node.hidden = stage === 'hidden';
-  node.children[0].textContent = STATUSES[stage]?.mark ?? '';
-  node.lastChild.textContent = ` ${STATUSES[stage]?.word ?? stage}${more}`;
+  node.children[0].textContent = markOf(stage, 'grammar' in node.dataset);
+  const from = 'grammar' in node.dataset ? `, ${FROM_GRAMMAR.word}` : '';
+  node.lastChild.textContent = ` ${STATUSES[stage]?.word ?? stage}${from}${more}`;
 }
+
+export const markOf = (stage, isFromGrammar) =>
+  (STATUSES[stage]?.mark ?? '') + (isFromGrammar ? FROM_GRAMMAR.mark : '');

@@ -27,7 +27,17 @@ export interface Token {
   p_top?: Distribution;
   q_top?: Distribution;
   residual?: Distribution;
+  removed?: Distribution;
   sibling?: true;
+  grammar?: true;
+}
+
+// A draft that was not scored; ``parent``: the node that it would have followed, 0 being the pending token.
+export interface Forbidden {
+  text: string;
+  position: number;
+  id: number;
+  parent: number;
 }
 
 export interface Round {
@@ -43,4 +53,5 @@ export interface Round {
   by?: string;
   method?: string;
   counted?: boolean;
+  forbidden?: Forbidden[];
 }

@@ -46,8 +46,8 @@ export function mount(part) {
   // The nodes of a round that is drawn already are kept, and with them the focus.
   function drawTree(round) {
     const line = frame.firstChild,
-      isSame = line?.children.length === round.tokens.length && tokens.get(line.firstChild) === round.tokens[0];
-    if (!isSame) frame.replaceChildren(make('div', 'sl-line sl-tree', round.tokens.map(nodeOf)));
+      isSame = line?.children.length === round.cells.length && tokens.get(line.firstChild) === round.cells[0];
+    if (!isSame) frame.replaceChildren(make('div', 'sl-line sl-tree', round.cells.map(nodeOf)));
     for (const node of frame.firstChild.children) {
       const stage = playhead.stageNow(tokens.get(node));
       if (node.dataset.stage !== stage) setStatus(node, stage, tokens.get(node).place.up ? ', another branch' : '');
@@ -62,9 +62,9 @@ export function mount(part) {
   }
 
   function sizeSentence(round) {
-    const { drafts, tested, kept } = round,
+    const { drafts, tested, kept, forbidden } = round,
       depth = Math.max(...round.tokens.map(({ place }) => (place.closes ? 0 : place.depth)));
-    return `${drafts} drafts, at most ${depth} deep: ${tested} tested, ${kept} accepted.`;
+    return `${drafts} drafts, at most ${depth} deep: ${tested} tested, ${kept} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
   }
 
   const budgetWords = round =>

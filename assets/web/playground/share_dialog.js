@@ -35,6 +35,7 @@ export function mount(part) {
     hidden = names.filter(name => listed.includes(name));
     const selectors = hidden.map(name => `#${name}`);
     if (hidden.includes('seed')) selectors.push('#dice');
+    if (hidden.includes('constraint')) selectors.push('#constraint-examples');
     if (hidden.length) selectors.push('#reset'); // it would also reset hidden controls
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`); // gradio's frame around only hidden ones
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));

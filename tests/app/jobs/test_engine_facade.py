@@ -1,9 +1,13 @@
-"""What the real engine answers the page about a visitor's own model."""
+"""What the real engine answers the page about a visitor's own model and constraint."""
+
+from types import SimpleNamespace
 
 from safetensors.torch import load_file, save_file
 from tiny_pairs import model_folder
 
 from app.jobs.engine_facade import EngineFacade
+from engine.config import Constraint, RunConfig
+from engine.errors import BadInput
 from engine.runtime.worker import Worker
 
 
@@ -18,3 +22,20 @@ def test_a_model_that_lacks_a_tensor_is_not_offered(tmp_path, monkeypatch):
     save_file(tensors, file, metadata={"format": "pt"})
     _, result = facade.look_up(str(tmp_path / "target"))
     assert "no tensor 'model.layers.0.mlp.down_proj.weight'" in result.problems[0] and not result.precisions
+
+
+def test_constraint_is_tried_on_the_loaded_model_unless_it_runs():
+    def matcher(constraint, most):
+        if most < 5:
+            raise BadInput("The text that the choice demands takes 5 tokens.")
+
+    loaded = SimpleNamespace(pair=SimpleNamespace(name="a"), grammars=SimpleNamespace(matcher=matcher))
+    worker = SimpleNamespace(engine=loaded, batch_size=0)
+    facade, choice = EngineFacade(worker), Constraint("choice", "a long text")
+    short = RunConfig("Hi", "a", max_new_tokens=4, constraint=choice)
+    assert facade.constraint_problem(short) == "The text that the choice demands takes 5 tokens."
+    enough, free = (RunConfig("Hi", "a", max_new_tokens=n, constraint=c) for n, c in ((9, choice), (4, None)))
+    elsewhere = RunConfig("Hi", "b", max_new_tokens=4, constraint=choice)
+    assert [facade.constraint_problem(config) for config in (enough, free, elsewhere)] == [""] * 3
+    worker.batch_size = 1
+    assert facade.constraint_problem(short) == ""

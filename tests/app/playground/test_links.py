@@ -20,7 +20,7 @@ from app.playground.result_handlers import Shown
 from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
-from engine.config import AUTO, LookaheadSizes, RunConfig, SamplingParams
+from engine.config import AUTO, Constraint, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.branch import request_of
 
@@ -31,6 +31,13 @@ PAIRS = [
     Pair("qwen3-4b", "Qwen3 4B", ("ngram", "none"), ""),
 ]
 HOSTILE = ["<script>window.pwned=1</script>", "{{1+1}} ${1+1}", "a&b=c#d + %41 ?", "🌊\n\t\u202eשלום", "a\u2028b\x00"]
+CONSTRAINTS = [
+    Constraint("json_schema", '{"type":\n "object"}', compact=True),
+    Constraint("json_schema", "true"),
+    Constraint("regex", r"[a-z]+&\d\?<b>"),
+    Constraint("choice", "yes\nno 🌊"),
+    Constraint("grammar", 'start: "a" | "b"'),
+]
 
 
 def opened(text: str) -> Link:
@@ -42,6 +49,8 @@ def any_run(chance: random.Random) -> RunConfig:
     method = chance.choice([AUTO, *pair.methods])
     rule = chance.choice(["token", "block", "typical"])
     more = {"epsilon": chance.choice([0.0, 0.25]), "delta": chance.choice([0.3, 1.0])} if rule == "typical" else {}
+    if chance.random() < 0.5:
+        more["constraint"] = chance.choice(CONSTRAINTS)
     if method == "lookahead":
         more["lookahead"] = LookaheadSizes(chance.randint(1, 8), chance.randint(2, 4), chance.randint(1, 8))
     return RunConfig(
@@ -97,6 +106,10 @@ def test_a_prompt_too_long_for_a_link_is_said():
     [
         ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
+        (
+            "constraint=yaml",
+            "Constraint cannot be 'yaml'; the link may name none, json_schema, regex, choice, grammar.",
+        ),
         ("auto=yes", "auto cannot be 'yes'; the link may name 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),

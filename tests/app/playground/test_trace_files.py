@@ -9,15 +9,16 @@ from types import SimpleNamespace
 
 import gradio as gr
 import pytest
-from fake_worker import FakeEngine, FakeWorker, recorded
+from fake_worker import FakeEngine, FakeWorker, play, recorded
 from lab_pages import VISITOR
-from sample_traces import small
+from sample_traces import constrained, small
 from test_run_handlers import Screen, line, said
 
 from app.form import NAMES, defaults, settings
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export, trace_files
+from app.playground.form_values import values_of
 from app.playground.result_handlers import NO_ROOM, Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.run_press import RunPress
@@ -28,7 +29,7 @@ from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
 from engine.trace.branch import request_of
-from engine.trace.trace import load, to_json
+from engine.trace.trace import fold, load, to_json
 
 FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
 HARMLESS = [" the", "a=b", "3-2", "", "🌊", "'quoted'", 'say "hi", you', "two\nlines", "שלום"]
@@ -69,6 +70,22 @@ def test_a_row_a_token_with_every_number(session):
     facts = dict(run_facts.facts(lossy))
     assert "Lossy" in facts and facts["Typical acceptance"] == "ε 0.09, δ 0.3"
     assert not {"Lossy", "Typical acceptance", "Lookahead"} & set(dict(run_facts.facts(trace)))
+
+
+def test_table_has_the_drafts_that_a_grammar_forbids_and_its_share_of_p():
+    first, *_, forbidden, closing, plain, alone = rows(tokens_csv(constrained()))[:7]
+    assert first["removed"] == "0.75" and first["from_grammar"] == "1" and closing["from_grammar"] == "0"
+    known = {name: forbidden[name] for name in ("round", "position", "depth", "status", "id", "text", "lane", "exact")}
+    assert list(known.values()) == ["0", "3", "4", "forbidden", "5", "<i>", "run", "exact"]
+    assert forbidden["p"] == forbidden["removed"] == "" and closing["status"] == "resampled"
+    assert (alone["status"], alone["depth"], plain["status"]) == ("plain", "1", "forbidden")
+
+
+def test_an_opened_run_brings_its_constraint_back():
+    config = settings({"prompt": "Hi", "constraint": "regex", "regex": "[a-z]+"})
+    values = values_of(fold(play(config)), Service(FakeEngine(), Limits()))
+    assert values == defaults() | {"prompt": "Hi", "constraint": "regex", "regex": "[a-z]+"}
+    assert settings(values) == config
 
 
 def test_no_cell_begins_a_formula_and_other_cells_keep_their_text():

@@ -6,6 +6,7 @@ import re
 import pytest
 import trace_types
 from paths import ROOT
+from sample_traces import constrained
 from server_recordings import uncounted_recording
 
 from app.views.player_feed import rounds
@@ -28,9 +29,12 @@ MADE = {
     "typical": lambda: toy_run(acceptance="typical"),
     "siblings": lambda: toy_run("without_replacement"),
     "server": uncounted_recording,
+    "constrained": constrained,
 }
-KINDS = {"number": (int, float), "string": str, "number[]": list, "Token[]": list, "Distribution": dict, "true": bool,
-         "boolean": bool, "number | null": (int, type(None)), "Status": str}  # fmt: skip
+KINDS = {
+    "number": (int, float), "string": str, "number[]": list, "Token[]": list, "Forbidden[]": list, "Distribution": dict,
+    "true": bool, "boolean": bool, "number | null": (int, type(None)), "Status": str,
+}  # fmt: skip
 
 
 def interface(name: str) -> dict[str, str]:

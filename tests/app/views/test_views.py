@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import recorded
+from sample_traces import constrained
 
 from app.playground.startup_run import BASELINE, OPENING, opening
-from app.views import figures, player_feed, tiles
+from app.views import figures, player_feed, run_facts, tiles
 from app.views.totals import Totals
 from engine.trace.events import SERVER_ONLY, STATUSES
 from engine.trace.metrics import compute_metrics
@@ -111,6 +112,35 @@ def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word
     assert tiles.speedup(slow, baseline).tone == "slower"
     assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
     assert "ms" not in sentence and f"cost was {word}:" in figures.times(slow, compute_metrics(slow), baseline).note
+
+
+def test_a_run_with_a_constraint_tells_what_the_grammar_did():
+    trace = constrained()
+    told = lines(player_feed.complete("run", trace))
+    assert told[1]["constraint"] == "regular expression" and "· regular expression ·" in told[1]["words"]
+    first, second = (line for line in told if line["type"] == "round")
+    assert first["forbidden"] == [{"text": "<i>", "position": 3, "id": 5, "parent": 3}]
+    assert first["drafted"] == 3 and second["drafted"] == 0, "forbidden drafts are not counted"
+    assert [token.get("grammar") for token in first["tokens"]] == [True, None, None, None]
+    assert first["tokens"][0]["removed"] == {"top": [[3, "The", 0.5], [8, "<b>", 0.125]], "rest": 0.125}
+    assert told[-1] == {"type": "finish", "reason": "length", "tokens": 3, "notes": trace.finished.notes[0]}
+    number, words = json.loads(tiles.tiles(trace))["tiles"]["grammar"]
+    assert number == "1 of 3" and words.startswith("1 of 3 tokens came from the grammar")
+    assert "2 drafts were forbidden and not scored" in words
+    assert ["Constraint", "regular expression: x+"] in run_facts.facts(trace)
+
+
+def test_a_run_without_a_constraint_has_no_word_of_one(run):
+    text = player_feed.complete("run", run) + tiles.tiles(run)
+    assert not any(f'"{word}"' in text for word in ("constraint", "grammar", "forbidden", "removed", "notes"))
+    assert "Constraint" not in dict(run_facts.facts(run))
+
+
+@pytest.mark.parametrize("config", [{"constraint": 7}, {"constraint": {"kind": ["<b>"], "text": {}}}])
+def test_a_constraint_of_a_made_up_trace_does_no_harm(run, config):
+    odd = replace(run, started=replace(run.started, config=run.started.config | config))
+    assert lines(player_feed.complete("run", odd)) and tiles.tiles(odd)
+    assert all(isinstance(value, str) for _, value in run_facts.facts(odd))
 
 
 @pytest.mark.parametrize("run", [recorded("ngram", 3), recorded("none", 0)])

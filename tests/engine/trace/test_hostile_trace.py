@@ -32,6 +32,7 @@ def refusal(data: str | bytes, seconds: float = 5.0) -> str:
 
 HUGE = "1" + "0" * 400
 BASE = to_json(small())
+FORBIDDEN = '[{"id": 5, "text": "no", "parent": @, "position": 3}]'
 HOSTILE = {
     "empty": "",
     "not JSON": "hello there",
@@ -85,6 +86,11 @@ HOSTILE = {
     "a forced token of 2**70": changed("branch", "started", "prefix", 1, "id", to=str(2**70)),
     "a forced text of 20,000 letters": changed("branch", "started", "prefix", 1, "text", to=json.dumps("a" * 20_000)),
     "a branch at the wrong place": changed("branch", "rounds", 0, "tokens", 0, "position", to="0"),
+    "a forbidden draft after a draft to come": changed("rounds", 0, "forbidden", to=FORBIDDEN.replace("@", "4")),
+    "a forbidden draft before the round": changed("rounds", 0, "forbidden", to=FORBIDDEN.replace("@", "-1")),
+    "65 drafts, of which one was scored": changed("rounds", 0, "forbidden",
+                                                  to=f"[{', '.join([FORBIDDEN[1:-1].replace('@', '0')] * 64)}]"),
+    "a removed mass of 2": changed("rounds", 0, "tokens", 0, "removed", to='{"top": [], "rest": 2}'),
     "wide settings": changed("started", "config", to=json.dumps({str(i): i for i in range(5000)})),
 }  # fmt: skip
 
