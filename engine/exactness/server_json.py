@@ -17,7 +17,7 @@ REQUESTS = {  # check → what it asks for, and the fields of the request
     "tool calls": (
         "calls of a tool that had to be called",
         {
-            "tools": [{"type": "function", "function": {"name": "city", "parameters": SCHEMA}}],
+            "tools": [{"type": "function", "function": {"name": "city", "strict": True, "parameters": SCHEMA}}],
             "tool_choice": {"type": "function", "function": {"name": "city"}},
         },
     ),
