@@ -29,7 +29,8 @@ export const remove = () => caches.delete(STORE);
  * @param {(share: number) => void} progress
  */
 async function download({ address, size }, progress) {
-  const response = await fetch(address).catch(() => null);
+  // Without the browser's own cache, which would hold the file once more, and a wrong one for as long as it likes.
+  const response = await fetch(address, { cache: 'no-store' }).catch(() => null);
   if (!response)
     throw new Refusal(`${new URL(address).host} could not be reached. Check the network and press Run again.`);
   if (!response.ok) throw new Refusal(`${new URL(address).host} answered ${response.status} for the model’s file.`);
