@@ -2,6 +2,7 @@
 
 import functools
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """``faults`` of the server: paths whose files come ``cut`` or ``changed``. ``asked``: paths, in order."""
+    """``faults`` of the server: paths whose files come ``cut``, ``changed`` or ``slow``. ``asked``: paths, in order."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".js": "text/javascript"}
 
@@ -27,7 +28,9 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data[: len(data) // 2] if fault == "cut" else data)
+        self.wfile.write(data if fault == "changed" else data[: len(data) // 2])
+        while fault == "slow" and self.server.faults:  # the other half never comes
+            time.sleep(0.05)
 
     def end_headers(self):
         for name, value in self.server.headers.items():

@@ -103,8 +103,15 @@ export function speedupOf(run, plain) {
   return totalsOf(run).speed / totalsOf(plain).speed;
 }
 
-function toneOf(value, tau) {
-  if (value > tau) return 'noise'; // no run can be faster than its tokens a pass allow
+// Whether a run was faster than its baseline; null without a speedup.
+/**
+ * @param {Run} run
+ * @param {Run | null} plain
+ */
+export function toneOf(run, plain) {
+  const value = speedupOf(run, plain);
+  if (value === null) return null;
+  if (value > totalsOf(run).tau) return 'noise'; // no run can be faster than its tokens a pass allow
   if (Math.abs(Math.log(value)) <= ONE_RUN) return 'level';
   return value > 1 ? 'faster' : 'slower';
 }
@@ -112,8 +119,7 @@ function toneOf(value, tau) {
 function speedupTile(run, plain, isMeasuring) {
   const value = speedupOf(run, plain);
   if (run.started.config.method === 'none') return [DASH, 'nothing was drafted: this is the baseline'];
-  if (value !== null && toneOf(value, totalsOf(run).tau) === 'noise')
-    return ['noise', 'faster than can be: measure again'];
+  if (toneOf(run, plain) === 'noise') return ['noise', 'faster than can be: measure again'];
   if (value !== null) return [`${value.toFixed(2)}×`, 'compared with plain decoding, measured just now, one run each'];
   if (!isMeasuring) return [DASH, 'stopped before both runs had ended'];
   return ['…', `the same without drafting is ${run.finished ? 'being measured' : 'measured right after'}`];
@@ -146,7 +152,6 @@ export function numbersLine(run, plain, isMeasuring) {
   const totals = totalsOf(run);
   if (!totals) return '';
   const { tested, accepted, discarded, tau, speed, emitted } = totals,
-    ratio = speedupOf(run, plain),
     more = discarded ? `; ${discarded} more came after a rejected one and were never tested` : '';
   return line({
     type: 'numbers',
@@ -164,7 +169,7 @@ export function numbersLine(run, plain, isMeasuring) {
     },
     plain: laneOf(plain),
     note: '',
-    tone: ratio === null ? 'level' : toneOf(ratio, tau),
+    tone: toneOf(run, plain) ?? 'level',
   });
 }
 

@@ -1,5 +1,14 @@
 // Connects the form of the engine in this tab to its worker and to the player.
-import { aboutLine, comparedLine, finishLine, line, numbersLine, roundLine, speedupOf } from '../engine/feed.js';
+import {
+  aboutLine,
+  comparedLine,
+  finishLine,
+  line,
+  numbersLine,
+  roundLine,
+  speedupOf,
+  toneOf,
+} from '../engine/feed.js';
 import { make, makeButton } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { page } from './page.js';
@@ -52,10 +61,11 @@ function obstacle() {
 }
 
 // ── the worker ──
+const SCRIPT = 'engine/worker.js',
+  policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: () => SCRIPT });
+
 function start() {
-  const address = 'engine/worker.js',
-    policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: () => address });
-  worker = new Worker(policy ? policy.createScriptURL(address) : address, { type: 'module' });
+  worker = new Worker(policy ? policy.createScriptURL(SCRIPT) : SCRIPT, { type: 'module' });
   worker.onmessage = ({ data }) => ANSWERS[data.type](data);
   worker.onerror = () => ANSWERS.failed({ words: 'The engine could not be started. Reload the page.' });
 }
@@ -76,17 +86,15 @@ const ANSWERS = {
   },
   over({ note }) {
     const { run, plain } = lanes;
-    const ratio = run && plain ? speedupOf(run, plain) : null;
-    if (ratio !== null) show(comparedLine(run, plain));
-    say(ratio === null || ratio >= 1 ? 'good' : 'slow', `${verdict(ratio)} ${note}`.trim());
+    const tone = plain && toneOf(run, plain);
+    if (tone) show(comparedLine(run, plain));
+    say(tone === 'slower' ? 'slow' : tone === 'faster' ? 'good' : 'quiet', verdict(lanes, tone, note));
     end();
     worker.postMessage({ type: 'stored', sha256: page.sha256 });
   },
   failed({ words }) {
     say('error', words);
-    worker?.terminate(); // what it holds may be half loaded
-    worker = null;
-    end();
+    abandon();
   },
 };
 const DRAWN = {
@@ -102,12 +110,23 @@ const statusOf = lane =>
     fraction: null,
   });
 
-function verdict(ratio) {
-  if (ratio === null) return lanes.run?.finished?.reason === 'cancelled' ? 'Stopped.' : 'Done.';
-  const value = ratio.toFixed(2);
-  return ratio >= 1
-    ? `${value}× the speed of plain decoding in this tab (one run each).`
-    : `Slower here: ${value}× the speed without drafting (one run each). Try a text that repeats itself.`;
+const VERDICTS = {
+  noise: () => 'The two times contradict each other. Measure again.',
+  level: value => `About as fast as plain decoding in this tab: ${value}× (one run each).`,
+  faster: value => `${value}× the speed of plain decoding in this tab (one run each).`,
+  slower: value => `Slower here: ${value}× the speed without drafting (one run each). Try a text that repeats itself.`,
+};
+function verdict({ run, plain }, tone, note) {
+  const wasStopped = [run, plain].some(lane => lane?.finished?.reason === 'cancelled'),
+    words = tone ? VERDICTS[tone](speedupOf(run, plain).toFixed(2)) : wasStopped ? 'Stopped.' : 'Done.';
+  return `${words} ${note}`.trim();
+}
+
+// Ends the worker with all that it holds or is loading; the next Run starts another.
+function abandon() {
+  worker?.terminate();
+  worker = null;
+  end();
 }
 
 function end() {
@@ -148,7 +167,11 @@ form.addEventListener('submit', event => {
 });
 
 const on = (name, action) => buttons[name].addEventListener('click', action);
-on('stop', () => worker.postMessage({ type: 'stop' }));
+on('stop', () => {
+  if (lanes.run) return worker.postMessage({ type: 'stop' });
+  abandon(); // it still downloads or loads
+  say('quiet', 'Stopped.');
+});
 on('remove', () => worker.postMessage({ type: 'remove' }));
 on('save', () => save(lanes.run, 'speclens-tab.json'));
 on('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
