@@ -1,12 +1,12 @@
 // Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a test
-// compares the two. Only for runs of the tab's own kind: chains, decided on token by token.
+// compares the two. For runs of our own engines, whose every number is known.
 // @ts-check
 import { isEmitted, isTested } from '../lib/statuses.js';
 
 const DASH = '–';
 const ONE_RUN = 0.05; // one run each cannot tell a smaller difference from noise
 const PROMPT = 300; // characters of it that are shown beside the output
-const NUMBERS = ['p', 'q', 'u', 'accept', 'gap'];
+const NUMBERS = ['p', 'q', 'u', 'accept', 'gap', 'running', 'h', 'expected', 'threshold'];
 
 /** @typedef {{ started: any, rounds: any[], finished: any }} Run */
 
@@ -44,9 +44,12 @@ const distributionLine = ({ top, rest }) => ({
 
 // Fields without a value are left out, and so are distributions that repeat those of the draft that a token replaces.
 function tokenLine(token, refused) {
-  const { text, status, position, id, label } = token,
-    made = { text, status, position, id, ...(label === null ? {} : { label }) };
+  const { text, status, position, id, label } = token;
+  /** @type {Record<string, any>} */
+  const made = { text, status, position, id, ...(label === null ? {} : { label }) };
   for (const name of NUMBERS) if (token[name] !== null) made[name] = rounded(token[name], 6);
+  const { p, q, accept } = token;
+  if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true; // tried after one
   for (const name of ['p_top', 'q_top', 'residual']) {
     const repeats = status === 'resampled' && JSON.stringify(refused?.[name]) === JSON.stringify(token[name]);
     if (token[name] && !repeats) made[name] = distributionLine(token[name]);
@@ -54,7 +57,7 @@ function tokenLine(token, refused) {
   return made;
 }
 
-export function roundLine({ index, tokens, parents, start, end }) {
+export function roundLine({ index, tokens, parents, start, end, row_cost }) {
   const refused = tokens.findLast(({ status }) => status === 'rejected');
   return line({
     type: 'round',
@@ -65,6 +68,8 @@ export function roundLine({ index, tokens, parents, start, end }) {
     start: Number(start.toFixed(5)),
     end: Number(end.toFixed(5)),
     tokens: tokens.map(token => tokenLine(token, refused)),
+    ...(parents.every((parent, i) => parent === i) ? {} : { parents }),
+    ...(row_cost === null ? {} : { row: rounded(row_cost, 6) }),
   });
 }
 

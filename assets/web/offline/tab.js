@@ -200,7 +200,7 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
   begin();
   try {
     const { schema, started, rounds, finished } = JSON.parse(await file.text());
-    if (schema !== 1) throw new Error();
+    if (schema !== 1 || started.server || started.prefix.length) throw new Error();
     const run = { started, rounds, finished };
     show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
     show(numbersLine(run, null, false));
@@ -208,7 +208,7 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
     say('quiet', `Opened ${file.name}.`);
   } catch {
     begin();
-    say('error', 'This file is not a run of the engine in a tab. The served page opens every run.');
+    say('error', 'This file is not a run that this page can open. The served page opens all of them.');
   }
   target.value = '';
   end();
