@@ -94,7 +94,9 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
     expect(cost).to_contain_text(server.url.removeprefix("http://"))
     assert not any("weights" in path for path in server.asked)  # it says so before it asks
     run(page)
-    expect(page.locator(".sl-row").first).to_be_visible()
+    page.locator(".sl-list .sl-token").first.click()
+    expect(page.locator(".sl-inspector .sl-candidate-table")).to_be_visible()
+    expect(page.get_by_role("button", name="Force another token")).to_have_count(0)  # no server answers here
     expect(cost).to_contain_text("The model is in this browser")
     assert server.asked.count("/engine/weights.gguf") == 1
     assert violations(page, ".sl-tab") == []

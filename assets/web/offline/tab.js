@@ -29,7 +29,7 @@ let readers = [],
   lanes = {}, // run and plain, as traces
   worker = null,
   isRunning = false;
-mount({ ...part, watch: (_, read) => readers.push(read), trigger: name => name === 'missing' && show('') });
+mount({ ...part, isOffline: true, watch: (_, read) => readers.push(read), trigger() {} });
 
 function show(text) {
   part.props.value += text;
@@ -47,7 +47,7 @@ function describe(isStored) {
     ? 'The model is in this browser; Run downloads nothing.'
     : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
   find('.sl-tab-cost').textContent =
-    `${model} ${memory}${isTooSmall() ? ', more than this device has, so it won’t fit here.' : '.'}`;
+    `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
   buttons.remove.hidden = !isStored;
 }
 const isTooSmall = () =>
