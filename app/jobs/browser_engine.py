@@ -68,7 +68,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
         f"{FOLDER}/LICENSE-{RUNTIME}.txt": (ASSETS / "web" / "engine" / "licence.txt").read_bytes(),
     }
     page = {
-        "address": _hub_address(spec.target) if weights == "hub" else BESIDE,
+        "address": hub_address(spec.target) if weights == "hub" else BESIDE,
         "size": facts["size"], "sha256": facts["sha256"], "memory": int(MEMORY * facts["graph"]["bytes"]),
         "defaults": _defaults(spec.name), "mostTokens": NEW_TOKENS,
     }  # fmt: skip
@@ -81,7 +81,8 @@ def _defaults(pair: str) -> dict:
     return {name: value for name, value in settings.items() if name not in ("prefix", "constraint")}
 
 
-def _hub_address(model: ModelSpec) -> str:
+def hub_address(model: ModelSpec) -> str:
+    """Returns where the hub has the model's file, at its pinned commit. BadInput for a model that is not of the hub."""
     if model.gguf is None or model.repo is None:
         raise BadInput(f"{model.name} is not a file of the hub; use --weights beside.")
     return f"{HUB}/{model.repo}/resolve/{model.revision}/{model.gguf.file}"
