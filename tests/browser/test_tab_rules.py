@@ -1,11 +1,14 @@
 """The engine in a tab against the one in Python, function by function: draws, rule, drafter, tokens, weights, lines."""
 
 import base64
+import itertools
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
 from paths import ASSETS
 from player_page import page_with
 from playwright.sync_api import Page
@@ -126,6 +129,55 @@ MUTANTS = [  # of rule.js, and of the two functions of probabilities.js that it 
     ("if (fround(sum) > point) return i;", "if (fround(sum) >= point) return i;"),
     ("Math.min(fround(u * end), below(end))", "u"),
 ]
+
+
+# ── the law of what is written ──
+
+TOY = np.random.default_rng(8).normal(0, 1.2, (4, 4)).astype(np.float32)  # logits after each of four tokens
+SAMPLE = """async ([logits, seeds]) => {
+    const model = { context: 512, reset() {}, pass: async (ids, start, wanted) =>
+        ids.slice(ids.length - wanted).map(id => Float32Array.from(logits[id])) };
+    const tokenizer = { join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
+    const sampling = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 }, counts = {};
+    let tested = 0;
+    for (let seed = 0; seed < seeds; seed++) {
+        const config = { prompt: 'x', sampling, method: 'ngram', gamma: 3, seed, max_new_tokens: 3, trace_top: 4 };
+        const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, tokenizer,
+            eos: new Set(), control: new Set(), cancelled: async () => false, now: () => 0 });
+        const written = [];
+        for await (const event of run) for (const token of event.tokens ?? []) {
+            if (/accepted|resampled|bonus|plain/.test(token.status)) written.push(token.id);
+            tested += /accepted|rejected/.test(token.status);
+        }
+        counts[written] = (counts[written] ?? 0) + 1;
+    }
+    return [counts, tested];
+}"""
+
+
+def law_p_value(browser, *change: str) -> float:
+    """How probable the texts of 4,000 seeds are by the toy's own law; ``change``: of the engine's script."""
+    p = warp(torch.from_numpy(TOY), SamplingParams(1.0)).double().numpy()
+    places = list(itertools.product(range(4), repeat=3))
+    law = {f"{a},{b},{c}": p[0, a] * p[a, b] * p[b, c] for a, b, c in places}
+    script, page = bundle("engine/loop.js"), browser.new_page()
+    assert not change or script.count(change[0]) == 1
+    page.add_script_tag(content=script.replace(*change) if change else script)
+    counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000])
+    page.close()
+    assert tested > 4_000  # drafts are at work
+    return joint_p_value(Counter(counts), law)
+
+
+def test_tab_writes_by_the_law_of_its_model(browser):
+    """The seeds are fixed; a right engine would fail with another 4,000 of them once in 10,000 times."""
+    assert law_p_value(browser) > FALSE_ALARM
+    for mutant in [
+        ("uniform(CLOSING, position", "uniform(ACCEPTING, position"),
+        ("row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last]", "row = p[last]"),
+        ("uniform(ACCEPTING, position + i)", "uniform(ACCEPTING, position)"),
+    ]:
+        assert law_p_value(browser, *mutant) < CAUGHT, mutant
 
 
 @pytest.mark.parametrize("params", [

@@ -1,4 +1,4 @@
-"""The files of the engine in a tab: the runtime is the one that was pinned, or there is no site."""
+"""The files of the engine in a tab: a runtime that is not the pinned one is refused."""
 
 import base64
 import hashlib

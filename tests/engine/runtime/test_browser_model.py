@@ -1,4 +1,4 @@
-"""What the engine in a tab is told of a model, and the models that it is not given."""
+"""The description that the engine in a tab gets of a model, and the models that are refused."""
 
 import math
 
