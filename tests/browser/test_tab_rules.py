@@ -131,7 +131,7 @@ MUTANTS = [  # of rule.js, and of the two functions of probabilities.js that it 
 ]
 
 
-# ── the law of what is written ──
+# ── the law of the texts ──
 
 TOY = np.random.default_rng(8).normal(0, 1.2, (4, 4)).astype(np.float32)  # logits after each of four tokens
 SAMPLE = """async ([logits, seeds]) => {
