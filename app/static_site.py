@@ -1,51 +1,86 @@
 """Writes the lessons, their runs, the theory and the printed pages as files that need no server.
 
 `python -m app.static_site OUT`. Any web host or a USB stick can serve them: links are relative, and no other server
-gets a request.
+gets a request. With `--weights hub` or `beside` the site also has a page that runs the model in the visitor's own tab,
+which needs a web host; with `hub` that page asks the Hugging Face hub for the model's file, and says so before.
 """
 
 import argparse
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
+from app.jobs.browser_engine import BESIDE, WEIGHTS, BrowserEngine, browser_engine
+from app.jobs.browser_engine import FOLDER as ENGINE
 from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
 from app.lessons_tab import sheets, view
 from app.playground import html_export
 from app.playground.startup_run import recorded
-from app.ui.html_component import template
+from app.ui.html_component import bundle, read, template
 from app.ui.static_page import document, mount
+from app.views.figures import TITLES
 from app.views.safe_json import encode
+from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput, EngineError
+from lessons.examples import EXAMPLES
 from lessons.loader import FOLDER, glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
+TAB = {"tab.html": "Run it here"}  # where the site has an engine
+TAB_METHODS = ("ngram", "none")
+TAB_STYLES = (*html_export.STYLES, "offline/tab.css")
+# Its script starts the worker; the policy knows no other address.
+TAB_RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
 LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 NOT_LIVE = (
     "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
 )
 
+WITH_TAB = "“Run it here” runs the model in your own browser. Everything else on this site is recorded."
+Pages = dict[str, str]  # titles by the file's name
 
-def write(folder: Path) -> int:
+
+def write(folder: Path, engine: BrowserEngine | None = None) -> int:
     """Writes every file of the site below ``folder`` and returns their bytes. BadInput where it cannot be written."""
     size = 0
-    for name, text in files():
-        path, data = folder / name, text.encode()
-        try:
+    for name, content in files(engine):
+        path, data = folder / name, content.encode() if isinstance(content, str) else content
+        with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        except OSError as error:
-            raise BadInput(f"{path} cannot be written: {error.strerror}. Name a folder that is yours.") from error
         size += len(data)
+    if engine and engine.weights:
+        with _writing(folder / BESIDE):
+            shutil.copyfile(engine.weights, folder / BESIDE)
+        size += engine.weights.stat().st_size
     return size
 
 
-def files() -> Iterator[tuple[str, str]]:
-    """Each file's path below the site's folder, and its text."""
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}. Name a folder that is yours.") from error
+
+
+def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | bytes]]:
+    """Each file's path below the site's folder, and its content; that of ``engine`` too, if the site has one."""
+    pages = PAGES | TAB if engine else PAGES
+    if engine:
+        yield from engine.files.items()
+        yield (
+            f"{ENGINE}/worker.js",
+            f"import * as ort from './ort.mjs';\nglobalThis.ort = ort;\n{bundle('engine/worker.js')}",
+        )
+        yield "tab.html", _tab(engine, pages)
     rendered: list[dict] = []
     runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *recorded())}
     for lesson in lessons():
@@ -54,14 +89,14 @@ def files() -> Iterator[tuple[str, str]]:
         for scenario in lesson.scenarios:
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
-    yield "index.html", _lessons(rendered)
+    yield "index.html", _lessons(rendered, pages)
     yield "check_server.py", (FOLDER / "check_server.py").read_text(encoding="utf-8")
-    yield "theory.html", _theory()
-    yield "runs.html", _list("runs.html", {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
+    yield "theory.html", _theory(pages)
+    yield "runs.html", _list("runs.html", pages, {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
     papers = {"check_server.py": "A script that tests whether a server is lossless (lesson 5)"} | dict(
         _sheet_links(rendered)
     )
-    yield "sheets.html", _list("sheets.html", papers)
+    yield "sheets.html", _list("sheets.html", pages, papers)
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
     for lesson in rendered:
@@ -69,32 +104,44 @@ def files() -> Iterator[tuple[str, str]]:
         yield f"sheets/class-{lesson['number']}.html", sheets.class_sheet(lesson)
 
 
-def _lessons(rendered: list[dict]) -> str:
+def _lessons(rendered: list[dict], pages: Pages) -> str:
     value = {"lessons": view.contents(lessons()), "pages": {str(lesson["number"]): lesson for lesson in rendered}}
     text = "".join(f"<li>{_link(name, title)}</li>" for name, title in _sheet_links(rendered) if "teacher" in name)
     without = (
         f"<noscript><p>Each lesson as text, because JavaScript is switched off here:</p><ul>{text}</ul></noscript>"
     )
     body = without + mount("lesson", player=template("stage", id="lesson-player"))
-    return _page("index.html", body, LESSON_STYLES, "lesson", encode(value))
+    return _page("index.html", pages, body, LESSON_STYLES, "lesson", encode(value))
 
 
-def _theory() -> str:
+def _theory(pages: Pages) -> str:
     without = "<noscript><p>The sliders need JavaScript, which is switched off here.</p></noscript>"
     value = theory.curves(*recorded(), False, PointSet())
-    return _page("theory.html", without + mount("theory"), THEORY_STYLES, "theory", value)
+    return _page("theory.html", pages, without + mount("theory"), THEORY_STYLES, "theory", value)
 
 
-def _page(name: str, body: str, styles: tuple[str, ...], part: str, value: str) -> str:
-    return document(
-        f"SpecLens: {PAGES[name]}", _head(name) + body, styles, f"offline/{part}.js", {"values": {part: value}}
-    )
+def _tab(engine: BrowserEngine, pages: Pages) -> str:
+    """The page that runs the model in the visitor's tab."""
+    stage, most = mount("stage", look="sl-stage"), engine.page["mostTokens"]
+    data = engine.page | {
+        "titles": {method: TITLES[method] for method in TAB_METHODS},
+        "examples": {
+            name: {"prompt": example.prompt, "temperature": example.temperature} for name, example in EXAMPLES.items()
+        },
+    }
+    body = _head("tab.html", pages) + Template(read("offline/tab.html")).substitute(stage=stage, most=most)
+    return document(f"SpecLens: {pages['tab.html']}", body, TAB_STYLES, "offline/tab.js", data, TAB_RULES)
 
 
-def _list(name: str, links: dict[str, str]) -> str:
+def _page(name: str, pages: Pages, body: str, styles: tuple[str, ...], part: str, value: str) -> str:
+    head, title = _head(name, pages), f"SpecLens: {pages[name]}"
+    return document(title, head + body, styles, f"offline/{part}.js", {"values": {part: value}})
+
+
+def _list(name: str, pages: Pages, links: dict[str, str]) -> str:
     items = "".join(f"<li>{_link(target, title)}</li>" for target, title in links.items())
-    body = f'{_head(name)}<main><ul class="sl-site-list">{items}</ul></main>'
-    return document(f"SpecLens: {PAGES[name]}", body, ())
+    body = f'{_head(name, pages)}<main><ul class="sl-site-list">{items}</ul></main>'
+    return document(f"SpecLens: {pages[name]}", body, ())
 
 
 def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:
@@ -104,10 +151,11 @@ def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:
         yield f"sheets/class-{lesson['number']}.html", f"{title}: one page for the class"
 
 
-def _head(name: str) -> str:
-    current = {page: ' aria-current="page"' if page == name else "" for page in PAGES}
-    links = " ".join(_link(page, title, current[page]) for page, title in PAGES.items())
-    return f'<header class="sl-heading"><h1>SpecLens</h1><nav class="sl-site">{links}</nav><p>{NOT_LIVE}</p></header>'
+def _head(name: str, pages: Pages) -> str:
+    current = {page: ' aria-current="page"' if page == name else "" for page in pages}
+    links = " ".join(_link(page, title, current[page]) for page, title in pages.items())
+    note = WITH_TAB if pages.keys() >= TAB.keys() else NOT_LIVE
+    return f'<header class="sl-heading"><h1>SpecLens</h1><nav class="sl-site">{links}</nav><p>{note}</p></header>'
 
 
 def _link(target: str, title: str, more: str = "") -> str:
@@ -117,9 +165,13 @@ def _link(target: str, title: str, more: str = "") -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m app.static_site", description=__doc__.split("\n")[0])
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder to write; files of that name are replaced")
-    out = parser.parse_args().out
+    where = "add an engine for the visitor's tab, which gets the model from there (by default none)"
+    parser.add_argument("--weights", choices=WEIGHTS, default="none", help=where)
+    parser.add_argument("--pair", default=DEFAULT_PAIR, help="the pair whose target the tab runs")
+    options = parser.parse_args()
+    out = options.out
     try:
-        size = write(out)
+        size = write(out, browser_engine(options.pair, options.weights) if options.weights != "none" else None)
     except EngineError as error:
         sys.exit(str(error))
     print(f"{size / 1e6:.1f} MB in {out}. Open {out / 'index.html'}.")

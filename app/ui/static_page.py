@@ -9,8 +9,9 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
 from app.ui.html_component import bundle, read, template
@@ -26,14 +27,16 @@ def document(
     styles: Sequence[str],
     module: str = "",
     data: Any = None,
+    rules: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
-    reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script."""
+    reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script.
+    ``rules``: of the policy, in place of the usual ones."""
     style = COMMENT.sub("", "\n".join(map(read, (*BASE[:2], *styles, BASE[2]))))
     code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
     blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'
-    fields = {"title": html.escape(title), "body": body, "style": style, "policy": _policy(code, style)}
+    fields = {"title": html.escape(title), "body": body, "style": style, "policy": _policy(code, style, rules)}
     return Template(read("offline/page.html")).substitute(fields, scripts=blocks if module else "")
 
 
@@ -42,7 +45,7 @@ def mount(part: str, **fields: str) -> str:
     return f'<div id="{part}">{template(part, id=part, **fields)}</div>'
 
 
-def _policy(script: str, style: str) -> str:
+def _policy(script: str, style: str, more: Mapping[str, str]) -> str:
     rules = {
         "default-src": "'none'",
         "script-src": _hash(script) if script else "'none'",
@@ -51,7 +54,7 @@ def _policy(script: str, style: str) -> str:
         "form-action": "'none'",
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
-    }
+    } | dict(more)
     return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 

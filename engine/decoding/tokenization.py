@@ -39,6 +39,11 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     )
 
 
+def template_text(tokenizer, config: RunConfig) -> str:
+    """Returns the prompt as the chat template writes it up to the assistant's turn, without a system prompt."""
+    return _apply(tokenizer, config, {"user": config.prompt}, str, tokenize=False)
+
+
 def _as_parts(text: str) -> list[dict]:
     """A message's content as templates of models that also read images expect it."""
     return [{"type": "text", "text": text}]

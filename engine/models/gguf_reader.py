@@ -74,6 +74,13 @@ class GgufReader:
         place = self._place(name, shape)
         return StoredRows(place["type"], self._rows(place))
 
+    def place(self, name: str) -> dict:
+        """Where a tensor lies in its file, as plain data. ``heads``: given where the halves of a rotary pair are
+        adjacent in each of so many heads."""
+        place, heads = self._place(name), self._heads.get(name.split(".")[-2])
+        known = {"type": place["type"], "shape": list(place["shape"]), "offset": place["offset"]}
+        return known | ({"heads": heads} if heads else {})
+
     def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
         """Yields a matrix of the vocabulary in parts: the first row's number, and rows in fp32."""
         return self._dense_parts(self._place(name, shape))

@@ -71,7 +71,7 @@ def load_model(
             if out_of_memory(error):
                 raise
             raise Unavailable(f"The weights in {folder} do not fit its config.json: {first_line(error)}") from error
-    return LoadedModel(runner, tokenizer, _eos_ids(folder, config, tokenizer), folder, precision)
+    return LoadedModel(runner, tokenizer, eos_ids(folder, config, tokenizer), folder, precision)
 
 
 def _decoder(folder: Path, config, device: str, precision: str, progress):
@@ -97,8 +97,8 @@ def memory_errors(problem: str):
         raise Unavailable(f"{problem}; choose a smaller pair, a lower precision or a shorter text.") from error
 
 
-def _eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
-    """The ids at which transformers' generate stops: the generation config's ids, else the config's, else the
+def eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
+    """Returns the ids at which transformers' generate stops: the generation config's ids, else the config's, else the
     tokenizer's."""
     candidates = [getattr(config, "eos_token_id", None), tokenizer.eos_token_id]
     if (folder / "generation_config.json").exists():

@@ -35,7 +35,7 @@ ORDER = {
         ["page"],
         ["cluster"],
     ],
-    "assets/web": [["lib"], ["player", "playground"], ["lab", "lessons"], ["offline"]],
+    "assets/web": [["lib"], ["engine", "player", "playground"], ["lab", "lessons"], ["offline"]],
 }
 
 

@@ -1,22 +1,10 @@
 // Tokenizes one text with two byte-pair tokenizers (merges.js), and retokenizes a draft of one for the other.
 
+import { BYTE_MARKS, bytesOf, makeCutter, marked } from '../lib/byte_pairs.js';
 import { make } from '../lib/dom.js';
 import { MERGES } from './merges.js';
 import { figure, makeResult, slider } from './widgets.js';
 
-// GPT-2's characters for bytes: a printable byte is its own character, the others follow from 256 on.
-const BYTE_MARKS = (() => {
-  const plain = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173 && byte < 256),
-    marks = [];
-  for (let byte = 0, more = 256; byte < 256; byte++) marks.push(String.fromCharCode(plain(byte) ? byte : more++));
-  return marks;
-})();
-// Merges stay within these: a word with the space before it, digits, punctuation, spaces.
-const WORDS =
-  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
-
-const marked = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
-const bytesOf = piece => Uint8Array.from(piece, mark => BYTE_MARKS.indexOf(mark));
 export const textOf = pieces => new TextDecoder().decode(bytesOf(pieces.join('')));
 // A piece that holds only a part of a character is shown as its bytes.
 function seenPiece(piece) {
@@ -33,21 +21,8 @@ function seenPiece(piece) {
 
 // {cut, pieces, number}: a text → its pieces; number → piece; piece → number.
 export function makeTokenizer(merges) {
-  const ranks = new Map(merges.map((pair, rank) => [pair, rank])),
-    pieces = [...new Set([...BYTE_MARKS].sort().concat(merges.map(pair => pair.replace(' ', ''))))];
-  const number = new Map(pieces.map((piece, index) => [piece, index]));
-
-  // Merges pairs in the order of training, the leftmost first.
-  function word(text) {
-    const parts = [...marked(text)];
-    for (;;) {
-      const order = parts.slice(1).map((part, i) => ranks.get(`${parts[i]} ${part}`) ?? Infinity),
-        best = Math.min(...order);
-      if (best === Infinity) return parts;
-      parts.splice(order.indexOf(best), 2, merges[best].replace(' ', ''));
-    }
-  }
-  return { pieces, number, cut: text => (text.match(WORDS) || []).flatMap(word) };
+  const pieces = [...new Set([...BYTE_MARKS].sort().concat(merges.map(pair => pair.replace(' ', ''))))];
+  return { pieces, number: new Map(pieces.map((piece, index) => [piece, index])), cut: makeCutter(merges) };
 }
 
 // Groups two tokenizations of one text between common borders: [[pieces of one, pieces of the other], …].

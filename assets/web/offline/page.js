@@ -9,5 +9,7 @@ shade();
 
 // Mounts a part as the live page does; here its value comes once, and no event reaches a server.
 export function show(name, mount) {
-  mount({ element: document.getElementById(name), props: { value: page.values[name] }, watch() {}, trigger() {} });
+  const element = document.getElementById(name),
+    props = { value: page.values[name] };
+  mount({ element, props, isOffline: true, watch() {}, trigger() {} });
 }

@@ -4,6 +4,7 @@ import { makeHeartbeat } from '../lib/heartbeat.js';
 import { makePlayer } from './player.js';
 import { makeWhatIf } from './what_if.js';
 
+// ``part.isOffline``: nothing answers a trigger, so that no button may ask for a branch or another measurement.
 export function mount(part) {
   const { element, trigger } = part;
   const box = element.querySelector('.sl-player'),
@@ -38,12 +39,14 @@ export function mount(part) {
     whatIf.hide();
     bringIntoSight();
   }
-  const engine = {
-    fork: (place, id) => trigger('fork', { place, id }),
-    keep: () => trigger('keep'),
-    drop: () => trigger('drop'),
-    alone: () => trigger('alone'),
-  };
+  const engine = part.isOffline
+    ? null
+    : {
+        fork: (place, id) => trigger('fork', { place, id }),
+        keep: () => trigger('keep'),
+        drop: () => trigger('drop'),
+        alone: () => trigger('alone'),
+      };
   const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted, heard, placed, engine });
   const sentence = make('p', 'sl-what-if', '', { role: 'status', hidden: '' });
   box.querySelector('.sl-strip').after(sentence);

@@ -1,0 +1,192 @@
+// Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a test
+// compares the two. For runs of our own engines, whose every number is known.
+// @ts-check
+import { isEmitted, isTested } from '../lib/statuses.js';
+
+const DASH = '–';
+const ONE_RUN = 0.05; // one run each cannot tell a smaller difference from noise
+const PROMPT = 300; // characters of it that are shown beside the output
+const NUMBERS = ['p', 'q', 'u', 'accept', 'gap', 'running', 'h', 'expected', 'threshold'];
+
+/** @typedef {{ started: any, rounds: any[], finished: any }} Run */
+
+export const line = value => `${JSON.stringify(value)}\n`;
+const rounded = (number, digits) => Number(number.toPrecision(digits));
+const isAccepted = token => token.status === 'accepted';
+const emittedOf = ({ rounds }) => rounds.flatMap(({ tokens }) => tokens.filter(isEmitted));
+
+/**
+ * @param {any} started
+ * @param {Record<string, string>} titles of the methods
+ */
+export function aboutLine({ config, pair, device }, titles) {
+  const { temperature } = config.sampling,
+    title = titles[config.method] ?? config.method,
+    drafting = config.method === 'none' ? title : `${title}, γ = ${config.gamma}`,
+    prompt = config.prompt.trim().replace(/\s+/g, ' ');
+  return line({
+    type: 'about',
+    greedy: temperature === 0,
+    words: [pair, drafting, `temperature ${temperature}`, `in your ${device.split(',')[0]}`].join(' · '),
+    recorded: false,
+    temperature,
+    costs: null,
+    most: config.max_new_tokens,
+    method: config.method,
+    prompt: prompt.length > PROMPT ? `${prompt.slice(0, PROMPT).trimEnd()}…` : prompt,
+  });
+}
+
+const distributionLine = ({ top, rest }) => ({
+  top: top.map(({ id, text, mass }) => [id, text, rounded(mass, 4)]),
+  rest: rounded(rest, 4),
+});
+
+// Fields without a value are left out, and so are distributions that repeat those of the draft that a token replaces.
+function tokenLine(token, refused) {
+  const { text, status, position, id, label } = token;
+  /** @type {Record<string, any>} */
+  const made = { text, status, position, id, ...(label === null ? {} : { label }) };
+  for (const name of NUMBERS) if (token[name] !== null) made[name] = rounded(token[name], 6);
+  const { p, q, accept } = token;
+  if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true; // tried after one
+  for (const name of ['p_top', 'q_top', 'residual']) {
+    const repeats = status === 'resampled' && JSON.stringify(refused?.[name]) === JSON.stringify(token[name]);
+    if (token[name] && !repeats) made[name] = distributionLine(token[name]);
+  }
+  return made;
+}
+
+export function roundLine({ index, tokens, parents, start, end, row_cost }) {
+  const refused = tokens.findLast(({ status }) => status === 'rejected');
+  return line({
+    type: 'round',
+    index,
+    kept: tokens.filter(isAccepted).length,
+    tested: tokens.filter(isTested).length,
+    drafted: parents.length,
+    start: Number(start.toFixed(5)),
+    end: Number(end.toFixed(5)),
+    tokens: tokens.map(token => tokenLine(token, refused)),
+    ...(parents.every((parent, i) => parent === i) ? {} : { parents }),
+    ...(row_cost === null ? {} : { row: rounded(row_cost, 6) }),
+  });
+}
+
+/** @param {Run} run */
+export const finishLine = run =>
+  line({ type: 'finish', reason: run.finished?.reason ?? 'lost', tokens: emittedOf(run).length });
+
+// Counts of a run that may still go on; null before its first round.
+/** @param {Run | null} run */
+function totalsOf(run) {
+  if (!run?.rounds.length) return null;
+  const { rounds } = run,
+    tokens = rounds.flatMap(round => round.tokens),
+    seconds = rounds.at(-1).end - rounds[0].start,
+    emitted = tokens.filter(isEmitted).length;
+  return {
+    seconds,
+    emitted,
+    tested: tokens.filter(isTested).length,
+    accepted: tokens.filter(isAccepted).length,
+    discarded: tokens.filter(({ status }) => status === 'discarded').length,
+    tau: emitted / rounds.length,
+    speed: emitted / seconds,
+  };
+}
+
+const hasEnded = run => Boolean(run?.finished) && run.finished.reason !== 'cancelled';
+
+// Decode tokens/s of a run ÷ those of its baseline; null unless both have ended without a Stop.
+/**
+ * @param {Run} run
+ * @param {Run | null} plain
+ */
+export function speedupOf(run, plain) {
+  if (!hasEnded(run) || !hasEnded(plain)) return null;
+  return totalsOf(run).speed / totalsOf(plain).speed;
+}
+
+// Whether a run was faster than its baseline; null without a speedup.
+/**
+ * @param {Run} run
+ * @param {Run | null} plain
+ */
+export function toneOf(run, plain) {
+  const value = speedupOf(run, plain);
+  if (value === null) return null;
+  if (value > totalsOf(run).tau) return 'noise'; // no run can be faster than its tokens a pass allow
+  if (Math.abs(Math.log(value)) <= ONE_RUN) return 'level';
+  return value > 1 ? 'faster' : 'slower';
+}
+
+function speedupTile(run, plain, isMeasuring) {
+  const value = speedupOf(run, plain);
+  if (run.started.config.method === 'none') return [DASH, 'nothing was drafted: this is the baseline'];
+  if (toneOf(run, plain) === 'noise') return ['noise', 'faster than can be: measure again'];
+  if (value !== null) return [`${value.toFixed(2)}×`, 'compared with plain decoding, measured just now, one run each'];
+  if (!isMeasuring) return [DASH, 'stopped before both runs had ended'];
+  return ['…', `the same without drafting is ${run.finished ? 'being measured' : 'measured right after'}`];
+}
+
+// The baseline's lane: when each of its rounds ended, once all have.
+function laneOf(plain) {
+  const totals = totalsOf(plain);
+  if (!totals) return null;
+  const known = { tokens: totals.emitted, seconds: rounded(totals.seconds, 6) };
+  if (!plain.finished) return known;
+  let count = 0;
+  return {
+    ...known,
+    ends: plain.rounds.map(({ end }) => rounded(end - plain.rounds[0].start, 6)),
+    counts: plain.rounds.map(({ tokens }) => {
+      count += tokens.filter(isEmitted).length;
+      return count;
+    }),
+  };
+}
+
+// ``isMeasuring``: the baseline runs or comes next.
+/**
+ * @param {Run} run
+ * @param {Run | null} plain
+ * @param {boolean} isMeasuring
+ */
+export function numbersLine(run, plain, isMeasuring) {
+  const totals = totalsOf(run);
+  if (!totals) return '';
+  const { tested, accepted, discarded, tau, speed, emitted } = totals,
+    more = discarded ? `; ${discarded} more came after a rejected one and were never tested` : '';
+  return line({
+    type: 'numbers',
+    measuring: isMeasuring,
+    tiles: {
+      alpha: tested
+        ? [
+            `${Math.round((100 * accepted) / tested)}%`,
+            `α = ${(accepted / tested).toFixed(2)}: ${accepted} of ${tested} tested drafts were accepted${more}`,
+          ]
+        : [DASH, 'no draft was tested'],
+      tau: [tau.toFixed(1), `τ = ${tau.toFixed(2)} tokens per target pass; plain decoding writes 1`],
+      speed: [speed.toFixed(1), `${emitted} tokens, reading the prompt not counted`],
+      speedup: speedupTile(run, plain, isMeasuring),
+    },
+    plain: laneOf(plain),
+    note: '',
+    tone: toneOf(run, plain) ?? 'level',
+  });
+}
+
+// Compares the two texts: at temperature 0 they must be equal.
+/**
+ * @param {Run} run
+ * @param {Run} plain
+ */
+export function comparedLine(run, plain) {
+  if (run.started.config.sampling.temperature) return line({ type: 'compared', verdict: 'sampled' });
+  const [ours, theirs] = [emittedOf(run), emittedOf(plain)],
+    at = ours.findIndex(({ id }, i) => theirs[i] && theirs[i].id !== id);
+  if (at < 0) return line({ type: 'compared', verdict: 'same' });
+  return line({ type: 'compared', verdict: 'differs', at, gap: theirs[at].gap && rounded(theirs[at].gap, 6) });
+}

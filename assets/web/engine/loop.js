@@ -1,0 +1,107 @@
+// Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for chains; with no
+// drafts it is plain decoding.
+// @ts-check
+import { makeNgram } from './ngram.js';
+import { ACCEPTING, CLOSING, makeUniforms } from './philox.js';
+import { warp } from './probabilities.js';
+import { finished, makeRecorder, roundOf } from './recorder.js';
+import { verifyChain } from './rule.js';
+import { makeDetokenizer } from './tokens.js';
+
+const MAX_GAMMA = 32;
+const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer
+const CHUNK = 64; // tokens of a prompt that are read before Stop is looked at again
+
+// How far a row's largest logit is above the second: small where two processors may choose differently.
+/** @param {Float32Array} row */
+function gapOf(row) {
+  let first = -Infinity,
+    second = -Infinity;
+  for (let i = 0; i < row.length; i++) {
+    if (row[i] > first) [first, second] = [row[i], first];
+    else if (row[i] > second) second = row[i];
+  }
+  return Math.fround(first - second);
+}
+
+// Yields the rounds of a run and, last, its end. ``pass(ids, start, wanted)``: the target's logits after the last
+// ``wanted`` of ids that stand from place ``start`` on; ``cancelled()`` is awaited once a round; ``now()``: seconds.
+export async function* decode({ config, prompt, model, tokenizer, eos, control, cancelled, now }) {
+  const { sampling, method, gamma, seed, max_new_tokens: most, trace_top: top } = config,
+    greedy = sampling.temperature === 0,
+    uniform = makeUniforms(seed),
+    text = makeDetokenizer(tokenizer),
+    recorder = makeRecorder(tokenizer, greedy, top);
+  const capacity = Math.min(prompt.length + most + SPARE, Math.max(model.context, prompt.length + most)),
+    committed = [...prompt],
+    zero = now();
+  const clock = () => now() - zero;
+  let reason = null,
+    output = '',
+    first = null,
+    last = null;
+  const propose = method === 'ngram' ? makeNgram(tokenizer.templateLength(config.prompt), eos, control) : () => [];
+
+  async function poll() {
+    if (!reason && (await cancelled())) reason = 'cancelled';
+    return reason;
+  }
+
+  model.reset(capacity);
+  for (let at = 0; at < prompt.length - 1 && !(await poll()); at += CHUNK)
+    await model.pass(prompt.slice(at, Math.min(at + CHUNK, prompt.length - 1)), at, 1);
+  const prefill = clock();
+
+  function append(id) {
+    const piece = text.push(id);
+    committed.push(id);
+    output += piece;
+    if (eos.has(id)) reason = 'eos';
+    else if (committed.length - prompt.length >= most) reason = 'length';
+    return piece;
+  }
+
+  async function round(index) {
+    const start = clock(),
+      base = committed.length - 1,
+      position = committed.length - prompt.length;
+    // 1 draft
+    const room = Math.min(most - position - 1, MAX_GAMMA, capacity - base - 2),
+      drafts = room < 1 || !gamma ? [] : propose(committed, Math.min(gamma, room));
+    const drafted = clock();
+    // 2 verify: one pass over the pending token and the drafts
+    const logits = await model.pass([committed[base], ...drafts], base, drafts.length + 1);
+    if (!logits.every(row => Number.isFinite(row[0]))) throw new Error('The model’s numbers are not finite.');
+    const verified = clock();
+    // 3 accept
+    const u = drafts.map((_, i) => uniform(ACCEPTING, position + i)),
+      uClosing = logits.map((_, i) => uniform(CLOSING, position + i)),
+      gaps = greedy ? logits.map(gapOf) : [],
+      p = logits.map(row => warp(row, sampling)),
+      verdict = verifyChain(p, null, drafts, u, uClosing);
+    const accepted = clock();
+    // 4 commit
+    const draftTexts = text.peek(drafts),
+      texts = [];
+    for (const id of [...drafts.slice(0, verdict.last), verdict.closing]) if (!reason) texts.push(append(id));
+    const tail = (await poll()) ? text.tail() : '';
+    output += tail;
+    // 5 yield
+    const tokens = recorder.tokensOf({ drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position });
+    const end = clock(),
+      timings = {
+        draft: drafted - start,
+        verify: verified - drafted,
+        accept: accepted - verified,
+        host: end - accepted,
+      };
+    return roundOf(index, drafts.length, tokens, base, timings, start, end);
+  }
+
+  for (let index = 0; !reason; index++) {
+    last = await round(index);
+    first ??= last;
+    yield last;
+  }
+  yield finished(reason, output, prefill, first, last, clock());
+}

@@ -1,0 +1,154 @@
+// Turns logits into probabilities and draws tokens from them, as engine/sampling/warping.py does: fp32 at the same places,
+// because a draw that falls between two tokens must fall on the same side.
+// @ts-check
+
+const { fround } = Math;
+const GUESS = 128; // candidates ranked for top-p before a whole row is sorted
+
+/** @typedef {{ temperature: number, top_k: number, top_p: number, min_p: number }} Sampling */
+
+/** @param {Float32Array} row */
+export function bestOf(row) {
+  let best = 0;
+  for (let i = 1; i < row.length; i++) if (row[i] > row[best]) best = i;
+  return best;
+}
+
+// The k largest values of a row and their ids, the largest first; of equals the first one.
+/**
+ * @param {Float32Array} row
+ * @param {number} k
+ */
+export function topOf(row, k) {
+  const size = Math.min(k, row.length),
+    values = new Float32Array(size).fill(-Infinity),
+    ids = new Int32Array(size);
+  let count = 0;
+  for (let i = 0; i < row.length; i++) {
+    const value = row[i];
+    if (count === size && !(value > values[size - 1])) continue;
+    let at = Math.min(count, size - 1);
+    for (; at > 0 && values[at - 1] < value; at--) {
+      values[at] = values[at - 1];
+      ids[at] = ids[at - 1];
+    }
+    values[at] = value;
+    ids[at] = i;
+    count = Math.min(count + 1, size);
+  }
+  return { values, ids };
+}
+
+/**
+ * @param {Float32Array} row
+ * @param {number} k
+ */
+const ranked = (row, k) => (k > GUESS ? row.slice().sort().reverse().subarray(0, k) : topOf(row, k).values);
+
+// Makes all that ``keeps`` refuses 0, and the row's sum 1.
+/**
+ * @param {Float32Array} row
+ * @param {(value: number) => boolean} keeps
+ */
+function normalise(row, keeps) {
+  let total = 0;
+  for (let i = 0; i < row.length; i++) {
+    if (!keeps(row[i])) row[i] = 0;
+    total += row[i];
+  }
+  const sum = fround(total);
+  for (let i = 0; i < row.length; i++) row[i] /= sum;
+}
+
+// The smallest probability that top-p keeps: a token stays while the mass above it is below ``most``.
+/**
+ * @param {Float32Array} row
+ * @param {number} most
+ */
+function topPFloor(row, most) {
+  for (const guess of [GUESS, row.length]) {
+    const values = ranked(row, guess);
+    let total = 0;
+    for (let i = 0; i < values.length; i++) {
+      total += values[i];
+      if (!(fround(fround(total) - values[i]) < fround(most))) return values[i - 1];
+    }
+    if (values.length === row.length) return values[values.length - 1];
+  }
+}
+
+// One row of logits becomes one of probabilities, in its own place.
+/**
+ * @param {Float32Array} row
+ * @param {Sampling} sampling
+ */
+export function warp(row, { temperature, top_k, top_p, min_p }) {
+  if (!temperature) {
+    const best = bestOf(row);
+    row.fill(0);
+    row[best] = 1;
+    return row;
+  }
+  const scale = fround(temperature);
+  let kth = -Infinity,
+    largest = -Infinity;
+  for (let i = 0; i < row.length; i++) {
+    row[i] /= scale;
+    if (row[i] > largest) largest = row[i];
+  }
+  if (top_k > 0 && top_k < row.length) kth = ranked(row, top_k)[top_k - 1];
+  for (let i = 0; i < row.length; i++) row[i] = row[i] < kth ? 0 : Math.exp(fround(row[i] - largest));
+  normalise(row, () => true);
+  if (top_p < 1) {
+    const floor = topPFloor(row, top_p);
+    normalise(row, value => value >= floor);
+  }
+  if (min_p > 0) {
+    const floor = fround(row[bestOf(row)] * fround(min_p));
+    normalise(row, value => value >= floor);
+  }
+  return row;
+}
+
+// max(p − q, 0), normalised; p itself where that is 0 everywhere. ``q``: a row, or the id of a one-hot one.
+/**
+ * @param {Float32Array} p
+ * @param {Float32Array | number} q
+ */
+export function residual(p, q) {
+  const left = p.slice();
+  if (typeof q === 'number') left[q] = Math.max(left[q] - 1, 0);
+  else for (let i = 0; i < left.length; i++) left[i] = Math.max(left[i] - q[i], 0);
+  let total = 0;
+  for (let i = 0; i < left.length; i++) total += left[i];
+  const sum = fround(total);
+  if (!(sum > 0)) return p;
+  for (let i = 0; i < left.length; i++) left[i] /= sum;
+  return left;
+}
+
+// Looks u up in the row's cumulative sum, scaled by its actual total; only a token of positive mass is drawn.
+/**
+ * @param {Float32Array} row
+ * @param {number} u
+ */
+export function draw(row, u) {
+  let total = 0;
+  for (let i = 0; i < row.length; i++) total += row[i];
+  const end = fround(total),
+    point = Math.min(fround(u * end), below(end)); // u · total may have been rounded up to the total
+  let sum = 0;
+  for (let i = 0; i < row.length; i++) {
+    sum += row[i];
+    if (fround(sum) > point) return i;
+  }
+  return row.length - 1; // of a row that is not finite
+}
+
+// The largest fp32 number below a positive one.
+/** @param {number} value */
+function below(value) {
+  const bits = new Int32Array(new Float32Array([value]).buffer);
+  bits[0]--;
+  return new Float32Array(bits.buffer)[0];
+}

@@ -1,0 +1,22 @@
+// Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is the
+// rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
+// @ts-check
+import { draw, residual } from './probabilities.js';
+
+// p [N+1] rows: row i is the target's distribution after node i, node 0 being the pending token. q [N] rows that the
+// drafts were drawn from, null for one-hot. u [N] decides about the drafts, uClosing [N+1] by the last node.
+/**
+ * @param {Float32Array[]} p
+ * @param {Float32Array[] | null} q
+ * @param {number[]} tokens
+ * @param {number[]} u
+ * @param {number[]} uClosing
+ */
+export function verifyChain(p, q, tokens, u, uClosing) {
+  const qOf = i => (q ? q[i][tokens[i]] : 1),
+    accept = tokens.map((token, i) => Math.min(1, Math.fround(p[i][token] / qOf(i))));
+  let last = 0;
+  while (last < tokens.length && Math.fround(u[last] * qOf(last)) < p[last][tokens[last]]) last++;
+  const row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last];
+  return { accept, last, tested: Math.min(last + 1, tokens.length), closing: draw(row, uClosing[last]) };
+}

@@ -1,0 +1,103 @@
+// Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The site's
+// build puts the runtime before this module, as ``globalThis.ort``.
+// @ts-check
+import { decode } from './loop.js';
+import { loadModel } from './pass.js';
+import { started } from './recorder.js';
+import { makeTokenizer } from './tokens.js';
+import { getFile, isStored, Refusal, remove } from './weights.js';
+
+const MOST_THREADS = 4;
+const SECOND = 1000;
+let engine = null,
+  stopped = false;
+
+const post = message => globalThis.postMessage(message);
+const now = () => performance.now() / SECOND;
+
+// A turn of the event loop, in which a message about Stop arrives. A timer would wait for four milliseconds.
+const channel = new MessageChannel();
+function cancelled() {
+  return new Promise(resolve => {
+    channel.port1.onmessage = () => resolve(stopped);
+    channel.port2.postMessage(null);
+  });
+}
+
+/** @param {string} name */
+async function unpacked(name) {
+  const response = await fetch(new URL(name, globalThis.location.href));
+  if (!response.ok) throw new Refusal(`The site has no ${name}; it is not whole.`);
+  return new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+}
+
+// Threads need a page that the host isolates; with two cores they would only compete with the browser.
+function threads() {
+  const cores = navigator.hardwareConcurrency ?? 1;
+  return globalThis.crossOriginIsolated && cores > 2 ? Math.min(MOST_THREADS, cores - 1) : 1;
+}
+
+async function load(source) {
+  const say = (words, share) => post({ type: 'progress', words, share });
+  say('Getting the engine', null);
+  const facts = JSON.parse(new TextDecoder().decode(await unpacked('model.json.gz'))),
+    graph = new Uint8Array(await unpacked('graph.onnx.gz'));
+  const { ort } = /** @type {any} */ (globalThis);
+  Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpacked('ort.wasm.gz') });
+  const { bytes, note } = await getFile({ ...source, size: facts.size, sha256: facts.sha256 }, share =>
+    say('Downloading the model', share),
+  );
+  say('Making the weights', null);
+  const model = await loadModel(ort, graph, bytes, facts.graph),
+    count = ort.env.wasm.numThreads;
+  return {
+    model,
+    facts,
+    note,
+    tokenizer: makeTokenizer(facts.tokenizer),
+    device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}`,
+  };
+}
+
+// ``lanes``: [name, config] of each run, in order. Each event goes to the page with the name of its lane.
+async function run({ lanes, source }) {
+  stopped = false;
+  engine ??= await load(source);
+  const { model, facts, tokenizer, device, note } = engine,
+    eos = new Set(facts.tokenizer.eos),
+    control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
+  for (const [lane, config] of lanes) {
+    const prompt = tokenizer.encodePrompt(config.prompt);
+    if (prompt.length > facts.promptTokens)
+      throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
+    const begin = started(facts, config, prompt, tokenizer.nameOf, device, facts.versions);
+    post({ type: 'event', lane, kind: 'started', event: begin });
+    for await (const event of decode({ config, prompt, model, tokenizer, eos, control, cancelled, now }))
+      post({ type: 'event', lane, kind: 'reason' in event ? 'finished' : 'round', event });
+    if (stopped) break;
+  }
+  post({ type: 'over', note });
+}
+
+const ANSWERS = {
+  run,
+  stop: () => {
+    stopped = true;
+  },
+  async stored({ sha256 }) {
+    post({ type: 'stored', isStored: await isStored(sha256) });
+  },
+  async remove() {
+    await remove();
+    post({ type: 'stored', isStored: false });
+  },
+};
+
+globalThis.onmessage = async ({ data }) => {
+  try {
+    await ANSWERS[data.type](data);
+  } catch (error) {
+    const words = error instanceof Refusal ? error.message : `The engine failed: ${String(error).slice(0, 300)}`;
+    post({ type: 'failed', words });
+  }
+};

@@ -1,0 +1,231 @@
+// Connects the form of the engine in this tab to its worker and to the player.
+import {
+  aboutLine,
+  comparedLine,
+  finishLine,
+  line,
+  numbersLine,
+  roundLine,
+  speedupOf,
+  toneOf,
+} from '../engine/feed.js';
+import { make, makeButton } from '../lib/dom.js';
+import { mount } from '../player/stage.js';
+import { page } from './page.js';
+
+const MB = 1e6,
+  SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
+const FIELDS = ['prompt', 'method', 'gamma', 'temperature', 'seed']; // by their names in a link of the served page
+const find = selector => document.querySelector(selector);
+const form = find('.sl-tab-form'),
+  fields = form.elements,
+  buttons = Object.fromEntries([...document.querySelectorAll('[data-tab]')].map(node => [node.dataset.tab, node]));
+const source = { address: new URL(page.address, location.href).href, sha256: page.sha256 },
+  host = new URL(source.address).host || 'this site';
+
+// ── the stage ──
+const part = { element: find('#stage'), props: { value: '' } };
+let readers = [],
+  lanes = {}, // run and plain, as traces
+  worker = null,
+  isRunning = false;
+mount({ ...part, isOffline: true, watch: (_, read) => readers.push(read), trigger() {} });
+
+function show(text) {
+  part.props.value += text;
+  for (const read of readers) read();
+}
+const say = (kind, text, fraction = null) => show(line({ type: 'status', kind, text, fraction }));
+const begin = () => {
+  part.props.value = line({ type: 'start', run: crypto.randomUUID(), segment: 0 });
+};
+
+// ── what the page says before it asks for anything ──
+function describe(isStored) {
+  const memory = `It takes ${(page.memory / 1e9).toFixed(1)} GB of memory while it runs`;
+  const model = isStored
+    ? 'The model is in this browser; Run downloads nothing.'
+    : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
+  find('.sl-tab-cost').textContent =
+    `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
+  buttons.remove.hidden = !isStored;
+}
+const isTooSmall = () =>
+  (navigator.deviceMemory ?? SMALLEST) < SMALLEST || /Android|iPhone|iPad/.test(navigator.userAgent);
+
+function obstacle() {
+  if (location.protocol === 'file:') return 'A page from disk may start no engine. Open it through a web server.';
+  if (!globalThis.isSecureContext)
+    return 'The engine needs a page by https, so that the model can be checked and kept.';
+  return '';
+}
+
+// ── the worker ──
+const SCRIPT = 'engine/worker.js',
+  policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: () => SCRIPT });
+
+function start() {
+  worker = new Worker(policy ? policy.createScriptURL(SCRIPT) : SCRIPT, { type: 'module' });
+  worker.onmessage = ({ data }) => ANSWERS[data.type](data);
+  worker.onerror = () => ANSWERS.failed({ words: 'The engine could not be started. Reload the page.' });
+}
+
+const ANSWERS = {
+  stored: ({ isStored }) => describe(isStored),
+  progress: ({ words, share }) =>
+    say('progress', share === null ? `${words} …` : `${words}, ${Math.round(100 * share)} %`, share),
+  event({ lane, kind, event }) {
+    lanes[lane] ??= { started: null, rounds: [], finished: null };
+    const trace = lanes[lane];
+    if (kind === 'round') trace.rounds.push(event);
+    else trace[kind] = event;
+    const { run, plain = null } = lanes,
+      isMeasuring = !plain?.finished && run.started.config.method !== 'none' && run.finished?.reason !== 'cancelled';
+    const drawn = lane === 'plain' ? '' : DRAWN[kind](run);
+    show(drawn + numbersLine(run, plain, isMeasuring) + (kind === 'started' ? '' : statusOf(lane)));
+  },
+  over({ note }) {
+    const { run, plain } = lanes;
+    const tone = plain && toneOf(run, plain);
+    if (tone) show(comparedLine(run, plain));
+    say(tone === 'slower' ? 'slow' : tone === 'faster' ? 'good' : 'quiet', verdict(lanes, tone, note));
+    end();
+    worker.postMessage({ type: 'stored', sha256: page.sha256 });
+  },
+  failed({ words }) {
+    say('error', words);
+    abandon();
+  },
+};
+const DRAWN = {
+  started: ({ started }) => aboutLine(started, page.titles),
+  round: ({ rounds }) => roundLine(rounds.at(-1)),
+  finished: finishLine,
+};
+const statusOf = lane =>
+  line({
+    type: 'status',
+    kind: 'progress',
+    text: lane === 'plain' ? 'The same without drafting …' : 'Running …',
+    fraction: null,
+  });
+
+const VERDICTS = {
+  noise: () => 'The two times contradict each other. Measure again.',
+  level: value => `About as fast as plain decoding in this tab: ${value}× (one run each).`,
+  faster: value => `${value}× the speed of plain decoding in this tab (one run each).`,
+  slower: value => `Slower here: ${value}× the speed without drafting (one run each). Try a text that repeats itself.`,
+};
+function verdict({ run, plain }, tone, note) {
+  const wasStopped = [run, plain].some(lane => lane?.finished?.reason === 'cancelled'),
+    words = tone ? VERDICTS[tone](speedupOf(run, plain).toFixed(2)) : wasStopped ? 'Stopped.' : 'Done.';
+  return `${words} ${note}`.trim();
+}
+
+// Ends the worker with all that it holds or is loading; the next Run starts another.
+function abandon() {
+  worker?.terminate();
+  worker = null;
+  end();
+}
+
+function end() {
+  isRunning = false;
+  find('.sl-tab-run').disabled = false;
+  buttons.stop.disabled = true;
+  buttons.save.disabled = !lanes.run?.started;
+  buttons.baseline.disabled = !lanes.plain?.started;
+}
+
+// ── the form ──
+function configOf(method) {
+  const sampling = { ...page.defaults.sampling, temperature: Number(fields.temperature.value) },
+    gamma = method === 'none' ? 0 : Number(fields.gamma.value);
+  const [prompt, seed, max_new_tokens] = [
+    fields.prompt.value,
+    Number(fields.seed.value),
+    Number(fields.max_new_tokens.value),
+  ];
+  return { ...page.defaults, prompt, method, gamma, sampling, seed, max_new_tokens };
+}
+
+form.addEventListener('submit', event => {
+  event.preventDefault();
+  if (isRunning) return;
+  begin();
+  if (obstacle()) return say('error', obstacle());
+  if (!fields.prompt.value.trim()) return say('error', 'The prompt is empty; type something for the model to answer.');
+  lanes = {};
+  isRunning = true;
+  find('.sl-tab-run').disabled = buttons.save.disabled = buttons.baseline.disabled = true;
+  buttons.stop.disabled = false;
+  if (!worker) start();
+  const method = fields.method.value,
+    runs = [['run', configOf(method)], ...(method === 'none' ? [] : [['plain', configOf('none')]])];
+  say('progress', 'Starting …');
+  worker.postMessage({ type: 'run', lanes: runs, source });
+});
+
+const on = (name, action) => buttons[name].addEventListener('click', action);
+on('stop', () => {
+  if (lanes.run) return worker.postMessage({ type: 'stop' });
+  abandon(); // it still downloads or loads
+  say('quiet', 'Stopped.');
+});
+on('remove', () => worker.postMessage({ type: 'remove' }));
+on('save', () => save(lanes.run, 'speclens-tab.json'));
+on('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
+on('link', async () => {
+  const values = new URLSearchParams({
+    auto: '0',
+    ...Object.fromEntries(FIELDS.map(name => [name, fields[name].value])),
+  });
+  const link = new URL(`?${values}`, location.href).href;
+  await navigator.clipboard?.writeText(link).catch(() => {});
+  history.replaceState(null, '', link);
+  buttons.link.textContent = 'The link is in the address bar';
+});
+
+function save(trace, name) {
+  const text = JSON.stringify({ schema: 1, ...trace, branch: null }),
+    url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
+  const link = make('a', '', '', { href: url, download: name });
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
+  const file = target.files[0];
+  if (!file || isRunning) return;
+  begin();
+  try {
+    const { schema, started, rounds, finished } = JSON.parse(await file.text());
+    if (schema !== 1 || started.server || started.prefix.length) throw new Error();
+    const run = { started, rounds, finished };
+    show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
+    show(numbersLine(run, null, false));
+    lanes = { run };
+    say('quiet', `Opened ${file.name}.`);
+  } catch {
+    begin();
+    say('error', 'This file is not a run that this page can open. The served page opens all of them.');
+  }
+  target.value = '';
+  end();
+});
+
+for (const [name, title] of Object.entries(page.titles))
+  fields.method.append(make('option', '', title, { value: name }));
+fields.method.value = 'ngram';
+for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
+  const fill = () =>
+    Object.assign(fields.prompt, { value: prompt }) && Object.assign(fields.temperature, { value: temperature });
+  find('.sl-tab-examples').append(makeButton(name, fill));
+}
+fields.prompt.value = Object.values(page.examples)[0].prompt;
+for (const [name, value] of new URLSearchParams(location.search)) if (FIELDS.includes(name)) fields[name].value = value;
+describe(false);
+if (!obstacle()) {
+  start();
+  worker.postMessage({ type: 'stored', sha256: page.sha256 });
+}

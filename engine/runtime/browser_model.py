@@ -1,0 +1,60 @@
+"""Describes a GGUF model for the engine in a browser tab: its graph, its tokenizer and its chat template as data."""
+
+import json
+from pathlib import Path
+
+import engine
+from engine.config import RunConfig
+from engine.decoding.tokenization import template_text
+from engine.errors import BadInput
+from engine.models.loader import eos_ids
+from engine.models.portable_graph import portable_graph
+from engine.models.transformers_config import load_config, load_tokenizer
+
+_MARK = "\ue000x\ue000"  # in place of a prompt; no template holds characters of private use
+
+
+def describe(folder: Path) -> tuple[bytes, dict]:
+    """Returns the graph without weights, and all else that the tab needs. BadInput for a model that it cannot run."""
+    config, tokenizer = load_config(folder), load_tokenizer(folder)
+    graph, sizes = portable_graph(folder, config)
+    return graph, {
+        "graph": sizes,
+        "tokenizer": _vocabulary(tokenizer) | {"eos": sorted(eos_ids(folder, config, tokenizer))},
+        "versions": {"speclens": engine.__version__},
+    }
+
+
+def _vocabulary(tokenizer) -> dict:
+    """The texts of all ids and the merges, of a byte-level tokenizer that splits digits apart: the kind that
+    assets/web/engine/tokens.js reads."""
+    parts = json.loads(tokenizer.backend_tokenizer.to_str())
+    splits = [(step["type"], step.get("individual_digits"), step.get("use_regex"), step.get("add_prefix_space"))
+              for step in (parts["pre_tokenizer"] or {}).get("pretokenizers", [])]  # fmt: skip
+    added = parts["added_tokens"]
+    is_known = (
+        splits == [("Digits", True, None, None), ("ByteLevel", None, True, False)]
+        and parts["model"]["type"] == "BPE"
+        and not parts["model"].get("ignore_merges")
+        and parts["normalizer"] is None
+        and all(token["special"] and not (token["lstrip"] or token["rstrip"]) for token in added)
+    )
+    if not is_known:
+        raise BadInput("The browser's engine reads SmolLM's kind of tokenizer only: bytes, with each digit apart.")
+    names = {i: text for text, i in tokenizer.get_vocab().items()}
+    return {
+        "texts": [names[i] for i in range(len(names))],
+        "merges": [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]],
+        "special": [token["id"] for token in added],
+        "marks": list(tokenizer.all_special_ids),
+        "template": _template(tokenizer),
+    }
+
+
+def _template(tokenizer) -> dict[str, str]:
+    """What the chat template puts before and after a prompt. BadInput where it changes the prompt itself."""
+    for prompt in (_MARK, f" {_MARK}\n"):
+        before, mark, after = template_text(tokenizer, RunConfig(prompt)).partition(prompt)
+        if not mark or _MARK in before + after:
+            raise BadInput("This model's chat template changes the prompt, which the browser's engine cannot do.")
+    return {"before": before, "after": after}

@@ -1,0 +1,338 @@
+"""The engine in a tab against the one in Python, function by function: draws, rule, drafter, tokens, weights, lines."""
+
+import base64
+import itertools
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from paths import ASSETS
+from player_page import page_with
+from playwright.sync_api import Page
+from real_model import PAIR
+from tab_model import SPECIAL, tab_model
+
+from app.ui.html_component import bundle
+from app.views import player_feed, tiles
+from app.views.trees import branches
+from engine.config import RunConfig, SamplingParams
+from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
+from engine.drafters.base import DrafterSetup
+from engine.drafters.ngram import NgramDrafter
+from engine.models.gguf_reader import GgufReader
+from engine.models.transformers_config import load_tokenizer
+from engine.runtime.browser_model import describe
+from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
+from engine.sampling.rejection import verify_chain
+from engine.sampling.warping import draw, warp
+from engine.trace.trace import load
+from engine.weights.catalogue import get_pair
+from engine.weights.own_gguf import prepared_folder
+from engine.weights.store import locate
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-rules")]
+CASES, N, V = 10_000, 3, 12
+FLOATS = "text => new Float32Array(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer)"
+
+
+def packed(array) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
+
+
+# ── draws ──
+
+
+def test_uniforms_are_numpys(browser):
+    seeds, places = (0, 7, 2**53 - 1, 2**63 - 1), [0, 1, 2, 3, 4, 5, 63, 64, 300]
+    ask = f"([seed, places]) => [{ACCEPTING}, {CLOSING}].map(s => places.map(i => makeUniforms(BigInt(seed))(s, i)))"
+    with page_with(browser, "engine/philox.js") as page:
+        for seed in seeds:
+            tables = [Uniforms(seed, 301).table(stream)[places].tolist() for stream in (ACCEPTING, CLOSING)]
+            assert page.evaluate(ask, [str(seed), places]) == tables
+        assert page.evaluate("[ACCEPTING, CLOSING]") == [ACCEPTING, CLOSING]
+
+
+# ── the rule ──
+
+
+def rounds():
+    """p [CASES, N+1, V] and q [CASES, N, V], peaked rows among flat ones, with zeros, equal rows, and draws that lie on
+    a border; tokens [CASES, N] and u [CASES, 2·N+1]. A third of the drafts are one-hot, as a lookup's are."""
+    random = np.random.default_rng(5)
+    rows = random.dirichlet(np.full(V, 0.3), (CASES, 2 * N + 1)) * (random.random((CASES, 2 * N + 1, V)) > 0.2)
+    rows[rows.sum(-1) < 1e-3, 0] = 1
+    rows[::2, N + 1 :] += 2 * rows[::2, :N]  # drafts that are often accepted
+    rows = (rows / rows.sum(-1, keepdims=True)).astype(np.float32)
+    p, q = rows[:, : N + 1].copy(), rows[:, N + 1 :].copy()
+    q[::7] = p[::7, :N]
+    exact = q.astype(float) / q.sum(-1, dtype=float, keepdims=True)
+    tokens = np.stack([[random.choice(V, p=row) for row in case] for case in exact])
+    u = (random.integers(0, 2**24, (CASES, 2 * N + 1)) / 2**24).astype(np.float32)
+    u[::5, N:] = random.choice([0, 1 - 2**-24], (CASES, N + 1))[::5]
+    p[::9, 0], q[::9, 0] = 0, 0
+    p[::9, 0, :2], q[::9, 0, 1], tokens[::9, 0], u[::9, 0] = 0.5, 1, 1, 0.5  # u · q = p, which rejects
+    p[1::9, 0], u[1::9, 0] = q[1::9, 0] / 2, 0.75  # rejected, and nothing is left of p
+    return p, q, tokens, u
+
+
+def decided(page: Page, case) -> list:
+    p, q, tokens, u = case
+    ask = f"arrays => {{ [window.p, window.q, window.u] = arrays.map({FLOATS}); }}"
+    page.evaluate(ask, [packed(p), packed(q), packed(u)])
+    return page.evaluate(
+        """([tokens, N, V]) => tokens.map((drafts, i) => {
+            const row = (all, k) => all.subarray(k * V, (k + 1) * V);
+            const rows = (all, n) => Array.from({ length: n }, (_, k) => row(all, i * n + k));
+            const draws = Array.from(u.subarray(i * (2 * N + 1), (i + 1) * (2 * N + 1)));
+            const { accept, last, tested, closing } = verifyChain(
+              rows(p, N + 1), i % 3 ? rows(q, N) : null, drafts, draws.slice(0, N), draws.slice(N));
+            return [last, tested, closing, accept.slice(0, tested)];
+        })""",
+        [tokens.tolist(), N, V],
+    )
+
+
+def test_rule_decides_ten_thousand_rounds_as_the_engines(browser):
+    case = rounds()
+    p, q, tokens, u = map(torch.from_numpy, case)
+    expected = []
+    for i in range(CASES):
+        verdict = verify_chain(p[i], q[i] if i % 3 else None, tokens[i], u[i, :N], u[i, N:])
+        tested = int(verdict.tested.sum())
+        expected.append([int(verdict.last), tested, int(verdict.closing), verdict.accept[:tested].tolist()])
+    counts = np.bincount([last for last, *_ in expected], minlength=N + 1)
+    assert counts.min() > 500  # every outcome is among them
+    with page_with(browser, "engine/rule.js") as page:
+        assert decided(page, case) == expected
+    for mutant in MUTANTS:
+        script = bundle("engine/rule.js")
+        assert script.count(mutant[0]) == 1, mutant
+        page = browser.new_page()
+        page.add_script_tag(content=script.replace(*mutant))
+        page.evaluate("Object.assign(window, modules['engine/rule.js'])")
+        assert decided(page, case) != expected, mutant
+        page.close()
+
+
+MUTANTS = [  # of rule.js, and of the two functions of probabilities.js that it calls
+    ("* qOf(last)) < p[last]", "* qOf(last)) <= p[last]"),
+    ("Math.fround(u[last] * qOf(last))", "u[last]"),
+    ("Math.fround(u[last] *", "Math.fround(u[0] *"),
+    ("draw(row, uClosing[last])", "draw(row, uClosing[0])"),
+    ("residual(p[last], q ? q[last] : tokens[last])", "p[last]"),
+    ("residual(p[last], q ? q[last] : tokens[last])", "residual(p[last], tokens[last])"),
+    ("if (!(sum > 0)) return p;", ""),
+    ("Math.max(left[i] - q[i], 0)", "Math.abs(left[i] - q[i])"),
+    ("if (fround(sum) > point) return i;", "if (fround(sum) >= point) return i;"),
+    ("Math.min(fround(u * end), below(end))", "u"),
+]
+
+
+# ── the law of the texts ──
+
+TOY = np.random.default_rng(8).normal(0, 1.2, (4, 4)).astype(np.float32)  # logits after each of four tokens
+SAMPLE = """async ([logits, seeds]) => {
+    const model = { context: 512, reset() {}, pass: async (ids, start, wanted) =>
+        ids.slice(ids.length - wanted).map(id => Float32Array.from(logits[id])) };
+    const tokenizer = { join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
+    const sampling = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 }, counts = {};
+    let tested = 0;
+    for (let seed = 0; seed < seeds; seed++) {
+        const config = { prompt: 'x', sampling, method: 'ngram', gamma: 3, seed, max_new_tokens: 3, trace_top: 4 };
+        const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, tokenizer,
+            eos: new Set(), control: new Set(), cancelled: async () => false, now: () => 0 });
+        const written = [];
+        for await (const event of run) for (const token of event.tokens ?? []) {
+            if (/accepted|resampled|bonus|plain/.test(token.status)) written.push(token.id);
+            tested += /accepted|rejected/.test(token.status);
+        }
+        counts[written] = (counts[written] ?? 0) + 1;
+    }
+    return [counts, tested];
+}"""
+
+
+def law_p_value(browser, *change: str) -> float:
+    """How probable the texts of 4,000 seeds are by the toy's own law; ``change``: of the engine's script."""
+    p = warp(torch.from_numpy(TOY), SamplingParams(1.0)).double().numpy()
+    places = list(itertools.product(range(4), repeat=3))
+    law = {f"{a},{b},{c}": p[0, a] * p[a, b] * p[b, c] for a, b, c in places}
+    script, page = bundle("engine/loop.js"), browser.new_page()
+    assert not change or script.count(change[0]) == 1
+    page.add_script_tag(content=script.replace(*change) if change else script)
+    counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000])
+    page.close()
+    assert tested > 4_000  # drafts are at work
+    return joint_p_value(Counter(counts), law)
+
+
+def test_tab_writes_by_the_law_of_its_model(browser):
+    """The seeds are fixed; a right engine would fail with another 4,000 of them once in 10,000 times."""
+    assert law_p_value(browser) > FALSE_ALARM
+    for mutant in [
+        ("uniform(CLOSING, position", "uniform(ACCEPTING, position"),
+        ("row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last]", "row = p[last]"),
+        ("uniform(ACCEPTING, position + i)", "uniform(ACCEPTING, position)"),
+    ]:
+        assert law_p_value(browser, *mutant) < CAUGHT, mutant
+
+
+@pytest.mark.parametrize("params", [
+    SamplingParams(), SamplingParams(0.8), SamplingParams(0.7, top_k=5), SamplingParams(1.0, top_k=300),
+    SamplingParams(1.2, top_p=0.9), SamplingParams(2.0, top_p=0.999), SamplingParams(1.0, min_p=0.05),
+    SamplingParams(0.9, top_k=40, top_p=0.95, min_p=0.01),
+])  # fmt: skip
+def test_probabilities_and_draws_are_the_engines(browser, params):
+    size, rows = 4_096, 4
+    logits = np.random.default_rng(1).normal(0, 4, (rows, size)).astype(np.float32)
+    logits[-1] = np.random.default_rng(2).normal(0, 0.01, size)  # flat: top-p keeps more than its first guess
+    u = Uniforms(3, 200).table(CLOSING)
+    p = warp(torch.from_numpy(logits), params)
+    expected = [[int(draw(row[None], torch.tensor([x]))) for x in u.tolist()] for row in p]
+    settings = {name: getattr(params, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+    with page_with(browser, "engine/probabilities.js") as page:
+        got, drawn = page.evaluate(
+            f"""([texts, settings, rows, us]) => {{
+                const [logits, p] = texts.map({FLOATS}), size = logits.length / rows;
+                const row = (all, i) => all.slice(i * size, (i + 1) * size);
+                return [Array.from({{ length: rows }}, (_, i) => Array.from(warp(row(logits, i), settings))),
+                  Array.from({{ length: rows }}, (_, i) => us.map(u => draw(row(p, i), u)))];
+            }}""",
+            [[packed(logits), packed(p)], settings, rows, u.tolist()],
+        )
+    got = torch.tensor(got, dtype=torch.float32)
+    both = (got > 0) & (p > 0)
+    # The sum that ends the nucleus of a flat row may be rounded to the other side of top_p.
+    assert int(((got > 0) ^ (p > 0)).sum()) <= (params.top_p < 1)
+    assert torch.allclose(got[both], p[both], rtol=5e-6, atol=0)
+    assert drawn == expected
+
+
+# ── the drafter ──
+
+
+def test_lookup_proposes_what_the_engines_does(browser):
+    random = np.random.default_rng(2)
+    with page_with(browser, "engine/ngram.js") as page:
+        for case in range(40):
+            copy_from, prompt = int(random.integers(0, 6)), random.integers(0, 6, 12).tolist()
+            text = random.integers(0, 6 if case % 2 else 3, 40).tolist()
+            drafter, grown, steps = NgramDrafter(), list(prompt), []
+            setup = DrafterSetup.greedy(6, 200, "cpu")
+            object.__setattr__(setup, "copy_from", copy_from)
+            object.__setattr__(setup, "eos_ids", frozenset({5}))
+            object.__setattr__(setup, "control_ids", frozenset({4, 5}))
+            drafter.start(grown, setup)
+            while len(grown) < 50:
+                known = drafter.confidence_classes(grown)
+                steps.append([len(grown), drafter.propose(grown, 4, 0).tokens.tolist() if known else []])
+                grown += text[: (new := int(random.integers(1, 4)))]
+                text = text[new:] or [1, 2, 1, 2]
+            got = page.evaluate(
+                """([copyFrom, all, lengths]) => {
+                    const propose = makeNgram(copyFrom, new Set([5]), new Set([4, 5]));
+                    return lengths.map(n => [n, propose(all.slice(0, n), 4)]);
+                }""",
+                [copy_from, grown, [n for n, _ in steps]],
+            )
+            assert got == steps
+            assert any(tokens for _, tokens in steps)
+
+
+# ── tokens ──
+
+TEXTS = [
+    "Why is the sky blue?", "  two spaces,\ttabs\n\nand lines  ", "In 2026 it's 3.14159 × 10² and ½ or Ⅷ",
+    "l'été à Zürich, naïve", "漢字とかな、混ぜて。", "👩‍👩‍👧 family 🙂🙂",
+    "<|im_start|>user\nhello<|im_end|> <|end|><|user|>",
+    "don't we'll I'M", "a\u00a0b\u2003c\u200bd", "x" * 40, "def f(x):\n    return x ** 2  # code",
+    "e\u0301 combining, \ufeffmark", "\u0001\u0007 control", "1,000,000 12 345",
+]  # fmt: skip
+
+
+def check_tokens(page: Page, folder) -> None:
+    tokenizer, vocabulary = load_tokenizer(folder), describe(folder)[1]["tokenizer"]
+    page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", vocabulary)
+    for text in TEXTS:
+        config = RunConfig(text)
+        ids = encode_prompt(tokenizer, config)
+        assert page.evaluate("text => tokenizer.encodePrompt(text)", text) == ids, text
+        assert page.evaluate("text => tokenizer.templateLength(text)", text) == template_length(tokenizer, config, ids)
+    random = np.random.default_rng(0)
+    samples = [random.integers(0, len(tokenizer), 30).tolist() for _ in range(30)]
+    samples += [tokenizer(text).input_ids for text in TEXTS]
+    for ids in samples:
+        ours = Detokenizer(tokenizer)
+        pieces = [ours.push(token) for token in ids]
+        shown = [[ours.name(token), ours.label(token, piece)] for token, piece in zip(ids, pieces, strict=True)]
+        expected = [pieces, ours.tail(), Detokenizer(tokenizer).peek(ids), shown]
+        got = page.evaluate(
+            """ids => { const text = makeDetokenizer(tokenizer), peeked = makeDetokenizer(tokenizer).peek(ids);
+                const pieces = ids.map(text.push);
+                return [pieces, text.tail(), peeked,
+                  ids.map((id, i) => [tokenizer.nameOf(id), tokenizer.labelOf(id, pieces[i])])]; }""",
+            ids,
+        )
+        assert got == expected
+
+
+def test_tokens_and_pieces_are_the_tokenizers(browser, tmp_path):
+    with page_with(browser, "engine/tokens.js") as page:
+        check_tokens(page, prepared_folder(tab_model(tmp_path)))
+        folder = locate(get_pair(PAIR).target)
+        if folder:
+            check_tokens(page, folder)
+    assert any(name in "".join(TEXTS) for name in SPECIAL)
+
+
+# ── weights ──
+
+
+@pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_1"])
+def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
+    file = tab_model(tmp_path, kind)
+    folder = prepared_folder(file)
+    sizes, reader = describe(folder)[1]["graph"], GgufReader(folder, torch.float32, "cpu")
+    weights = torch.cat([reader(name).flatten() for names in sizes["recipe"] for name in names])
+    assert {place["type"] for place in sizes["tensors"].values()} == {"F32", kind}
+    assert 4 * len(weights) == sizes["bytes"]
+    text = base64.b64encode(file.read_bytes()).decode()
+    ask = """([text, sizes]) => {
+        const file = new DataView(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer);
+        return Array.from(expandAll(file, sizes.tensors, sizes.recipe, sizes.bytes));
+    }"""
+    with page_with(browser, "engine/blocks.js") as page:
+        assert page.evaluate(ask, [text, sizes]) == weights.tolist()
+
+
+# ── the player's lines ──
+
+
+def test_player_gets_the_lines_of_the_served_page(browser):
+    file = ASSETS / "data" / "traces" / "opening.json"
+    trace, data = load(file), json.loads(file.read_text())
+    assert any(branches(event) for event in trace.rounds) and len(trace.rounds) > 5
+    with page_with(browser, "engine/feed.js") as page:
+        lines = page.evaluate("rounds => rounds.map(round => JSON.parse(roundLine(round)))", data["rounds"])
+    for event, ours in zip(trace.rounds, lines, strict=True):
+        theirs = player_feed.round_line(event, lean=False) | {"parents": list(event.parents)}
+        ours.setdefault("parents", list(event.parents))
+        # The tab has one drafter, whose name is in the line about the run.
+        assert ours == {name: value for name, value in theirs.items() if name not in ("by", "method")}
+
+
+def test_player_gets_the_numbers_of_the_served_page(browser):
+    files = [ASSETS / "data" / "traces" / f"opening{name}.json" for name in ("", "-baseline")]
+    run, plain = map(load, files)
+    texts = [file.read_text() for file in files]
+    with page_with(browser, "engine/feed.js") as page:
+        ask = "([run, plain, both]) => numbersLine(JSON.parse(run), both ? JSON.parse(plain) : null, !both)"
+        for baseline in (plain, None):
+            ours = json.loads(page.evaluate(ask, [*texts, baseline is not None]))
+            theirs = json.loads(tiles.tiles(run, baseline, measuring=baseline is None))
+            assert ours == theirs | {"note": ""}
+        compared = page.evaluate("texts => comparedLine(...texts.map(text => JSON.parse(text)))", texts)
+    assert json.loads(compared)["verdict"] in json.loads(player_feed.compared(run, plain))["verdict"]
