@@ -265,7 +265,7 @@ def test_noise_is_measured_again_with_plain_decoding_beside_it(page, monkeypatch
         ("rules", {"temperature": 0}, "one outcome and nothing to test"),
         ("rules", {"runs": None}, "Runs is empty"),
         ("rules", {"rule": "nonsense"}, "no rule 'nonsense'"),
-        ("rules", {"pair": PAIR, "rule": "raw-q"}, "only the toy has"),
+        ("rules", {"pair": PAIR, "rule": "raw-q"}, "cannot show this mistake"),
         ("rules", {"pair": PAIR, "prompt": " "}, "prompt is empty"),
     ],
 )
