@@ -30,7 +30,7 @@ def test_run_a_prompt_see_accepted_tokens_and_a_measured_speedup(visit, real_ser
 def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, name):
     page = visit(server=request.getfixturevalue(name))
     fake(step=0.05)
-    press_run(page, prompt="Count from one to five hundred in words.", tokens="500")
+    press_run(page, prompt="Write a long story about a lighthouse keeper and the sea.", tokens="500")
     expect(page.locator(".sl-source")).to_have_text("Running now", timeout=FIRST_TOKEN)
     expect(page.locator(".sl-row").nth(2)).to_be_visible(timeout=FIRST_TOKEN)
     page.locator("#stop").click()
