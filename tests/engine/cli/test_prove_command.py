@@ -53,6 +53,16 @@ def test_a_wrong_drafter_fails_and_the_exit_code_says_so(wrong_drafter):
     assert call("lab", "distribution", "--runs", 1000).exit_code == lab.NOT_LOSSLESS
 
 
+def test_a_method_that_drafted_nothing_is_not_proved(tiny_pair, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+    found = call("prove", "grammar", "--pair", tiny_pair, "--runs", 20, "--json")
+    told = json.loads(found.stdout)
+    assert found.exit_code == 3 and not told["proved"]
+    assert {each["name"]: each["state"] for each in told["checks"]} == dict.fromkeys(CHECKS, "not offered") | {
+        "constraint": "open"
+    }
+
+
 def test_a_pair_is_proved_with_its_own_drafts(tiny_pair, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     found = call("prove", "lm", "--pair", tiny_pair, "--runs", 60, "--json")
