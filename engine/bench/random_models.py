@@ -4,6 +4,7 @@ One part a shape and context, kept as soon as it is measured, so that a run that
 """
 
 import gc
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -221,9 +222,9 @@ def measure(
         costs = calibration.measure(target, None, WIDTHS, context)
         size = bytes_a_step(target, context + tokens // 2)
         drafts = {}
-        for method in ("lm", "eagle") if shape.draft else ("eagle",):
+        for method in ("lm", "eagle-chain") if shape.draft else ("eagle-chain",):
             progress(0.3, f"drafting: {method}")
-            if method == "eagle":
+            if method == "eagle-chain":
                 drafter = drafter_class(method)(random_head(target), target)
             else:
                 drafter = drafter_class(method)(random_model(SHAPES[str(shape.draft)], dtype, device, seed=2))
@@ -288,16 +289,17 @@ def measure_transformers(
 
 def environment(device: str, precision: str) -> dict:
     """Everything that must be equal for two parts to be comparable."""
-    about = {"device": device_name(device), "driver": _driver(device), "precision": precision}
+    driver = _driver() if torch.device(device).type == "cuda" else None
+    about = {"device": device_name(device), "driver": driver, "precision": precision}
     return about | {"versions": versions() | {"cuda": torch.version.cuda}}
 
 
-def _driver(device: str) -> str | None:
+def _driver(file: Path = Path("/proc/driver/nvidia/version")) -> str | None:
     try:
-        text = Path("/proc/driver/nvidia/version").read_text() if torch.device(device).type == "cuda" else ""
-        return text.split("Module")[1].split()[0]
-    except (OSError, IndexError):
+        version = re.search(r"\d+\.[\d.]+", file.read_text())
+    except OSError:
         return None
+    return version[0] if version else None
 
 
 # ── tables ──

@@ -65,7 +65,7 @@ def test_everything_is_measured_kept_and_not_measured_again(tmp_path):
     assert parts(out) == ours | {key: parts(out)[key] for key in [("tiny", 16, "transformers")]}, "only what lacked"
     part = parts(out)["tiny", 16, "ours"]
     assert part["tokens_per_second"] > 0 and 0 < part["share_of_bandwidth"] < 1
-    assert part["v"]["1"] == 1.0 and set(part["drafts"]) == {"lm", "eagle"}
+    assert part["v"]["1"] == 1.0 and set(part["drafts"]) == {"lm", "eagle-chain"}
     for draft in part["drafts"].values():
         assert draft["c"] > 0 and [row["alpha"] for row in draft["synthetic"]] == [0.5, 0.7, 0.8, 0.9]
         assert all(r["efficiency"] == pytest.approx(r["speedup"] / r["predicted"]) for r in draft["synthetic"])
@@ -86,3 +86,13 @@ def test_nonsense_is_refused(tmp_path):
 def test_the_median_run_counts():
     samples = [Sample(10, seconds, seconds, 10, 0.1, 10) for seconds in (1.0, 5.0, 2.0)]
     assert median_run(samples).seconds == 2.0
+
+
+@pytest.mark.parametrize("line", [
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023",
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build",
+])  # fmt: skip
+def test_the_drivers_version_is_read_of_both_kinds_of_module(tmp_path, line):
+    (tmp_path / "version").write_text(line + "\nGCC version:  gcc version 12.3.0\n")
+    assert random_models._driver(tmp_path / "version") == "535.104.05"
+    assert random_models._driver(tmp_path / "none") is None
