@@ -24,7 +24,8 @@ from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy
 from engine.errors import BadInput, Unavailable
-from engine.models.runner import Runner, tree_shape
+from engine.models.runner import Runner
+from engine.models.tree_shape import tree_shape
 from engine.sampling.candidates import greedy_words
 from engine.sampling.constraint import GrammarReader, is_set
 from engine.sampling.random_streams import Uniforms

@@ -54,14 +54,6 @@ def grouped_mask(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> 
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf).repeat(groups, 1)
 
 
-def within(ancestors: np.ndarray, window: int | None) -> np.ndarray:
-    """ancestors [W, M] bool of a tree's last W nodes, its own included → those fewer than ``window`` steps up."""
-    if window is None:
-        return ancestors
-    steps = ancestors[:, ::-1].cumsum(1)[:, ::-1] - 1  # how many of its ancestors come after each
-    return ancestors & (steps < window)
-
-
 @dataclass(frozen=True, slots=True)
 class SequenceSlice:
     """One sequence's tokens in a pass. slots [W]: where in ``cache`` their keys and values go; positions [W];

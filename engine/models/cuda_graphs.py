@@ -5,13 +5,18 @@ on CUDA those are the captured ones, overwritten by the next replay of the same 
 """
 
 import os
+import threading
 from collections.abc import Callable, Hashable
+from functools import cache
 
 import torch
 
 SWITCH = "SPECLENS_CUDA_GRAPHS"  # 0 in the environment: nothing is captured
-_WARM_UPS = 3
 MOST_GRAPHS = 128  # of one model; each holds the scratch memory of its passes
+SMALLEST_CACHE = 1024  # slots; a larger cache needs new graphs
+_SMALLEST_LENGTH = 256
+_EXACT_WIDTH, _WIDTH_STEP = 4, 8
+_CAPTURING = threading.Lock()
 
 
 class EagerGraphs:
@@ -46,12 +51,15 @@ class CudaGraphs:
         return outputs
 
     def _capture(self, step: Callable):
+        with _CAPTURING:  # work that another thread sent to the same stream would be recorded
+            return self._capture_alone(step)
+
+    def _capture_alone(self, step: Callable):
         # Warm-up on a side stream, as capture requires: lazy initialisation and autotuning must not be recorded.
-        side = torch.cuda.Stream()
+        side = _side_stream(self._device)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(_WARM_UPS):
-                step()
+            step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         # The stream by name, because torch's default one belongs to the device that was captured on first (torch 2.13).
@@ -61,6 +69,26 @@ class CudaGraphs:
 
     def clear(self) -> None:
         self._graphs.clear()
+
+
+def long_enough(length: int) -> int:
+    """Returns how many slots of a cache a pass reads that needs ``length``, so that one graph serves many rounds."""
+    return max(_SMALLEST_LENGTH, 1 << (length - 1).bit_length())
+
+
+def wide_enough(width: int) -> int:
+    """Returns how many tokens a pass has for ``width``.
+
+    >>> [wide_enough(width) for width in (1, 4, 5, 8, 9)]
+    [1, 4, 8, 8, 16]
+    """
+    return width if width <= _EXACT_WIDTH else -(-width // _WIDTH_STEP) * _WIDTH_STEP
+
+
+@cache
+def _side_stream(device: torch.device) -> "torch.cuda.Stream":
+    """One for all captures: each stream gets a workspace of cuBLAS, 32 MB on an H200, that is never given back."""
+    return torch.cuda.Stream(device)
 
 
 def graphs_for(device: str):

@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import torch
 
-from engine.models.attention import HostSequenceSlice, within
+from engine.models.attention import HostSequenceSlice
 from engine.models.kv_cache import KVCache
 from engine.models.onnx_graph import FLOAT, INT32, INT64, MS, Graph, Heads
 from engine.models.onnx_session import Binding, Session
+from engine.models.tree_shape import within
 
 SPARE = 7  # slots of a cache that only copies of a row are written to
 FEWEST = (1, 2, 4, 8)  # rows of an attention to try: the least from which a row's bits stay the same

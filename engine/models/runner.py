@@ -12,11 +12,11 @@ import torch
 
 from engine.device import to_device
 from engine.errors import BadInput
-from engine.models.attention import HostSequenceSlice, SequenceSlice, within
-from engine.models.cuda_graphs import EagerGraphs, graphs_for
+from engine.models.attention import HostSequenceSlice, SequenceSlice
+from engine.models.cuda_graphs import SMALLEST_CACHE, EagerGraphs, graphs_for, long_enough, wide_enough
+from engine.models.tree_shape import HostShape, TreeShape, on_device, pad, tree_shape
 
 _PREFILL_CHUNK = 512
-_SMALLEST_BUCKET = 256  # on CUDA the visible length is rounded up, so that one graph serves many rounds
 
 
 class Tokens(NamedTuple):
@@ -106,21 +106,6 @@ class Runner(Protocol):
         """Releases all memory; the runner cannot be used again."""
 
 
-def tree_shape(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """parents [N] → depth [N+1] and ancestors [N+1, N+1] bool (a node counts as its own ancestor), on the host.
-
-    >>> tree_shape([0, 0, 1])[0].tolist()      # two siblings, and a child of the first
-    [0, 1, 1, 2]
-    """
-    W = len(parents) + 1
-    depth, ancestors = np.zeros(W, dtype=np.int64), np.eye(W, dtype=bool)
-    for node, parent in enumerate(parents, start=1):
-        assert 0 <= parent < node, f"node {node} must come after its parent {parent}"
-        depth[node] = depth[parent] + 1
-        ancestors[node] |= ancestors[parent]
-    return depth, ancestors
-
-
 class DecoderRunner:
     """Runs our own models. On CUDA each width is one captured graph over a bucket of the cache; on a CPU the same code
     runs eagerly."""
@@ -134,7 +119,7 @@ class DecoderRunner:
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
         self._layers: tuple[int, ...] = ()  # whose states they are; the model's taps at the reset
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
-        self._ids: dict[int, torch.Tensor] = {}
+        self._inputs: dict[Any, torch.Tensor] = {}  # of captured passes, by name and shape
 
     @property
     def captured(self) -> bool:
@@ -159,7 +144,7 @@ class DecoderRunner:
 
     def reset(self, capacity: int) -> None:
         check_capacity(capacity, self.max_length)
-        slots = self._bucket(capacity)
+        slots = max(long_enough(capacity), SMALLEST_CACHE) if self.graphs.captured else capacity
         if self.cache is None or self.cache.slots < slots:
             self.graphs.clear()  # captured graphs write to the old cache's addresses
             self.cache = None
@@ -198,11 +183,6 @@ class DecoderRunner:
             own = self._of_layers(features, self.model.taps, self._layers)  # another request may have tapped more since
             self.tapped[self.length : self.length + count] = own
 
-    def _bucket(self, length: int) -> int:
-        if not self.graphs.captured:
-            return length
-        return max(_SMALLEST_BUCKET, 1 << (length - 1).bit_length())
-
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int], **inputs: Any) -> None:
         """``inputs``: further inputs of the model, one row per id."""
@@ -218,19 +198,43 @@ class DecoderRunner:
         W = len(tokens)
         assert parents is None or self.trees, "this model runs chains only"
         assert self.length + W <= self.cache.slots, f"{W} more tokens than the cache was made for"
-        rows = slice(W - 1, W) if last else slice(None)
-        self._base.fill_(self.length)
-        if parents is not None or not self.graphs.captured:
-            shape = tree_shape(parents) if parents is not None else None
-            logits, features = self.step(tokens, 0, rows, shape)
-        else:
-            ids = self._ids.setdefault(W, torch.zeros(W, dtype=torch.long, device=self.device))
-            ids.copy_(tokens)
-            key = ("forward", W, last, self.visible(W))
-            logits, features = self.graphs.run(key, lambda: self.step(ids, 0, rows))
+        shape = None if parents is None else tree_shape(parents)
+        logits, features = self._run(tokens, slice(W - 1, W) if last else slice(None), shape)
         self._remember(features, W)
         self.cache.length += W
         return logits
+
+    def _run(self, ids: torch.Tensor, rows: slice, shape: HostShape | None, **inputs: Any):
+        """`step` after all tokens that are cached, on CUDA as a captured graph. A pass that is wider than its tokens
+        ends with rows that are not read; their keys are overwritten by the next pass."""
+        self._base.fill_(self.length)
+        W = len(ids)
+        if not self.graphs.captured:
+            return self.step(ids, 0, rows, self._place(shape), **inputs)
+        width = min(wide_enough(W), self.free_slots) if rows == slice(None) else W
+        placed = self._place(shape, width)
+        placed = placed and TreeShape(*map(self._store, TreeShape._fields, placed))
+        ids = self._store("ids", ids, width)
+        inputs = {name: self._store(name, values, width) for name, values in inputs.items()}
+        key = ("pass", width, rows.start, self.visible(width), placed and placed.ancestors.shape, *inputs)
+        logits, features = self.graphs.run(key, lambda: self.step(ids, 0, rows, placed, **inputs))
+        return logits[:W], None if features is None else features[:W]
+
+    def _store(self, name: str, values: torch.Tensor, width: int | None = None) -> torch.Tensor:
+        """Copies ``values`` into a buffer, of ``width`` rows if given, whose address captured graphs know."""
+        key = (name, values.shape if width is None else (width, *values.shape[1:]))
+        if key not in self._inputs:
+            self._inputs[key] = values.new_zeros(key[1])
+        (self._inputs[key] if width is None else self._inputs[key][: len(values)]).copy_(values)
+        return self._inputs[key]
+
+    def _place(self, shape: HostShape | None, width: int | None = None):
+        """Returns the shape of the next tokens as `span` takes it; with a ``width`` it is padded."""
+        if shape is None or self.model.on_host:
+            return shape
+        W, M = shape[1].shape
+        shape = pad(shape, width) if width else shape
+        return on_device(shape, self.length + W - M, getattr(self.model, "window", None), self.device)
 
     @torch.inference_mode()
     def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
@@ -253,7 +257,8 @@ class DecoderRunner:
 
     def visible(self, more: int) -> int:
         """Number of slots that a pass over ``more`` further tokens reads."""
-        return min(self._bucket(self.length + more), self.cache.slots)
+        length = self.length + more
+        return min(long_enough(length), self.cache.slots) if self.graphs.captured else length
 
     def step(
         self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs: Any
@@ -266,16 +271,12 @@ class DecoderRunner:
         assert parents is None or self.trees, "this model runs chains only"
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
-        return self.span(W, 0, None if parents is None else tree_shape(parents))
+        return self.span(W, 0, None if parents is None else self._place(tree_shape(parents)))
 
     def span(
         self, W: int, offset: int = 0, shape=None, visible: int | None = None
     ) -> SequenceSlice | HostSequenceSlice:
-        """Where the next W tokens go, and what they attend to.
-
-        ``shape``: depth [W] below the root and ancestors [W, M], of tokens that are the last W of a tree's M nodes; the
-        nodes before them lie in the slots before.
-        """
+        """Where the next W tokens go, and what they attend to. ``shape``: a `TreeShape`, or a pair on the host."""
         if self.model.on_host:
             return HostSequenceSlice(self.length + offset, W, shape, self.cache)
         visible = visible or self.visible(offset + W)
@@ -285,14 +286,9 @@ class DecoderRunner:
         mask: Any = None
         seen = torch.arange(visible, device=self.device)
         if shape is not None:
-            depth, ancestors = shape[0], within(shape[1], window)
-            depth, ancestors = to_device(depth, self.device), to_device(ancestors, self.device, torch.bool)
-            nodes = ancestors.shape[1]
-            first = self._base + offset + W - nodes  # the slot of the root
-            positions = first + depth
-            inside = seen - first  # node number at that slot; negative for the committed context
-            in_tree = (inside >= 0) & (inside < nodes)
-            mask = (inside < 0) | (in_tree & ancestors[:, inside.clamp(0, nodes - 1)])
+            positions, nodes = shape.root + shape.depth, shape.ancestors.shape[1]
+            inside = seen - shape.root  # node number at that slot; negative for the committed context
+            mask = (inside < 0) | ((inside < nodes) & shape.ancestors[:, inside.clamp(0, nodes - 1)])
         elif W > 1 or self.graphs.captured or window:
             mask = seen[None] <= slots[:, None]
         if window:
@@ -306,12 +302,10 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def extend(self, ids: torch.Tensor, shape=None, **inputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Appends tokens in a pass of its own, never captured. Returns logits and features: of the last one, or of each
-        node with a ``shape`` as in `step`."""
+        """Appends tokens. Returns logits and features: of the last one, or with a ``shape`` of each."""
         W = len(ids)
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
-        self._base.fill_(self.length)
-        result = self.step(ids, 0, slice(W - 1, W) if shape is None else slice(None), shape, **inputs)
+        result = self._run(ids, slice(W - 1, W) if shape is None else slice(None), shape, **inputs)
         self.cache.length += W
         return result
 

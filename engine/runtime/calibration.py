@@ -117,6 +117,8 @@ def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Call
     """What drafts, and the steps that it takes: fewer than _DRAFT_STEPS where one gives several drafts."""
     chain = ReplayedGamma([RecordedRound(_DRAFT_STEPS, _DRAFT_STEPS, parents=tuple(range(_DRAFT_STEPS)))])  # a tree too
     setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device, chain)
+    if target.captured:  # there a tree's levels cost more than a chain's steps, which are one graph
+        setup = replace(setup, trees=target.trees)
     drafter.start(prompt, setup)
 
     def draft():

@@ -21,7 +21,7 @@ from engine.config import SamplingParams
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
-from engine.models.runner import tree_shape
+from engine.models.tree_shape import tree_shape
 from engine.sampling.random_streams import Uniforms
 from engine.trace.log_reader import report as report_on
 from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup

@@ -87,7 +87,9 @@ def model_runner(
 ) -> DecoderRunner:
     config = config_of(family, **overrides)
     with torch.device("meta"):
-        names = transformers.AutoModelForCausalLM.from_config(config).state_dict()
+        names = {*transformers.AutoModelForCausalLM.from_config(config).state_dict()}
+    if config.tie_word_embeddings:
+        names.discard("lm_head.weight")  # a loader compares its numbers with those of the embedding
     with cuda.loading():
         weights = FakeWeights(dtype, device, names)
         return DecoderRunner(LlamaModel(weights.folder, config, dtype, device, weights=weights))
@@ -106,11 +108,11 @@ def head_runner(
     patch.setattr("engine.models.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
     with cuda.loading():
         if block:
-            weights = FakeWeights(model.dtype, model.device, words=words, raws={"lm_head.weight": (words, E)})
+            weights = FakeWeights(model.dtype, model.device, ["d2t"], words, {"lm_head.weight": (words, E)})
             config = BlockConfig(**fields, mask_token=3)
             head = BlockModel(Path("head"), model, config=config, weights=weights)
         else:
-            weights = FakeWeights(model.dtype, model.device, words=words)
+            weights = FakeWeights(model.dtype, model.device, ["d2t"], words)
             head = EagleModel(Path("head"), model, config=EagleConfig(**fields), weights=weights)
         target.tap(head.reads)
         return DecoderRunner(head)

@@ -29,7 +29,8 @@ def test_another_bucket_is_another_graph(cuda):
         for length in (10, 255, 256, 600):
             target.cache.length = length
             target.forward(torch.zeros(1, dtype=torch.long, device="cuda"))
-    assert [key[-1] for key in target.graphs.recordings] == [256, 512, 1024]
+    visible = [[n for n in key if n in (256, 512, 1024)] for key in target.graphs.recordings]
+    assert visible == [[256], [512], [1024]]
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
@@ -51,5 +52,5 @@ def test_a_larger_cache_is_captured_anew(cuda):
     target = model_runner(cuda, max_position_embeddings=2048)
     run(cuda, target, NoDrafter(), tokens=4)
     first = {**target.graphs.recordings}
-    run(cuda, target, NoDrafter(), tokens=4, prompt=[3 + i % (V - 3) for i in range(600)])
+    run(cuda, target, NoDrafter(), tokens=4, prompt=[3 + i % (V - 3) for i in range(1100)])
     assert all(recording is not first.get(key) for key, recording in target.graphs.recordings.items())

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from rehearsal import PlayedRecorder, V, model_runner
+from rehearsal import LETTERS, PlayedRecorder, V, model_runner
 from tiny_pairs import model_folder, request
+from unlike_tokenizers import letters
 
 from app.jobs.baseline import with_baseline
 from app.jobs.zero_gpu import run_on_zero_gpu
@@ -28,7 +29,7 @@ def lent(eager_cuda, monkeypatch, tmp_path):
     monkeypatch.setenv(SWITCH, "1")  # the call itself turns graphs off
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
     for name in ("target", "draft"):
-        model_folder(tmp_path / name, vocab_size=V)
+        model_folder(tmp_path / name, tokenizer=letters(*LETTERS), template=None, vocab_size=V)
     # Not is_available: torch's fake tensors would then look for a real device.
     monkeypatch.setattr("engine.runtime.hardware.default_device", lambda: "cuda")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "fake")
@@ -63,7 +64,7 @@ def lent(eager_cuda, monkeypatch, tmp_path):
 
 
 def test_a_lent_gpu_loads_calibrates_runs_and_is_given_back(lent):
-    config = request(lent.pair, "lm", gamma=3, max_new_tokens=12)
+    config = request(lent.pair, "lm", prompt="".join(LETTERS[5:12]), gamma=3, max_new_tokens=12)
     entries = list(run_on_zero_gpu(with_baseline(config)))
     events = {lane: [item for name, item in entries if name == lane] for lane in ("run", "baseline")}
     for lane in events.values():

@@ -16,9 +16,9 @@ from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, run
 from transformers import LlamaConfig, Qwen3Config
 
 from engine.errors import Unavailable
-from engine.models.attention import within
 from engine.models.heads import load_head
-from engine.models.runner import DecoderRunner, tree_shape
+from engine.models.runner import DecoderRunner
+from engine.models.tree_shape import tree_shape, within
 from engine.weights.catalogue import get_pair
 from engine.weights.head_config import DEFAULTS
 
@@ -143,15 +143,14 @@ def test_a_window_counts_a_trees_steps_and_not_its_nodes(target, tmp_path, monke
     ids, states = torch.randint(0, VOCABULARY, (20 + len(depth),)), torch.randn(20 + len(depth), E)
     runner = DecoderRunner(head)
 
-    def after(nodes: list[int], shape=None) -> torch.Tensor:
+    def after(nodes: list[int], parents=None) -> torch.Tensor:
         runner.reset(64)
         head.forward(ids[:20], [runner.next_span(20)], state=states[:20])
         runner.cache.length = 20
-        runner._base.fill_(20)
         at = torch.tensor(nodes) + 20
-        return head.forward(ids[at], [runner.span(len(nodes), 0, shape)], state=states[at])[0]
+        return head.forward(ids[at], [runner.next_span(len(nodes), parents)], state=states[at])[0]
 
-    tree = after([*range(len(depth))], (depth, ancestors))
+    tree = after([*range(len(depth))], parents)
     for node in range(len(depth)):
         path = np.flatnonzero(ancestors[node]).tolist()
         assert torch.allclose(tree[node], after(path)[-1], atol=1e-4)

@@ -11,7 +11,8 @@ from tiny_models import CHECKPOINTS, RUNTIMES, logits_of, runner_of, write
 
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.models.llama import LlamaModel
-from engine.models.runner import DecoderRunner, Tokens, tree_shape
+from engine.models.runner import DecoderRunner, Tokens
+from engine.models.tree_shape import tree_shape
 
 IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]
 PLAIN = 1e-5

@@ -1,0 +1,42 @@
+"""On a GPU every method leaves the target's law and its greedy text as they are, alone and in shared passes.
+
+These are the checks of `python -m engine prove`, which run on a CPU elsewhere.
+"""
+
+import pytest
+from head_cases import CASE_OF, CHEAP, write_heads
+from tiny_pairs import model_folder
+
+from engine.exactness.proof import prove, subject_of
+from engine.runtime.engine import load_engine
+from engine.runtime.run_batch import RunBatch
+
+pytestmark = pytest.mark.gpu
+METHODS = ("ngram", "lookahead", "lm", "auto", *CASE_OF)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """The pair's name of each method."""
+    root = tmp_path_factory.mktemp("pairs")
+    heads = write_heads(root)
+    model_folder(root / "target", "qwen3", max_position_embeddings=1024)
+    model_folder(root / "draft", "qwen3", noise=0.3, max_position_embeddings=1024)
+    with_draft = f"{root / 'target'}+{root / 'draft'}"
+    return {method: heads.pair(CASE_OF[method].kind) if method in CASE_OF else with_draft for method in METHODS}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_is_proved_on_the_device(pairs, method, monkeypatch, tmp_path):
+    monkeypatch.setattr("engine.runtime.engine.cache_root", lambda: tmp_path)
+    engine = load_engine(pairs[method], "cuda", "fp32")
+    try:
+        if method in CASE_OF:
+            engine.drafts.drafter(method)
+        engine._costs[method] = CHEAP
+        subject = subject_of(method, 3, engine, lambda most: RunBatch(engine, most))
+        checks = {check.name: check for check in prove(subject, runs=200)}
+    finally:
+        engine.close()
+    assert [check.words for check in checks.values() if check.state == "failed"] == []
+    assert checks["greedy"].state == "passed" and checks["law"].state == "passed", checks
