@@ -280,3 +280,16 @@ class Lesson:
         for step in self.steps:
             if step.run not in names:
                 raise ValueError(f"{step.run!r} is not one of the scenarios {', '.join(names)}")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Minute:
+    """The page of sixty seconds before the lessons. ``trace``: the recording that it plays."""
+
+    title: Text
+    trace: Text
+    lead: Text
+    guess: Text
+    check: Text
+    keep: Text
+    end: Text
