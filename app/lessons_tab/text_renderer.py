@@ -9,11 +9,14 @@ from lessons.schema import LessonError
 
 
 class TextRenderer:
-    """Turns lines into pieces that a page can draw with textContent alone. ``place``: where an expression stands, for
-    errors; ``known``: the names in expressions; ``words``: the glossary words in use."""
+    """Turns lines into pieces that a page can draw with textContent alone.
+
+    ``place``: where an expression stands, for errors; ``known``: names in expressions; ``words``: the glossary words
+    in use; ``marks``: the text of each number to drag and of each result, by style and name."""
 
     def __init__(self, place: str, known: Mapping[str, Any]):
         self.place, self.known, self.words = place, known, set()
+        self.marks: dict[tuple[str, str], str] = {}
 
     def evaluate(self, text: str) -> Any:
         """Returns the value of an expression. LessonError if it fails."""
@@ -36,6 +39,8 @@ class TextRenderer:
                 pieces.append(["word", run.text, run.more])
             elif run.style == "claim":
                 pieces += self.line(claims()[run.text].sentence)
+            elif run.style in ("drag", "live"):
+                pieces.append([run.style, self.marks[run.style, run.text], run.text])
             elif run.style == "lesson":
                 pieces.append(["lesson", run.text, lessons()[int(run.more)].slug])
             else:

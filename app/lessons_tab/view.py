@@ -14,7 +14,7 @@ from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons import expressions
 from lessons.loader import minutes
-from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Step
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Sentence, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
@@ -101,12 +101,38 @@ class LessonRenderer(TextRenderer):
 
     def step(self, step: Step) -> dict:
         same = {name: getattr(step, name) for name in ("title", "run", "at", "then", "tool", "live", "dark")}
+        self.marks = self.marks_of(step.sentence)
         return same | {
             "blocks": self.blocks(step.text),
+            "sentence": self.sentence(step.sentence) if step.sentence else None,
             "points": self.target(step),
             "settings": self.settings(step.settings),
             "ask": self.ask(step.ask, self.runs[step.run]) | {"vote": step.vote} if step.ask else None,
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
+        }
+
+    def marks_of(self, sentence: Sentence | None) -> dict[tuple[str, str], str]:
+        """The text of each drag and live mark as long as no number was dragged."""
+        if sentence is None:
+            return {}
+        shown = {("drag", name): (each.value, each.digits) for name, each in sentence.numbers.items()}
+        shown |= {("live", name): (each.value, each.digits) for name, each in sentence.results.items()}
+        values = {mark: (self.evaluate(value), digits) for mark, (value, digits) in shown.items()}
+        return {mark: v if isinstance(v, str) else f"{v:.{digits}f}" for mark, (v, digits) in values.items()}
+
+    def sentence(self, sentence: Sentence) -> dict:
+        """The numbers that can be dragged, the other inputs, and the digits of each result."""
+        numbers = {
+            name: {"label": each.label, "value": float(self.evaluate(each.value)), "low": each.low, "high": each.high,
+                   "step": each.step, "slider": each.slider}
+            for name, each in sentence.numbers.items()
+        }  # fmt: skip
+        results = {name: each.digits for name, each in sentence.results.items()}
+        return {
+            "model": sentence.model,
+            "inputs": self.settings(sentence.inputs),
+            "numbers": numbers,
+            "results": results,
         }
 
     def own(self, own: Own) -> dict:
