@@ -31,6 +31,7 @@ STYLES = [
     "playground/files.css",
     "playground/share_dialog.css",
     "lessons/lessons.css",
+    "lessons/minute.css",
     "lab/lab.css",
     "lab/answer.css",
     "lab/compare.css",
@@ -40,9 +41,10 @@ STYLES = [
     "lab/users.css",
     "present.css",
 ]
-# A link to a lesson opens its tab; the tab then opens the lesson.
+# A link to a lesson, or to the page before them, opens their tab, which then opens it.
 OPEN_LESSON = """() => {
-  const open = () => { if (/^#lesson/.test(location.hash)) document.getElementById('lessons-tab-button')?.click(); };
+  const tab = () => document.getElementById('lessons-tab-button');
+  const open = () => { if (/^#(lesson|minute)/.test(location.hash)) tab()?.click(); };
   window.addEventListener('hashchange', open);
   open();
 }"""

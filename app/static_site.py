@@ -19,7 +19,7 @@ from app.jobs.browser_engine import BESIDE, WEIGHTS, BrowserEngine, browser_engi
 from app.jobs.browser_engine import FOLDER as ENGINE
 from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
-from app.lessons_tab import sheets, view
+from app.lessons_tab import handlers, sheets, view
 from app.playground import html_export
 from app.playground.startup_run import recorded
 from app.ui.html_component import bundle, read, template
@@ -37,7 +37,7 @@ TAB_METHODS = ("ngram", "none")
 TAB_STYLES = (*html_export.STYLES, "offline/tab.css")
 # Its script starts the worker; the policy knows no other address.
 TAB_RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
-LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css")
+LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css", "lessons/minute.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 NOT_LIVE = (
     "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."
@@ -105,7 +105,11 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
 
 
 def _lessons(rendered: list[dict], pages: Pages) -> str:
-    value = {"lessons": view.contents(lessons()), "pages": {str(lesson["number"]): lesson for lesson in rendered}}
+    name = next(name for name in ("tab.html", "runs.html") if name in pages)
+    value = handlers.value() | {
+        "pages": {str(lesson["number"]): lesson for lesson in rendered},
+        "playground": {"href": name, "title": pages[name]},
+    }
     text = "".join(f"<li>{_link(name, title)}</li>" for name, title in _sheet_links(rendered) if "teacher" in name)
     without = (
         f"<noscript><p>Each lesson as text, because JavaScript is switched off here:</p><ul>{text}</ul></noscript>"

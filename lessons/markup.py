@@ -1,19 +1,21 @@
-"""Parses the Markdown of the lessons: paragraphs, lists, and eight marks inside a line.
+"""Parses the Markdown of the lessons: paragraphs, lists, and ten marks inside a line.
 
 ``**bold**``, ``*italic*``, ```code```, ``$formula$`` with ^ and one ÷, ``[[word]]`` or ``[[word|as shown]]`` for the
-glossary, ``[[lesson 3]]`` for a link to a lesson, ``[[claim name]]`` for a sentence of engine_claims.toml, and
-``{expression}`` or ``{expression:format}`` for a number that is evaluated from the lesson's runs.
+glossary, ``[[lesson 3]]`` for a link to a lesson, ``[[claim name]]`` for a sentence of engine_claims.toml,
+``[[drag name]]`` and ``[[live name]]`` for a number to drag and a result of its sentence, and ``{expression}`` or
+``{expression:format}`` for a number that is evaluated from the lesson's runs.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "claim", "word", "sum"]
-_STYLES = ("bold", "italic", "code", "formula", "lesson", "claim", "word", "sum")
+Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "claim", "drag", "live", "word", "sum"]
+_STYLES = ("bold", "italic", "code", "formula", "lesson", "claim", "drag", "live", "word", "sum")
 _MARK = re.compile(
     r"\*\*(?P<bold>[^*\[{]+)\*\*|\*(?P<italic>[^*\[{]+)\*|`(?P<code>[^`]+)`|\$(?P<formula>[^$]+)\$"
     r"|\[\[lesson (?P<lesson>\d+)\]\]|\[\[claim (?P<claim>[a-z-]+)\]\]"
+    r"|\[\[drag (?P<drag>[a-z]+)\]\]|\[\[live (?P<live>[a-z]+)\]\]"
     r"|\[\[(?P<word>[^\]|]+)(?:\|(?P<shown>[^\]]+))?\]\]|\{(?P<sum>[^{}:]+)(?::(?P<format>[^{}]*))?\}"
 )
 

@@ -177,6 +177,43 @@ Ask = Annotated[VerdictAsk | NumberAsk | ChoiceAsk, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, config=STRICT)
+class Number:
+    """A number to drag. ``slider``: the label of the tool's slider that it moves and follows."""
+
+    label: Text
+    value: Expression
+    low: float
+    high: float
+    step: float
+    slider: Line = ""
+
+    @property
+    def digits(self) -> int:
+        """How many digits after the point it is shown with."""
+        return len(f"{self.step:g}".partition(".")[2])
+
+
+@dataclass(frozen=True, config=STRICT)
+class Result:
+    """What a sentence says of its numbers. ``value``: an expression for it before any number is dragged, for paper; the
+    page computes it with a tool's function, and a test compares the two."""
+
+    value: Expression
+    digits: int = 2
+
+
+@dataclass(frozen=True, config=STRICT)
+class Sentence:
+    """Numbers of a step's prose to drag, ``[[drag name]]``, and their results, ``[[live name]]``. ``model``: one of
+    assets/web/lessons/sentence_models.js; ``inputs``: its other numbers."""
+
+    model: Literal["ceiling", "chance", "verdict", "tokens", "speedup", "budget"]
+    numbers: Mapping[str, Number]
+    results: Mapping[str, Result]
+    inputs: Mapping[str, Expression] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config=STRICT)
 class Step:
     """``run``: the scenario shown beside it, at position ``at``; it moves to ``then`` once the learner has answered.
 
@@ -199,8 +236,16 @@ class Step:
     lab: Lab = ""
     hint: Line = ""
     dark: Literal["", "step", "done"] = ""
+    sentence: Sentence | None = None
 
     def __post_init__(self):
+        spans = [span for block in self.text for line in block.lines for span in line]
+        for style, known in (("drag", "numbers"), ("live", "results")):
+            named = sorted(span.text for span in spans if span.style == style)
+            if named != sorted(getattr(self.sentence, known, ())):
+                raise ValueError(
+                    f"the prose has {style} marks for {named}, which 'sentence.{known}' must name, each once"
+                )
         if bool(self.lab) != bool(self.hint):
             raise ValueError("'lab' and 'hint' go together: which experiment to open, and what to try there")
         if self.vote and (self.ask is None or self.ask.kind == "number"):
@@ -280,3 +325,16 @@ class Lesson:
         for step in self.steps:
             if step.run not in names:
                 raise ValueError(f"{step.run!r} is not one of the scenarios {', '.join(names)}")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Minute:
+    """The page of sixty seconds before the lessons. ``trace``: the recording that it plays."""
+
+    title: Text
+    trace: Text
+    lead: Text
+    guess: Text
+    check: Text
+    keep: Text
+    end: Text

@@ -10,16 +10,25 @@ from starlette.routing import Route
 from app.form import NAMES, described
 from app.jobs.service import Service
 from app.lessons_tab import sheets, view
+from app.lessons_tab.minute import page as minute_page
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.safe_json import encode
 from engine.config import AUTO
-from lessons.loader import glossary, lessons, run
+from engine.trace.trace import load
+from lessons.loader import glossary, lessons, minute, run
+from lessons.schema import TRACES
 
 
 def contents() -> str:
-    return encode({"lessons": view.contents(lessons())})
+    return encode(value())
+
+
+def value() -> dict[str, Any]:
+    """The list of lessons, and the page before it."""
+    trace = load(TRACES / f"{minute().trace}.json")
+    return {"lessons": view.contents(lessons()), "minute": minute_page(minute(), trace, glossary())}
 
 
 FORMS = {

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.form import CONTROLS, NAMES, defaults, settings
+from app.lessons_tab.text_renderer import TextRenderer
 from app.lessons_tab.variables import at, names, of
 from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
-from lessons import expressions, markup
-from lessons.loader import claims, lessons, minutes
-from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Step
+from lessons import expressions
+from lessons.loader import minutes
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Sentence, Step
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
@@ -45,7 +46,7 @@ def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) ->
         "own": renderer.own(lesson.own),
         "live": live(lesson) if lesson.live else None,
     }
-    return value | {"words": {word: words[word] for word in sorted(renderer.words)}}
+    return value | {"words": renderer.glossary(words)}
 
 
 def live(lesson: Lesson) -> dict[str, Any]:
@@ -90,56 +91,48 @@ def _value(lesson: Lesson, name: str, trace: Trace) -> str:
     return player_feed.complete(f"lesson-{lesson.number}-{name}", trace, recorded=True)
 
 
-class LessonRenderer:
-    """Turns a lesson into pieces that a page can draw with textContent alone. ``words``: glossary words in use."""
+class LessonRenderer(TextRenderer):
+    """Renders the pieces of one lesson, from its runs."""
 
     def __init__(self, lesson: Lesson, runs: Mapping[str, Trace]):
-        self.lesson, self.runs, self.words = lesson, runs, set()
-        self.known = names(runs) | {"minutes": minutes(lesson), "class_minutes": minutes(lesson, together=True)}
-
-    def evaluate(self, text: str) -> Any:
-        try:
-            return expressions.evaluate(text, self.known)
-        except (ValueError, TypeError, ZeroDivisionError, IndexError, AttributeError) as error:
-            raise LessonError(f"lesson {self.lesson.number}: the sum {text!r} fails: {error}") from error
-
-    def line(self, text: str) -> list[list]:
-        return self.pieces(markup.line(text))
-
-    def pieces(self, runs: Sequence[markup.Span]) -> list[list]:
-        """[style, text] of each piece, and a glossary word's entry or a lesson's name."""
-        pieces: list[list] = []
-        for run in runs:
-            if run.style == "sum":
-                pieces.append(["sum", self.shown(run.text, run.more)])
-            elif run.style == "word":
-                self.words.add(run.more)
-                pieces.append(["word", run.text, run.more])
-            elif run.style == "claim":
-                pieces += self.line(claims()[run.text].sentence)
-            elif run.style == "lesson":
-                pieces.append(["lesson", run.text, lessons()[int(run.more)].slug])
-            else:
-                pieces.append([run.style, run.text])
-        return pieces
-
-    def shown(self, text: str, form: str) -> str:
-        value = self.evaluate(text)
-        if isinstance(value, float) and not form:
-            form = ".3g"
-        return format(value, form).replace("%", " %")
-
-    def blocks(self, blocks: Sequence[markup.Block]) -> list[dict]:
-        return [{"kind": block.kind, "lines": [self.pieces(line) for line in block.lines]} for block in blocks]
+        self.lesson, self.runs = lesson, runs
+        known = names(runs) | {"minutes": minutes(lesson), "class_minutes": minutes(lesson, together=True)}
+        super().__init__(f"lesson {lesson.number}", known)
 
     def step(self, step: Step) -> dict:
         same = {name: getattr(step, name) for name in ("title", "run", "at", "then", "tool", "live", "dark")}
+        self.marks = self.marks_of(step.sentence)
         return same | {
             "blocks": self.blocks(step.text),
+            "sentence": self.sentence(step.sentence) if step.sentence else None,
             "points": self.target(step),
             "settings": self.settings(step.settings),
             "ask": self.ask(step.ask, self.runs[step.run]) | {"vote": step.vote} if step.ask else None,
             "lab": {"name": step.lab, "title": LABS[step.lab], "hint": step.hint} if step.lab else None,
+        }
+
+    def marks_of(self, sentence: Sentence | None) -> dict[tuple[str, str], str]:
+        """The text of each drag and live mark as long as no number was dragged."""
+        if sentence is None:
+            return {}
+        shown = {("drag", name): (each.value, each.digits) for name, each in sentence.numbers.items()}
+        shown |= {("live", name): (each.value, each.digits) for name, each in sentence.results.items()}
+        values = {mark: (self.evaluate(value), digits) for mark, (value, digits) in shown.items()}
+        return {mark: v if isinstance(v, str) else f"{v:.{digits}f}" for mark, (v, digits) in values.items()}
+
+    def sentence(self, sentence: Sentence) -> dict:
+        """The numbers that can be dragged, the other inputs, and the digits of each result."""
+        numbers = {
+            name: {"label": each.label, "value": float(self.evaluate(each.value)), "low": each.low, "high": each.high,
+                   "step": each.step, "slider": each.slider}
+            for name, each in sentence.numbers.items()
+        }  # fmt: skip
+        results = {name: each.digits for name, each in sentence.results.items()}
+        return {
+            "model": sentence.model,
+            "inputs": self.settings(sentence.inputs),
+            "numbers": numbers,
+            "results": results,
         }
 
     def own(self, own: Own) -> dict:
@@ -158,7 +151,7 @@ class LessonRenderer:
         kind, what = step.points.split(" ")
         if kind == "control":
             if what not in NAMES:
-                raise LessonError(f"lesson {self.lesson.number}: there is no control {what!r} to point at")
+                raise LessonError(f"{self.place}: there is no control {what!r} to point at")
             return {"control": what, "label": next(c.label for c in CONTROLS if c.name == what)}
         place = [int(part) for part in what.split(".")]
         self.token(self.runs[step.run], what)
@@ -169,7 +162,7 @@ class LessonRenderer:
         try:
             return at(trace, round_, place)
         except ValueError as error:
-            raise LessonError(f"lesson {self.lesson.number}: {error}") from error
+            raise LessonError(f"{self.place}: {error}") from error
 
     def ask(self, ask: Ask, trace: Trace) -> dict:
         """The question with its ``options``, exactly one of them right, or with its number and tolerance."""
@@ -177,16 +170,14 @@ class LessonRenderer:
         if ask.kind == "number":
             answer, within = float(self.evaluate(ask.answer)), float(self.evaluate(ask.within))
             if within <= 0:
-                raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} accepts no guess")
+                raise LessonError(f"{self.place}: {ask.text!r} accepts no guess")
             replies = {"low": self.line(ask.low), "high": self.line(ask.high)}
             return question | replies | {"answer": answer, "within": within, "unit": ask.unit, "share": ask.share}
         if ask.kind == "verdict":
             token = self.token(trace, ask.token)
             status = token.status
             if status not in TRUE_TO:
-                raise LessonError(
-                    f"lesson {self.lesson.number}: {ask.token} is {status}, which is no verdict on a draft"
-                )
+                raise LessonError(f"{self.place}: {ask.token} is {status}, which is no verdict on a draft")
             question["options"] = [
                 {"text": self.line(text), "right": status == name, "why": self.line(_meaning(name, token))}
                 for name, text in TRUE_TO.items()
@@ -194,7 +185,7 @@ class LessonRenderer:
         else:
             question["options"] = [self.option(option, self.evaluate(option.when) is True) for option in ask.options]
         if sum(bool(option["right"]) for option in question["options"]) != 1:
-            raise LessonError(f"lesson {self.lesson.number}: {ask.text!r} has not exactly one right answer")
+            raise LessonError(f"{self.place}: {ask.text!r} has not exactly one right answer")
         return question
 
     def option(self, option: Option | Answer, right: bool) -> dict:

@@ -1,6 +1,6 @@
 // Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the numbers
 // of the edition before the lessons were put in another order, so that its links still open. With -guess-2 after it, it is
-// the second text of the lesson's guessing game.
+// the second text of the lesson's guessing game. #minute is the page before the lessons.
 
 const NUMBERED = [
   'in_five_minutes',
@@ -22,9 +22,9 @@ const NUMBERED = [
 ];
 
 // ``isHere()``: the lessons are on the page; ``current()``: the name of the open lesson, or undefined; ``open(name,
-// text)``: opens it, at the game with that text if there is one; ``element``: has the links to lessons. Returns functions
-// that write the address or clear it, and that open the lesson it names, if any.
-export function makeAddress(element, { isHere, current, open }) {
+// text)``: opens it, at the game with that text if there is one; ``list()``: opens the list; ``element``: has the links to
+// lessons. Returns functions that write the address or clear it, and that open what it names, if anything.
+export function makeAddress(element, { isHere, current, open, list }) {
   function write(hash) {
     if (location.hash === hash) return;
     try {
@@ -37,6 +37,12 @@ export function makeAddress(element, { isHere, current, open }) {
   const clear = () => write('');
 
   function openNamed() {
+    if (location.hash === '#minute') {
+      list();
+      element.querySelector('#sl-minute').open = true;
+      element.querySelector('#sl-minute').scrollIntoView();
+      return true;
+    }
     const [, name, text] = /^#lesson-(\w{1,60})(?:-guess-(\d))?$/.exec(location.hash) || [];
     if (name) open(NUMBERED[name] ?? name, Number(text));
     return Boolean(name);
@@ -57,7 +63,7 @@ export function makeAddress(element, { isHere, current, open }) {
     'click',
     event => {
       if (!event.isTrusted) return; // a link that opens the tab has its own address
-      if (event.target.closest?.('#playground-tab-button, #lab-tab-button')) clear();
+      if (event.target.closest?.('#playground-tab-button, #lab-tab-button, .sl-minute-tab')) clear();
       if (event.target.closest?.('#lessons-tab-button')) writeCurrent();
     },
     true,

@@ -50,6 +50,23 @@ export function surestFirst(chances) {
   }
 }
 
+const seated = users => Array.from({ length: users }, (_, i) => SURENESS[i % SURENESS.length]);
+
+// Tokens a step with no drafts, with the best γ that is the same for all, and with the surest drafts first.
+export function ratesOf(users) {
+  const chances = survivals(seated(users)),
+    same = sameForAll(chances);
+  return {
+    plain: tokensAStep(
+      chances,
+      chances.map(() => 0),
+    ),
+    same: tokensAStep(chances, same),
+    surest: tokensAStep(chances, surestFirst(chances)),
+    gamma: same[0],
+  };
+}
+
 export function makeBudget(settings, touched) {
   const users = slider('Users at once', { low: 1, high: 24, step: 1, value: settings.users ?? 8 });
   const list = make('div', 'sl-budget', '', { role: 'group', 'aria-label': 'The drafts of each user' }),
@@ -61,7 +78,7 @@ export function makeBudget(settings, touched) {
     depths = [];
 
   function seat() {
-    kinds = Array.from({ length: users.value }, (_, i) => SURENESS[i % SURENESS.length]);
+    kinds = seated(users.value);
     chances = survivals(kinds);
     depths = kinds.map(() => 0);
     show();
@@ -93,19 +110,15 @@ export function makeBudget(settings, touched) {
         ]),
       ),
     );
-    const rates = {
-      plain: tokensAStep(
-        chances,
-        kinds.map(() => 0),
-      ),
-      same: tokensAStep(chances, sameForAll(chances)),
-      surest: tokensAStep(chances, surestFirst(chances)),
-      mine: tokensAStep(chances, depths),
-    };
+    const { gamma, ...others } = ratesOf(users.value),
+      rates = { ...others, mine: tokensAStep(chances, depths) };
     const most = Math.max(...Object.values(rates));
     for (const [name, bar] of Object.entries(bars)) {
-      const gamma = name === 'same' ? ` (γ = ${sameForAll(chances)[0]})` : '';
-      bar.set(NAMES[name] + gamma, rates[name] / most, `${short(rates[name])} a step`);
+      bar.set(
+        name === 'same' ? `${NAMES.same} (γ = ${gamma})` : NAMES[name],
+        rates[name] / most,
+        `${short(rates[name])} a step`,
+      );
       bar.row.classList.toggle('sl-meter-p', name === 'mine');
     }
     const rows = depths.reduce((sum, depth) => sum + depth + 1, 0);

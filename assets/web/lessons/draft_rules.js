@@ -19,10 +19,13 @@ export const residual = (p, q) => {
   return left.some(x => x > 1e-12) ? normal(left) : p;
 };
 
+// The chance that a draft is accepted which the drafter draws with q and the target with p.
+export const acceptChance = (p, q) => (q > 0 ? Math.min(1, p / q) : 1);
+
 // A rule gets { p, q, before: q before temperature, threshold: ε of typical acceptance }
 // and gives { x: the draft, u, accept, kept, out }.
 function test({ p }, x, claimed, closing) {
-  const accept = claimed[x] > 0 ? Math.min(1, p[x] / claimed[x]) : 1,
+  const accept = acceptChance(p[x], claimed[x]),
     u = Math.random(),
     kept = u < accept;
   return { x, u, accept, kept, out: kept ? x : pick(closing) };

@@ -1,6 +1,6 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 
-import { makeButton } from '../lib/dom.js';
+import { makeButton, setText } from '../lib/dom.js';
 import { press } from '../lib/format.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
@@ -12,6 +12,7 @@ import { makeLessonPages } from './lesson_pages.js';
 import { makeLessonPlayer } from './lesson_player.js';
 import { quizNodes, stepNodes } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
+import { mountMinute } from './minute.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
 import { TOOLS } from './tools.js';
@@ -19,7 +20,7 @@ import { isClass } from './widgets.js';
 
 export function mount({ element, props, trigger }) {
   const find = selector => element.querySelector(selector),
-    { lessons, pages: stored } = JSON.parse(props.value || '{"lessons":[]}');
+    { lessons, pages: stored, minute, playground } = JSON.parse(props.value || '{"lessons":[]}');
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),
     turn = find('.sl-lesson-turn'),
@@ -40,16 +41,16 @@ export function mount({ element, props, trigger }) {
     address.writeCurrent();
     requestAnimationFrame(settleView); // the playground may have been scrolled far down
   }
-  const say = text => {
-    turn.textContent = text;
-  };
+  const say = text => setText(turn, text);
 
   // ── the list ──
   const drawList = () => drawLessonList(find('.sl-lesson-parts'), lessons, progress);
+  const idea = mountMinute(find('.sl-minute'), minute, markup, playground);
 
   function list() {
     page = null;
     frame.dataset.open = 'list';
+    idea.show(progress.isEmpty());
     stage.calm();
     drawList();
     address.writeCurrent();
@@ -81,6 +82,7 @@ export function mount({ element, props, trigger }) {
       clearTimeout(slow);
     }
     frame.dataset.open = 'lesson';
+    idea.hide();
     markup.use(page.words);
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
@@ -240,6 +242,6 @@ export function mount({ element, props, trigger }) {
 
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
-  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open });
+  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open, list });
   if (!address.openNamed()) list();
 }

@@ -1,5 +1,6 @@
 // Makes the contents of one step of a lesson, and the quiz after the last step.
 import { make } from '../lib/dom.js';
+import { makeSentence } from './drag_numbers.js';
 import { makePrediction, makeQuiz } from './questions.js';
 import { TOOLS } from './tools.js';
 
@@ -19,10 +20,25 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
   const content = page.steps[at],
     parts = [];
   if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
-  parts.push(make('h3', '', content.title), ...content.blocks.map(markup.block));
+  const blocks = content.blocks.map(markup.block),
+    tool = content.tool && TOOLS[content.tool](content.settings, () => done('')),
+    // A sentence with numbers to drag would answer the question.
+    hidden = content.ask ? blocks.filter(block => block.querySelector('[data-drag]')) : [];
+  parts.push(make('h3', '', content.title), ...blocks.filter(block => !hidden.includes(block)));
   if (content.lab) parts.push(labWay(content.lab));
-  if (content.tool) parts.push(TOOLS[content.tool](content.settings, () => done('')));
-  if (content.ask) parts.push(makePrediction(markup, content.ask, () => answered(content)));
+  if (tool) parts.push(tool);
+  const hide = isHidden => {
+    for (const block of hidden) block.hidden = isHidden;
+  };
+  hide(true);
+  if (content.sentence) makeSentence(blocks, content.sentence, tool, content.ask ? () => {} : () => done(''));
+  if (content.ask) {
+    const show = () => {
+      hide(false);
+      answered(content);
+    };
+    parts.push(makePrediction(markup, content.ask, show), ...hidden);
+  }
   return parts;
 }
 

@@ -25,6 +25,7 @@ export function makeMarkup(definition) {
   function piece([style, text, entry]) {
     if (style === 'formula') return formula(text);
     if (style === 'lesson') return make('a', 'sl-lesson-link', text, { href: `#lesson-${entry}` });
+    if (style === 'drag' || style === 'live') return make('span', `sl-${style}`, text, { [`data-${style}`]: entry });
     if (style !== 'word') return make(TAGS[style], style === 'sum' ? 'sl-sum' : '', text);
     return make('button', 'sl-word', text, { type: 'button', 'data-entry': entry });
   }

@@ -26,6 +26,7 @@ export function makeProgress(key = 'speclens-lessons') {
 
   return {
     of,
+    isEmpty: () => !Object.keys(stored).length,
     at(slug, step) {
       stored[slug] = { ...of(slug), at: step };
       save();

@@ -4,6 +4,9 @@ import { make } from '../lib/dom.js';
 import { chosenDevice, chosenModel, chosenWidth, DEVICES, PRECISIONS_OF_WEIGHTS } from './devices.js';
 import { figure, makeResult, meter, short } from './widgets.js';
 
+// ``speed`` in GB/s; ``gigabytes`` of weights.
+export const passesPerSecond = (speed, gigabytes) => speed / gigabytes;
+
 // ``machine``: GB/s that were measured on the machine of the lesson's run.
 export function makeRoofline({ machine }, touched) {
   const OTHER_COSTS = 1000; // passes a second; above, starting the operations takes longer than reading the weights
@@ -17,7 +20,7 @@ export function makeRoofline({ machine }, touched) {
   function draw() {
     const gigabytes = model.value.weights * width.value,
       { speed, memory } = device.value,
-      ceiling = speed / gigabytes,
+      ceiling = passesPerSecond(speed, gigabytes),
       fits = !memory || gigabytes < memory;
     bar.set('of 500', fits ? ceiling / 500 : 0, fits ? `${short(ceiling)}/s` : 'does not fit');
     result.dataset.fits = fits;

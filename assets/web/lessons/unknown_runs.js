@@ -9,7 +9,7 @@ import { figure, makeResult } from './widgets.js';
 export const TROUBLES = {
   wiring: {
     name: 'wired up wrongly',
-    why: 'Not one draft was accepted. A poor drafter is right now and then; exactly 1.00 tokens a pass means it isn’t connected to this model as it should be.',
+    why: 'Not one draft was accepted. A poor drafter is right now and then; exactly 1.00 over a long time means it isn’t connected to this model as it should be.',
   },
   nothing: {
     name: 'little to copy',

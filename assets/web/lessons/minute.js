@@ -1,0 +1,185 @@
+// Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
+
+import { make, makeButton, setText } from '../lib/dom.js';
+import { visible } from '../lib/format.js';
+import { STATUSES } from '../lib/statuses.js';
+import { meter } from './widgets.js';
+
+const MOVES = ['guess', 'check', 'keep'],
+  NAMES = { guess: 'Guess', check: 'Check', keep: 'Keep' },
+  SLOW = 650, // milliseconds for a move; after two rounds
+  FAST = 150;
+
+// The texts that a round adds: its accepted drafts, and the target's own token.
+const added = ({ drafts, own }) => [
+  ...drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => text),
+  ...(own ? [own[0]] : []),
+];
+
+// Every move of a run as {round, move}. A round without drafts has a single move, in which the model writes alone.
+export const movesOf = rounds =>
+  rounds.flatMap((each, round) => (each.drafts.length ? MOVES : ['keep']).map(move => ({ round, move })));
+
+// What a move has brought: the tokens that are written, and how many there would be by then without guesses. A round counts
+// once its last move is made.
+export function standing(rounds, { round, move }) {
+  const over = rounds.slice(0, round + (move === 'keep')),
+    time = over.length ? over[over.length - 1].at : 0;
+  const texts = over.flatMap(added);
+  return { texts, alone: Math.min(Math.floor(time + 1e-9), rounds.flatMap(added).length) };
+}
+
+// What became of a round's guesses, in a sentence.
+export function verdictOn({ drafts, own }) {
+  const quoted = text => `“${text.trim()}”`,
+    accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quoted(text)),
+    rejected = drafts.find(([, status]) => status === 'rejected');
+  if (!drafts.length) return `Nothing to copy here. The model writes ${quoted(own[0])}.`;
+  const list = accepted.join(' ');
+  if (rejected)
+    return `${list ? `${list} accepted, ` : ''}${quoted(rejected[0])} rejected. The model writes ${quoted(own[0])} instead.`;
+  return own
+    ? `All accepted, and the same pass gives ${quoted(own[0])}, too.`
+    : 'All accepted, and the text is complete.';
+}
+
+// ``page``: the lines and the run of app/lessons_tab/minute.py; ``links``: the ways on, as nodes.
+export function makeMinute(page, markup, links) {
+  const { rounds } = page,
+    moves = movesOf(rounds),
+    total = rounds.flatMap(added).length;
+  const steps = Object.fromEntries(MOVES.map(move => [move, step(move)]));
+  const note = make('p', 'sl-minute-note'),
+    text = make('p', 'sl-minute-text'),
+    result = make('p', 'sl-result', '', { role: 'status' }),
+    end = markup.line('p', page.end, 'sl-minute-end'),
+    button = makeButton('', press, 'sl-button sl-minute-go'),
+    bars = { drafted: meter('sl-meter-p'), alone: meter() };
+  // The first rounds without guesses are over when it begins.
+  const first = moves.findIndex(({ move }) => move === 'guess') - 1;
+  let at = first,
+    timer = 0;
+
+  function step(move) {
+    const line = markup.line('span', page[move]);
+    return make('li', '', [make('strong', '', `${NAMES[move]}. `), line], { 'data-move': move });
+  }
+  const isOver = () => at === moves.length - 1,
+    // The reader makes the moves of the first round; then it plays by itself.
+    isLed = () => moves[at + 1]?.round === moves[first + 1].round;
+
+  function press() {
+    if (timer) return stop();
+    if (isOver()) {
+      at = first;
+      return draw();
+    }
+    if (isLed()) return advance();
+    if (!matchMedia('(prefers-reduced-motion: reduce)').matches) return wait();
+    at = moves.length - 1;
+    draw();
+  }
+  function advance() {
+    at++;
+    draw();
+  }
+  function wait() {
+    const isSlow = moves[at + 1].round < moves[first + 1].round + 4;
+    timer = setTimeout(
+      () => {
+        advance();
+        if (isOver() || !text.isConnected) stop();
+        else wait();
+      },
+      isSlow ? SLOW : FAST,
+    );
+    name();
+  }
+  function stop() {
+    clearTimeout(timer);
+    timer = 0;
+    name();
+  }
+  function name() {
+    setText(
+      button,
+      timer ? 'Pause' : isOver() ? 'Play it again' : isLed() ? NAMES[moves[at + 1].move] : 'Play the rest',
+    );
+  }
+
+  const token = ([words, status], className = `sl-${status}`, mark = STATUSES[status].mark) =>
+    make('span', `sl-token ${className}`, [
+      make('span', 'sl-piece', visible(words.replace(/^ /, ''))),
+      mark && make('span', 'sl-mark', mark),
+    ]);
+
+  function draw() {
+    const { round, move } = moves[at],
+      now = rounds[round],
+      { texts, alone } = standing(rounds, moves[at]),
+      before = rounds.slice(0, round).flatMap(added).join('');
+    const isKept = move === 'keep',
+      seen = now.drafts.filter(([words]) => words), // the end of a text has none
+      drafts = seen.map(each => (isKept ? token(each) : token(each, 'sl-minute-open', '?')));
+    const row = make('span', 'sl-minute-row', [...drafts, isKept && now.own && token(now.own)], {
+      'data-move': move,
+    });
+    text.replaceChildren(make('span', '', before), ' ', row);
+    drawNote(isKept ? '' : now.drafts.map(([words]) => words).join(''));
+    for (const each of MOVES) steps[each].toggleAttribute('data-now', each === move && at > first);
+    bars.drafted.set('with guesses', texts.length / total, `${texts.length} tokens`);
+    bars.alone.set('one at a time', alone / total, `${alone} tokens`);
+    setText(result, isKept && at > first ? verdictOn(now) : '');
+    end.hidden = !isOver();
+    Object.assign(result.dataset, { tokens: texts.length, alone, passes: isKept ? round + 1 : round });
+    name();
+  }
+  // The place that is copied is marked.
+  function drawNote(words) {
+    const place = words ? page.prompt.indexOf(words) : -1,
+      [from, to] = place < 0 ? [0, 0] : [place, place + words.length];
+    note.replaceChildren(
+      page.prompt.slice(0, from),
+      ...(to ? [make('mark', '', page.prompt.slice(from, to))] : []),
+      page.prompt.slice(to),
+    );
+  }
+
+  draw();
+  return [
+    markup.line('p', page.lead),
+    make('ol', 'sl-minute-steps', Object.values(steps)),
+    make('div', 'sl-minute-box', [
+      note,
+      text,
+      make('div', 'sl-buttons', [button]),
+      bars.drafted.row,
+      bars.alone.row,
+      result,
+    ]),
+    end,
+    make('p', 'sl-buttons', links),
+  ];
+}
+
+// Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson. ``playground``:
+// what takes the place of that tab on a site without a server.
+export function mountMinute(box, page, markup, playground) {
+  const content = box.querySelector('div'),
+    openPlayground = () => document.getElementById('playground-tab-button').click();
+  const waysOn = () => [
+    make('a', 'sl-button', 'Be the drafter yourself', { href: '#lesson-in_five_minutes' }),
+    playground
+      ? make('a', 'sl-button', playground.title, { href: playground.href })
+      : makeButton('Try your own text', openPlayground, 'sl-button sl-minute-tab'),
+  ];
+  box.querySelector('h2').textContent = page.title;
+  return {
+    show(isNew) {
+      box.open = isNew;
+      markup.use(page.words);
+      content.replaceChildren(...makeMinute(page, markup, waysOn()));
+    },
+    hide: () => content.replaceChildren(),
+  };
+}
