@@ -215,16 +215,7 @@ def add_layers(
 
 
 def add_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: int, heads: Heads) -> str:
-    """Queries, keys and values side by side [T, (H + 2·K)·D], q and k normed where the checkpoint has weights. All are
-    NaN if a weight is not finite, because attention hides a single NaN in q or k (onnxruntime 1.32)."""
-    weights.is_finite = True
-    qkv = _normed_qkv(graph, weights, at, name, x, width, heads)
-    if weights.is_finite:
-        return qkv
-    return graph.node("Mul", [qkv, graph.weight(f"{name}.nan", np.array([np.nan], np.float32))], f"{name}.damaged")
-
-
-def _normed_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: int, heads: Heads) -> str:
+    """Queries, keys and values side by side [T, (H + 2·K)·D], q and k normed where the checkpoint has weights."""
     sizes = (heads.H * heads.D, heads.K * heads.D, heads.K * heads.D)
     qkv = add_product(graph, weights, f"{at}self_attn.", "qkv", name, x, width, sizes)
     if f"{at}self_attn.q_norm.weight" not in weights:
