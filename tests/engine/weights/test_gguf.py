@@ -173,7 +173,7 @@ def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
         ({"pre": "unheard-of"}, "in the way 'unheard-of'"),
         ({"extra": {"rope_freqs.weight": np.array([1, 2, 3, 4, 5, 6, 7, 8], "f4")}}, "in a way that is not Llama 3's"),
         ({"extra": {"blk.0.attn_sinks.weight": np.ones(4, "f4")}}, "'blk.0.attn_sinks.weight', which nothing here"),
-        ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "it has no tensor 'blk.0.attn_k.bias', which belongs to"),
+        ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "its tensor 'blk.0.attn_k.bias' is missing, which a"),
         ({"extra": {"blk.2.ffn_up.weight": np.ones((64, 64), "f4")}}, "'blk.2.ffn_up.weight', which nothing here"),
         ({"extra": {"output.weight": np.ones((10, 64), "i1")}}, "tensors of type I8, which is not read here; choose"),
         ({"fields": {"tokenizer.ggml.normalizer.lowercase": True}}, r"lowercase \(True\) is not known here"),
