@@ -9,7 +9,7 @@ V vocabulary.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -195,9 +195,19 @@ def state_name(layer: int) -> str:
     return f"norm{layer}.sum"
 
 
-def add_layers(
-    graph: Graph, weights: Weights, model: OnnxLlama, count: int, attention: Attention, progress=None
-) -> str:
+class Sizes(Protocol):
+    """What `add_layers` reads of a model, by the names of `OnnxLlama`."""
+
+    H: int
+    K: int
+    D: int
+    width: int
+    inner: int
+    eps: float
+    layers_count: int
+
+
+def add_layers(graph: Graph, weights: Weights, model: Sizes, count: int, attention: Attention, progress=None) -> str:
     """Adds the first ``count`` layers to input x [T, E]; returns the name of what the output layer reads."""
     E, eps, heads = model.width, model.eps, Heads(model.H, model.K, model.D, model.eps)
     norms = [f"model.layers.{i}.input_layernorm.weight" for i in range(model.layers_count)] + ["model.norm.weight"]
