@@ -34,7 +34,6 @@ class AutoregressiveDrafter(Drafter):
     """
 
     name: str
-    starts_late = True
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
     target_ids: Any = None  # tensor [Vd]: the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
