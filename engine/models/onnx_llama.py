@@ -8,6 +8,7 @@ V vocabulary.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -187,7 +188,13 @@ def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Te
 def row_numbers(rows: slice | torch.Tensor | None, T: int) -> torch.Tensor:
     if rows is None:
         return torch.zeros(0, dtype=torch.long)
-    return torch.arange(T)[rows] if isinstance(rows, slice) else rows
+    return _numbers_within(rows.start, rows.stop, T) if isinstance(rows, slice) else rows
+
+
+@lru_cache(maxsize=256)
+def _numbers_within(start: int | None, end: int | None, T: int) -> torch.Tensor:
+    """Passes of one width share the tensor, so it stays bound."""
+    return torch.arange(T)[start:end].contiguous()
 
 
 def state_name(layer: int) -> str:
