@@ -93,8 +93,9 @@ class OnnxLlama:
         """Whether passes of several widths give the same logits."""
         ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
         cache = self._cache_after(ids[:_PROBED], [_PROBED])
-        rows = [self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES]
-        return all(torch.equal(some, rows[0][: len(some)]) for some in rows)
+        passes = (self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES)
+        widest = next(passes)
+        return all(torch.equal(some, widest[: len(some)]) for some in passes)  # none after the first that differs
 
     def _chunks_agree(self) -> bool:
         """Whether a prompt in several chunks leaves the same keys and values."""
