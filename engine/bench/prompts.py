@@ -68,9 +68,15 @@ def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
 
 
 def with_free(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """Each prompt under its constraint and, right after it, without one, in a category of each kind."""
-    both = [(replace(p, category="constrained"), replace(p, category="free", constraint=None)) for p in prompts]
-    return [prompt for pair in both for prompt in pair]
+    """Each prompt under its constraint and, right after it, without one, in a category of each kind. BadInput where no
+    prompt has a constraint."""
+    if not any(p.constraint for p in prompts):
+        raise BadInput("No prompt has a JSON schema to leave out; add `json_schema` to a line, or run without --free.")
+    return [
+        replace(p, category="constrained" if constraint else "free", constraint=constraint)
+        for p in prompts
+        for constraint in dict.fromkeys((p.constraint, None))
+    ]
 
 
 def digest(prompts: Sequence[Prompt]) -> str:

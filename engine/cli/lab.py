@@ -70,7 +70,10 @@ def sweep(
 def distribution(
     pair: options.Pair = TOY,
     wrong: Annotated[str | None, typer.Option(help=f"A mistake on purpose: {', '.join(MISTAKES)}.")] = None,
-    method: Annotated[str, typer.Option(help=f"On the toy {', '.join(TOY_METHODS)}; on a pair one of its own.")] = "lm",
+    method: Annotated[
+        str | None,
+        typer.Option(help=f"By default lm, or the mistake's. On the toy {', '.join(TOY_METHODS)}; a pair has its own."),
+    ] = None,
     gamma: Annotated[int, typer.Option(min=1, max=16)] = 3,
     temperature: Annotated[float, typer.Option(min=0.05, max=5.0)] = 1.0,
     top_k: Annotated[int, typer.Option(min=0, help="Few outcomes can be counted; 0 is all.")] = 3,
@@ -93,17 +96,15 @@ def distribution(
     sampling = SamplingParams(temperature, top_k=top_k)
     RunConfig("-", acceptance=acceptance)
     if wrong is not None:
-        pair = _toy_of(wrong, pair)
+        pair = _toy_of(wrong, pair, method)
+    method = method or (MISTAKES[wrong].method if wrong else "lm")
     if pair in TOYS:
         check_toy_method(method)
     else:
         options.check_method(pair, method)
     with progress() as show, options.ctrl_c() as interrupted:
         if pair in TOYS:
-            method = MISTAKES[wrong].method if wrong else method
-            law, rounds, length, _ = lab.toy_test(
-                pair, length, sampling, gamma, method, wrong or RIGHT, acceptance
-            )  # fmt: skip
+            law, rounds, length, _ = lab.toy_test(pair, length, sampling, gamma, method, wrong or RIGHT, acceptance)
         else:
             config = RunConfig(prompt, pair, method, gamma, sampling, length + 1, acceptance=acceptance)
             engine = options.load(pair, device, precision)
@@ -128,13 +129,15 @@ def distribution(
         raise typer.Exit(NOT_LOSSLESS)
 
 
-def _toy_of(wrong: str, pair: str) -> str:
-    """The toy that shows a mistake. Raises BadInput for another mistake or pair."""
+def _toy_of(wrong: str, pair: str, method: str | None) -> str:
+    """The toy that shows a mistake. Raises BadInput for an unknown mistake, and for another pair or method."""
     if wrong not in MISTAKES:
         raise BadInput(f"{wrong[:40]!r} cannot be shown here; choose from {', '.join(MISTAKES)}.")
     toy = MISTAKES[wrong].toy
     if pair not in (TOY, toy):
         raise BadInput(f"{wrong[:40]!r} cannot be shown here; leave --pair out: a toy shows it.")
+    if method not in (None, MISTAKES[wrong].method):
+        raise BadInput(f"{wrong!r} is a mistake of the method {MISTAKES[wrong].method}; leave --method out.")
     return toy
 
 

@@ -89,18 +89,18 @@ class AdaptiveGamma:
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
-            return 0 if self.takes_rest() else min(self.most, most)
+            return 0 if self.is_resting() else min(self.most, most)
         alphas = [self.alpha(key) for key in keys[: min(self.most, most)]]
         gamma = best_length(alphas, self.c, self.v, self.at_once)
         if gamma == 0:
             self.forget(keys)
         return gamma
 
-    def takes_rest(self) -> bool:
+    def is_resting(self) -> bool:
         """Whether drafting token by token pauses in this round, which is counted."""
-        is_resting = self._rested > 0
-        self._rested -= is_resting
-        return is_resting
+        rests = self._rested > 0
+        self._rested -= rests
+        return rests
 
     def promises(self, keys, most: int) -> Iterator[tuple[int, float, float]]:
         """(γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""

@@ -34,7 +34,7 @@ class DrafterChoice:
         if self.gamma == 0:
             return 0
         if self.gamma is None:
-            keys = {name: own for name, own in keys.items() if own != PER_TOKEN or not self.members[name].takes_rest()}
+            keys = {name: own for name, own in keys.items() if own != PER_TOKEN or not self.members[name].is_resting()}
         promises = {name: list(self.members[name].promises(own, most)) for name, own in keys.items()}
         anywhere = (promise for name, own in keys.items() if own == PER_TOKEN for promise in promises[name])
         self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])

@@ -32,7 +32,7 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
         except Exception as error:  # templates are programs and raise any exception
             refusal = refusal or error
     if refusal and not dropped:
-        raise BadInput(f"This model's chat template refuses the conversation: {refusal}") from refusal
+        raise _refusal(refusal) from refusal
     raise BadInput(
         f"This model's chat template leaves the {_NAMES[dropped]} out, so the model would not see it; "
         + ("run it on raw text instead (--raw)." if dropped == "user" else "leave the system prompt empty.")
@@ -40,8 +40,16 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
 
 
 def template_text(tokenizer, config: RunConfig) -> str:
-    """Returns the prompt as the chat template writes it up to the assistant's turn, without a system prompt."""
-    return _apply(tokenizer, config, {"user": config.prompt}, str, tokenize=False)
+    """Returns the prompt as the chat template writes it up to the assistant's turn, without a system prompt. Raises
+    BadInput for a template that refuses it."""
+    try:
+        return _apply(tokenizer, config, {"user": config.prompt}, str, tokenize=False)
+    except Exception as error:  # templates are programs and raise any exception
+        raise _refusal(error) from error
+
+
+def _refusal(error: Exception) -> BadInput:
+    return BadInput(f"This model's chat template refuses the conversation: {error}")
 
 
 def _as_parts(text: str) -> list[dict]:

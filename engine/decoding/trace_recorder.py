@@ -51,7 +51,10 @@ class HostVerdict:
 
 
 def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴)."""
+    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). Those on a CPU stay where they
+    are."""
+    if all(tensor.device.type == "cpu" for tensor in tensors.values()):
+        return {name: tensor.float().numpy() for name, tensor in tensors.items()}
     flat = read(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
     result, at = {}, 0
     for name, tensor in tensors.items():

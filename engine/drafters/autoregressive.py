@@ -15,6 +15,7 @@ from engine.config import MAX_GAMMA
 from engine.device import read, to_device
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
 from engine.models.runner import Runner
+from engine.sampling.candidates import likeliest
 from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.warping import draw, penalise, warp
@@ -34,7 +35,6 @@ class AutoregressiveDrafter(Drafter):
     """
 
     name: str
-    starts_late = True
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
     target_ids: Any = None  # tensor [Vd]: the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
@@ -147,7 +147,8 @@ class AutoregressiveDrafter(Drafter):
             repeated = seen[:, : logits.shape[1]] if ids is None else seen[:, ids]
             logits = penalise(logits, repeated, self.setup.sampling.repetition_penalty)
         if self.setup.sampling.greedy:
-            token, q = logits.argmax(-1), None
+            is_on_host, q = logits.device.type == "cpu", None
+            token = torch.from_numpy(likeliest(logits)) if is_on_host else logits.argmax(-1)
         else:
             q = certain_where_broken(warp(logits, self.setup.sampling))
             token = draw(q, u)

@@ -123,7 +123,6 @@ class Drafter:
 
     name: str
     priors: ClassVar[Any] = MappingProxyType({})
-    starts_late: ClassVar[bool] = False  # whether `start` may wait for the first proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run."""

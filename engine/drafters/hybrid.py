@@ -16,18 +16,13 @@ class HybridDrafter(Drafter):
 
     def __init__(self, members: Mapping[str, Drafter]):
         self.members = members
-        self._started: set[str] = set()
         self._proposer: Drafter | None = None
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
+        """Every member reads the prompt now, as a method alone does, so that no round's time includes it."""
         self.setup = setup
-        for name, member in self.members.items():
-            if not member.starts_late:
-                self._start(name, prompt)
-
-    def _start(self, name: str, committed: Sequence[int]) -> None:
-        self._started.add(name)  # first, so that `release` frees what a start that fails has taken
-        self.members[name].start(committed, self.setup)
+        for member in self.members.values():
+            member.start(prompt, setup)
 
     def confidence_classes(self, committed: Sequence[int]) -> Mapping[str, Any] | None:
         """The keys of all members that have something to propose."""
@@ -36,8 +31,6 @@ class HybridDrafter(Drafter):
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         name = cast(Any, self.setup.policy).drafter
-        if name not in self._started:
-            self._start(name, committed)
         self._proposer = self.members[name]
         return replace(self._proposer.propose(committed, gamma, position), drafter=name)
 
@@ -50,6 +43,5 @@ class HybridDrafter(Drafter):
         return sum(member.memory(capacity) for member in self.members.values())
 
     def release(self) -> None:
-        for name in self._started:
-            self.members[name].release()
-        self._started = set()
+        for member in self.members.values():
+            member.release()

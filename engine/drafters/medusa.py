@@ -18,7 +18,7 @@ class MedusaDrafter(AutoregressiveDrafter):
     """``runner``: the heads; ``target`` stores the last state of every token it has scored."""
 
     name = "medusa"
-    starts_late, is_parallel = False, True
+    is_parallel = True
     runner: Any  # the heads, which have no cache
     # Shares of guesses that were right where those before were: counted with the shipped heads on 25 held-out replies.
     priors: ClassVar = {

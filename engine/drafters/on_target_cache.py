@@ -17,7 +17,6 @@ class OnTargetCache(AutoregressiveDrafter):
     """``runner`` runs the draft model on the cache of ``target``."""
 
     runner: DecoderRunner
-    starts_late = False
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):
         super().__init__(runner)

@@ -15,6 +15,7 @@ from engine.weights.checkpoint_dir import AGAIN
 from engine.weights.gguf_layout import gguf_files, is_prepared, places
 
 _ADJACENT_PAIRS = ("llama",)  # architectures whose q and k have the halves of a rotary pair in adjacent rows
+_SHORT, _MOST = 16, 2048  # rows of a call that keeps them, and rows kept; 12 MB of a model of width 1,536
 _NOT_ROUNDED = ("F32", "F16", "BF16")
 
 
@@ -121,11 +122,23 @@ class GgufReader:
 
 
 class StoredRows:
-    """A matrix as the bytes of its rows in a GGUF file."""
+    """A matrix as the bytes of its rows in a GGUF file. The rows of recent short calls are kept in fp32: a head and the
+    pass that scores its drafts read the same ones, and texts repeat their words."""
 
     def __init__(self, kind: str, rows: np.ndarray):
         self.kind, self.bytes = kind, rows
+        self._recent: dict[int, torch.Tensor] = {}
 
     def dense_rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns rows in fp32 [len(ids), K]."""
-        return gguf_blocks.dense(self.kind, self.bytes[ids.numpy()])
+        if len(ids) > _SHORT:
+            return self._expand(ids.numpy())
+        numbers = ids.tolist()
+        if new := [i for i in dict.fromkeys(numbers) if i not in self._recent]:
+            if len(self._recent) > _MOST:
+                self._recent, new = {}, [*dict.fromkeys(numbers)]
+            self._recent |= zip(new, self._expand(np.array(new)), strict=True)
+        return torch.stack([self._recent[i] for i in numbers])
+
+    def _expand(self, ids: np.ndarray) -> torch.Tensor:
+        return gguf_blocks.dense(self.kind, self.bytes[ids])

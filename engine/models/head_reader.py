@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import Unavailable
+from engine.models.grouped import check_finite
 from engine.models.leftovers import is_harmless
 from engine.models.safetensors_reader import TensorReader
 from engine.weights.head_kinds import own_name
@@ -18,7 +19,6 @@ class HeadReader(TensorReader):
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         super().__init__(folder, dtype, device)
-        self.is_damaged = False
         self._spelled: dict[str, str] = {}
         for stored in self._where:
             name = own_name(stored)
@@ -28,13 +28,11 @@ class HeadReader(TensorReader):
                 )
             self._spelled[name] = stored
 
-    def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-        tensor = super().__call__(name, shape)
-        return torch.full_like(tensor, torch.nan) if self.is_damaged else tensor
-
-    def spread_damage(self) -> None:
-        """Makes all weights NaN if one number is not finite, so that a product which would hide one number shows it."""
-        self.is_damaged = not self.is_finite()
+    def raw(self, name: str) -> torch.Tensor:
+        tensor = super().raw(name)
+        if self.device != "meta":  # there a trial reads no numbers
+            check_finite(f"{self._stored_name(name)} in {self.folder}", tensor.float())
+        return tensor
 
     @property
     def names(self) -> Collection[str]:

@@ -16,10 +16,8 @@ from engine.weights.head_kinds import head_kind
 
 def load_head(kind: str, folder: Path, target):
     """The head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here, and for
-    one with a tensor that is not read."""
+    one with a tensor that is not read, or not finite."""
     weights = HeadReader(folder, target.dtype, target.device)
-    if target.on_host:
-        weights.spread_damage()
     head = load_object(head_kind(kind).load)(folder, target, weights)
     weights.check_all_read()
     return head

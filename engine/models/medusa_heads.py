@@ -84,7 +84,7 @@ class MedusaModel:
         layers = torch.cat([fitting(weights, f"{k}.0.linear.weight", (E, E)) for k in heads])  # one product for all
         biases = [fitting(weights, f"{k}.0.linear.bias", (E,)) for k in heads] if has_bias else []
         bias = torch.cat(biases) if biases else torch.zeros(len(layers), dtype=layers.dtype, device=layers.device)
-        self._load(weights, layers, bias, self._outputs(weights))
+        self._load(layers, bias, self._outputs(weights))
 
     def _words(self, weights, config: MedusaConfig) -> torch.Tensor:
         """The target's ids [Vd] that the heads guess among."""
@@ -107,7 +107,7 @@ class MedusaModel:
         outputs = [fitting(weights, f"{k}.1.weight", of_all if has_all else size) for k in range(self.count)]
         return [output[self.target_ids] for output in outputs] if has_all else outputs
 
-    def _load(self, weights, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
+    def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
         """weight [K·E, E] and bias [K·E] of the heads' layers; ``outputs`` as `_outputs` returns them."""
         self.linear = Linear(weight, bias)
         self.outputs = [Linear(output) for output in outputs] or [self.target.head]

@@ -13,6 +13,7 @@ Dimension key: T rows of a pass, W those of one sequence, H query heads, K key/v
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -112,15 +113,13 @@ class CachedPasses:
         of all rows in order."""
         assert self.trees or all(span.shape is None for span in spans), "these passes hold chains only"
         padded = [max(W, self.fewest) for W in widths] + [1] * (self.sequences - len(spans))
-        layout, back = _layout(widths, padded)
-        inputs = {**inputs, "layout": layout[None], "back": torch.stack([torch.zeros_like(back), back], 1)}
-        if self.sequences > 1:
-            inputs["widths"] = torch.tensor(padded)
+        inputs = {**inputs, **_places(tuple(widths), tuple(padded))}
+        lengths = self._lengths.numpy()  # in torch each number would be an operation
         for b in range(self.sequences):
             span = spans[b] if b < len(spans) else None
             self._bind(b, self._scratch if span is None else span.cache)
             total = padded[b] + (span.start if span else 0)
-            self._lengths[b, 0], self._lengths[b, 1] = total - 1, total
+            lengths[b] = total - 1, total
             if self.trees:
                 inputs |= _tree_inputs(b, span, padded[b], self.window)
         return self._binding.run(inputs, outputs)
@@ -135,6 +134,14 @@ class CachedPasses:
             self._binding.keep(self.rotary(slots))
             self._slots = slots
         self._caches[b] = weakref.ref(cache)
+
+
+@lru_cache(maxsize=256)
+def _places(widths: tuple[int, ...], padded: tuple[int, ...]) -> dict[str, torch.Tensor]:
+    """The graph's inputs about the places of rows. Passes of equal widths share the tensors, so they stay bound."""
+    layout, back = _layout(widths, padded)
+    inputs = {"layout": layout[None].contiguous(), "back": torch.stack([torch.zeros_like(back), back], 1)}
+    return inputs | ({"widths": torch.tensor(padded)} if len(padded) > 1 else {})
 
 
 def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:

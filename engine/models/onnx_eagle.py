@@ -32,7 +32,7 @@ class OnnxEagle(EagleModel):
 
     def _load(self, weights) -> None:
         E, at = self.width, FIRST
-        self.precision = draft_precision(weights, E, self.inner, self.H * self.D)
+        self.precision = draft_precision(E, self.inner, self.H * self.D)
         read, graph = Weights(weights, self.precision), Graph(self.precision)
         self._project = self._projection(read, len(self.reads) * self.target.width)
         embedded, hidden = (graph.input(name, FLOAT, ["T", E]) for name in ("embedded", "hidden"))
@@ -114,7 +114,7 @@ class OnnxEagle1(OnnxEagle, Eagle1Model):
 
     def _load(self, weights) -> None:
         E = self.width
-        self.precision = draft_precision(weights, E, self.inner, self.H * self.D)
+        self.precision = draft_precision(E, self.inner, self.H * self.D)
         read, graph = Weights(weights, self.precision), Graph(self.precision)
         self._target_norm = self.target.weights.reader("model.norm.weight", (E,)).float()
         embedded, last = (graph.input(name, FLOAT, ["T", E]) for name in ("embedded", "hidden"))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from engine.models.grouped import GROUP, GroupedWeight, check_finite, check_groups, read_grouped, row_ranges
+from engine.models.grouped import GROUP, VOCABULARY, GroupedWeight, check_finite, check_groups, read_grouped, row_ranges
 from engine.models.weight_file import WeightFile
 
 MS = "com.microsoft"
@@ -39,32 +39,32 @@ class Heads:
 
 class Weights:
     """Reads a checkpoint's tensors for a graph in ``precision``: fp32, int8 or int4. ``reader`` as `open_weights`
-    returns it. ``is_finite``: whether all numbers in fp32 are that were read since it was set."""
+    returns it. Raises Unavailable, naming the tensor, for numbers that are not finite: a product that rounds its inputs
+    would hide them, and so would ONNX Runtime's attention in fp32 (1.32)."""
 
     def __init__(self, reader, precision: str):
-        self.reader, self.precision, self.is_finite = reader, precision, True
+        self.reader, self.precision = reader, precision
 
     def __contains__(self, name: str) -> bool:
         return name in self.reader
 
     def vector(self, name: str, size: int) -> np.ndarray:
-        vector = self.reader(name, (size,)).float()
-        if self.precision == "fp32":
-            self.is_finite &= bool(vector.isfinite().all())
-        else:
-            check_finite(f"{name} in {self.reader.folder}", vector)
-        return vector.numpy()
+        return self._read(name, (size,)).numpy()
 
     def matrix(self, rows: dict[str, int], width: int, bits: int | None = None) -> torch.Tensor | GroupedWeight:
         """Stacks tensors, given by name with their numbers of rows: [N, width]. ``bits``: to round to where they are
         not stored in groups, by default those of the precision."""
         if self.precision == "fp32":
-            weight = torch.cat([self.reader(name, (size, width)).float() for name, size in rows.items()])
-            self.is_finite &= bool(weight.sum().isfinite())
-            return weight
+            return torch.cat([self._read(name, (size, width)) for name, size in rows.items()])
         check_groups(width, BITS[self.precision])
         bits = bits or BITS[self.precision]
         return read_grouped(self.reader, {name: (size, width) for name, size in rows.items()}, bits)
+
+    def _read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        tensor = self.reader(name, shape).float()
+        if name not in VOCABULARY:
+            check_finite(f"{name} in {self.reader.folder}", tensor)
+        return tensor
 
     def table(self, name: str, rows: int, width: int):
         """What rows are read from: the bytes of a GGUF file or 8-bit groups, which take the least memory, else as
@@ -197,10 +197,9 @@ class Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
-def draft_precision(weights, *widths: int) -> str:
-    """DRAFTS, which is quickest. In fp32 are heads whose products have inputs that 32 does not divide, and those with
-    damaged ``weights``, because products in 8 bits might hide that."""
-    return "fp32" if any(width % GROUP for width in widths) or weights.is_damaged else DRAFTS
+def draft_precision(*widths: int) -> str:
+    """DRAFTS, which is quickest; fp32 for a head whose products have inputs that 32 does not divide."""
+    return "fp32" if any(width % GROUP for width in widths) else DRAFTS
 
 
 def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torch.Tensor | GroupedWeight:

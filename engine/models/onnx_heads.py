@@ -21,13 +21,13 @@ from engine.models.reduced_output import output_rows
 class OnnxMedusa(MedusaModel):
     """``forward`` as that of `MedusaModel`."""
 
-    def _load(self, weights, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
+    def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
         E, K, target = self.width, self.count, self.target
-        precision = draft_precision(weights, E)
-        graph = Graph(precision)
+        self.precision = draft_precision(E)
+        graph = Graph(self.precision)
         state = graph.input("state", FLOAT, [1, E])
         last = graph.norm(state, "last", target.weights.vector("model.norm.weight", E), target.eps)
-        layers = graph.linear(last, "layers", rounded_matrix(weight, precision), bias.float().numpy())
+        layers = graph.linear(last, "layers", rounded_matrix(weight, self.precision), bias.float().numpy())
         apart = graph.node("Reshape", [layers, graph.weight("apart", np.array([K, E]))], "heads")
         silu = graph.node("QuickGelu", [apart], "silu", MS, alpha=1.0)  # as in `Graph.gate`
         guesses = graph.node("Add", [silu, last], "guesses")
@@ -35,12 +35,12 @@ class OnnxMedusa(MedusaModel):
             rows = [f"guess{k}" for k in range(K)]
             graph.node("Split", [guesses], rows, axis=0, num_outputs=K)
             of_each = [
-                graph.linear(row, f"logits{k}", rounded_matrix(output, precision))
+                graph.linear(row, f"logits{k}", rounded_matrix(output, self.precision))
                 for k, (row, output) in enumerate(zip(rows, outputs, strict=True))
             ]
             graph.node("Concat", of_each, "logits", axis=0)
         else:
-            words = rounded_matrix(outputs[0] if outputs else target.output_matrix(), precision)
+            words = rounded_matrix(outputs[0] if outputs else target.output_matrix(), self.precision)
             graph.linear(guesses, "logits", words)
         graph.output("logits", [K, self.vocab_size])
         self._session = Session(graph)
@@ -56,16 +56,16 @@ class OnnxExit(ExitModel):
 
     def _load(self, weights) -> None:
         target, E, R = self.target, self.target.width, self.inner
-        precision = draft_precision(weights, E, R, target.inner, target.H * target.D)
-        read, graph = Weights(weights, precision), Graph(precision)
+        self.precision = draft_precision(E, R, target.inner, target.H * target.D)
+        read, graph = Weights(weights, self.precision), Graph(self.precision)
         attention = Attention(graph, 1, Heads(target.H, target.K, target.D, target.eps), trees=False)
-        add_layers(graph, Weights(target.weights.reader, precision), target, self.exit_layer, attention)
+        add_layers(graph, Weights(target.weights.reader, self.precision), target, self.exit_layer, attention)
         x = graph.node("Gather", [state_name(self.exit_layer), graph.input("rows", INT64, ["R"])], "exit", axis=0)
         normed = graph.norm(x, "norm_in", read.vector("norm_in", E), self.eps)
         both = graph.linear(normed, "both", read.matrix({"gate.weight": R, "up.weight": R}, E))
         down = graph.linear(graph.gate(both, "active"), "down", read.matrix({"down.weight": E}, R))
         final, _ = graph.add_norm(down, normed, "norm_out", read.vector("norm", E), self.eps)
-        graph.linear(final, "logits", rounded_matrix(output_rows(weights, target, self.target_ids), precision))
+        graph.linear(final, "logits", rounded_matrix(output_rows(weights, target, self.target_ids), self.precision))
         graph.output("logits", ["R", self.vocab_size])
         self._passes = CachedPasses(graph, attention, target.rotary)
 

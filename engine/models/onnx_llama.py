@@ -8,8 +8,9 @@ V vocabulary.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -92,8 +93,9 @@ class OnnxLlama:
         """Whether passes of several widths give the same logits."""
         ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
         cache = self._cache_after(ids[:_PROBED], [_PROBED])
-        rows = [self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES]
-        return all(torch.equal(some, rows[0][: len(some)]) for some in rows)
+        passes = (self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES)
+        widest = next(passes)
+        return all(torch.equal(some, widest[: len(some)]) for some in passes)  # none after the first that differs
 
     def _chunks_agree(self) -> bool:
         """Whether a prompt in several chunks leaves the same keys and values."""
@@ -187,7 +189,13 @@ def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Te
 def row_numbers(rows: slice | torch.Tensor | None, T: int) -> torch.Tensor:
     if rows is None:
         return torch.zeros(0, dtype=torch.long)
-    return torch.arange(T)[rows] if isinstance(rows, slice) else rows
+    return _numbers_within(rows.start, rows.stop, T) if isinstance(rows, slice) else rows
+
+
+@lru_cache(maxsize=256)
+def _numbers_within(start: int | None, end: int | None, T: int) -> torch.Tensor:
+    """Passes of one width share the tensor, so it stays bound."""
+    return torch.arange(T)[start:end].contiguous()
 
 
 def state_name(layer: int) -> str:
@@ -195,9 +203,19 @@ def state_name(layer: int) -> str:
     return f"norm{layer}.sum"
 
 
-def add_layers(
-    graph: Graph, weights: Weights, model: OnnxLlama, count: int, attention: Attention, progress=None
-) -> str:
+class Sizes(Protocol):
+    """What `add_layers` reads of a model, by the names of `OnnxLlama`."""
+
+    H: int
+    K: int
+    D: int
+    width: int
+    inner: int
+    eps: float
+    layers_count: int
+
+
+def add_layers(graph: Graph, weights: Weights, model: Sizes, count: int, attention: Attention, progress=None) -> str:
     """Adds the first ``count`` layers to input x [T, E]; returns the name of what the output layer reads."""
     E, eps, heads = model.width, model.eps, Heads(model.H, model.K, model.D, model.eps)
     norms = [f"model.layers.{i}.input_layernorm.weight" for i in range(model.layers_count)] + ["model.norm.weight"]
@@ -215,16 +233,7 @@ def add_layers(
 
 
 def add_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: int, heads: Heads) -> str:
-    """Queries, keys and values side by side [T, (H + 2·K)·D], q and k normed where the checkpoint has weights. All are
-    NaN if a weight is not finite, because attention hides a single NaN in q or k (onnxruntime 1.32)."""
-    weights.is_finite = True
-    qkv = _normed_qkv(graph, weights, at, name, x, width, heads)
-    if weights.is_finite:
-        return qkv
-    return graph.node("Mul", [qkv, graph.weight(f"{name}.nan", np.array([np.nan], np.float32))], f"{name}.damaged")
-
-
-def _normed_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: int, heads: Heads) -> str:
+    """Queries, keys and values side by side [T, (H + 2·K)·D], q and k normed where the checkpoint has weights."""
     sizes = (heads.H * heads.D, heads.K * heads.D, heads.K * heads.D)
     qkv = add_product(graph, weights, f"{at}self_attn.", "qkv", name, x, width, sizes)
     if f"{at}self_attn.q_norm.weight" not in weights:

@@ -189,15 +189,16 @@ class Binding:
 
     def __init__(self, session: Session):
         self._session, self._binding = session.session, session.session.io_binding()
-        self._constant: dict[str, torch.Tensor] = {}
+        self._bound: dict[str, torch.Tensor] = {}  # inputs, which must not be freed
         self._in_place: dict[str, tuple] = {}  # the outputs that stay, as `_place` returns them
         self._names: frozenset[str] = frozenset()  # the outputs of the last pass
 
     def keep(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Binds inputs for all passes to come."""
         for name, tensor in inputs.items():
-            self._constant[name] = tensor
-            self._input(name, tensor)
+            if self._bound.get(name) is not tensor:
+                self._bound[name] = tensor
+                self._input(name, tensor)
 
     def keep_in_place(self, name: str, tensor: torch.Tensor) -> None:
         """Binds a tensor that every pass changes, as input past.NAME and output next.NAME. Its owner keeps it."""
@@ -211,8 +212,7 @@ class Binding:
             self._forget_outputs()
             self._names = frozenset(outputs)
         results = {name: torch.empty(*shape) for name, shape in outputs.items()}
-        for name, tensor in inputs.items():
-            self._input(name, tensor)
+        self.keep(inputs)
         for name, tensor in results.items():
             self._output(name, tensor)
         self._session.run_with_iobinding(self._binding)

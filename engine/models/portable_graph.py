@@ -77,10 +77,8 @@ class PortableGraph(Graph):
         return name
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Sizes:
-    """What `add_layers` reads of a model."""
-
     H: int
     K: int
     D: int
@@ -105,7 +103,7 @@ def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
     graph, embedding = PortableGraph("fp32"), embedding_name(reader, config)
     attention = Attention(graph, 1, Heads(sizes.H, sizes.K, D, sizes.eps), trees=False)
     weights: Any = NamedWeights(reader)
-    final = add_layers(graph, weights, sizes, sizes.layers_count, attention)  # ty: ignore[invalid-argument-type]
+    final = add_layers(graph, weights, sizes, sizes.layers_count, attention)
     rows = graph.node("Gather", [final, graph.input("rows", INT64, ["R"])], "final", axis=0)
     head = "lm_head.weight" if reads_own_head(reader, config) else embedding
     graph.linear(rows, "logits", weights.matrix({head: config.vocab_size}, sizes.width))

@@ -58,11 +58,6 @@ class TensorReader:
     def __contains__(self, name: str) -> bool:
         return self._stored_name(name) in self._where
 
-    def is_finite(self) -> bool:
-        """Whether all numbers are. Reads every tensor, and counts none as read."""
-        tensors = (self._open(file).get_tensor(name) for name, file in self._where.items())
-        return all(bool(each.float().isfinite().all()) for each in tensors if each.is_floating_point())
-
     def _stored_name(self, name: str) -> str:
         if name in self._where:
             return name

@@ -15,7 +15,6 @@ from engine.files import ProgressCallback, cache_root, gigabytes, read_json, wri
 from engine.models import onnx_session
 from engine.models.heads import load_head, runner_of
 from engine.models.loader import ROUNDED, LoadedModel, load_model, runs_in_onnx
-from engine.models.onnx_graph import DRAFTS
 from engine.models.rounding_check import moved_probability
 from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_config
@@ -128,12 +127,12 @@ class PairModels:
             raise Unavailable(NEEDS_STATES.format(spec.name))
         self.progress(0.0, f"Loading {spec.name}")
         with torch.inference_mode():
-            head, reads = runner_of(spec.head, load_head(spec.head, folder, target.runner.model), target.runner)
+            model = load_head(spec.head, folder, target.runner.model)
+            head, reads = runner_of(spec.head, model, target.runner)
         target.runner.tap(sorted({*target.runner.model.taps, *reads}))
         self.hashes[folder] = weights_hash(folder)
-        precision = getattr(
-            getattr(head, "model", head), "precision", DRAFTS if target.runner.model.on_host else self.precision
-        )
+        in_torch = "fp32" if self.precision in ROUNDED else self.precision
+        precision = getattr(model, "precision", in_torch)  # only ONNX Runtime runs a head in a precision of its own
         return LoadedModel(head, target.tokenizer, target.eos, folder, precision)
 
     def _check_memory(self, what: str, needed: int) -> None:

@@ -17,14 +17,15 @@ def greedy_words(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tens
     >>> greedy_words(torch.tensor([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), torch.tensor([2]))[1].tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    best = _best(logits)
+    best = likeliest(logits)
     words, places = np.unique(np.concatenate([best, tokens.numpy()]), return_inverse=True)
     p = torch.from_numpy((words == best[:, None]).astype(np.float32))
     return torch.from_numpy(words), p, torch.from_numpy(places[len(best) :])
 
 
-def _best(logits: torch.Tensor) -> np.ndarray:
-    """Returns the likeliest word of each row, by numpy: its argmax is vectorised, torch's is not. numpy has no bf16."""
+def likeliest(logits: torch.Tensor) -> np.ndarray:
+    """Returns the likeliest word of each row on a CPU, by numpy: its argmax is vectorised, torch's is not. numpy has no
+    bf16."""
     return logits.float().numpy().argmax(-1)
 
 
@@ -33,7 +34,7 @@ def gap(logits: torch.Tensor) -> torch.Tensor:
     if logits.device.type != "cpu":
         two = logits.topk(2).values
         return two[:, 0] - two[:, 1]
-    best = torch.from_numpy(_best(logits))[:, None]
+    best = torch.from_numpy(likeliest(logits))[:, None]
     first = logits.gather(1, best)
     logits.scatter_(1, best, -torch.inf)
     second = logits.amax(-1)

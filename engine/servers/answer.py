@@ -33,13 +33,13 @@ class Request:
     def path(self) -> str:
         return "/v1/chat/completions" if self.chat else "/v1/completions"
 
-    def body(self, **more) -> dict:
+    def body(self, **fields) -> dict:
         """The request as OpenAI's API has it, with the fields that an adapter adds."""
         words = {"messages": [{"role": "user", "content": self.prompt}]} if self.chat else {"prompt": self.prompt}
         extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
         stream = {"stream": True, "stream_options": {"include_usage": True}}
-        return {"model": self.model} | words | settings | extra | stream | self.more | more
+        return {"model": self.model} | words | settings | extra | stream | self.more | fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Adapter:
 
     name: str
     can_split = False  # whether it has /detokenize
-    penalties = ("repetition_penalty", "repeat_penalty")  # both names that servers have for it
+    penalties: tuple[str, ...] = ("repetition_penalty",)  # the names of its repetition penalty
 
     def recognise(self, client: Client) -> dict[str, str] | None:
         """Returns its settings, at least a version; None for the server of another engine."""

@@ -5,7 +5,7 @@ from engine.servers.client import Client
 
 
 class Chunks(Adapter):
-    name = "pieces of the stream"
+    name, penalties = "pieces of the stream", ("repetition_penalty", "repeat_penalty")  # every name that servers have
 
     def recognise(self, client: Client) -> dict[str, str] | None:
         return {}

@@ -10,7 +10,7 @@ from engine.servers.client import Client
 
 
 class LlamaServer(Adapter):
-    name = "llama-server"
+    name, penalties = "llama-server", ("repeat_penalty",)
 
     def recognise(self, client: Client) -> dict[str, str] | None:
         about = mapping(client.get_json("/props"))

@@ -11,7 +11,6 @@ from engine.servers.client import Client
 
 class TensorRtLlm(Adapter):
     name = "TensorRT-LLM"
-    penalties = ("repetition_penalty",)  # it refuses fields that it does not know
 
     def recognise(self, client: Client) -> dict[str, str] | None:
         if "tensorrt_llm" not in owners(client):

@@ -56,7 +56,7 @@ class Form(NamedTuple):
     rows: Callable[[Text], Iterator[Row]]
 
 
-_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"  # a longer one is not a count
+_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"  # the first 15 digits of a longer one, so that each is finite
 
 
 def _number(text: str, name: str) -> float | None:
@@ -178,7 +178,7 @@ def _tensorrt_log(text: str) -> Iterator[Row]:
 
 # ── /metrics ──
 
-COUNTERS = r"^{}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\{{([^}}\n]*)\}})? +(\d{{1,15}}(?:\.\d{{1,15}})?(?:e\+?\d{{1,2}})?)"  # noqa: E501
+COUNTERS = r"^{}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\{{([^}}\n]*)\}})? +(\d{{1,15}}(?:\.\d{{1,15}})?(?:e\+?0*\d{{1,2}})?)(?=\s|$)"  # noqa: E501
 
 
 def counters(text: str, prefix: str) -> list[dict[str, Any]]:

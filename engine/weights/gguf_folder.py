@@ -202,7 +202,7 @@ def _check_tensors(architecture: str, names: set[str], blocks: int) -> set[str]:
     needed = {f"blk.{i}.{name}" for i in range(blocks) for name in of_block}
     needed |= {"token_embd.weight", "output_norm.weight"}
     if absent := needed - names:
-        raise ValueError(f"it has no tensor {min(absent)!r}, which belongs to those that it has")
+        raise ValueError(f"its tensor {min(absent)!r} is missing, which a {architecture} model needs")
     if strange := names - needed - {"output.weight", ROPE_FACTORS}:
         raise ValueError(f"it holds a tensor {min(strange)!r}, which nothing here reads")
     return biased

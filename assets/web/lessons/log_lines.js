@@ -1,7 +1,7 @@
 // Finds acceptance figures in the lines that an engine logs or serves on /metrics. Each form has a reader from a text to
 // rows, as engine/trace/log_forms.py has it. A row is {accepted, drafted, rounds, gamma, reached, kind}; null: not told.
 
-export const NUMBER = '\\d{1,15}(?:\\.\\d{1,15})?'; // a longer one is not a count
+export const NUMBER = '\\d{1,15}(?:\\.\\d{1,15})?'; // the first 15 digits of a longer one, so that each is finite
 const numbersOf = text => (text?.match(new RegExp(NUMBER, 'g')) ?? []).map(Number);
 const numberAt = (text, name) => numbersOf(new RegExp(`${name} *(${NUMBER})`).exec(text)?.[1])[0] ?? null;
 const numbersAt = (text, pattern) => numbersOf(pattern.exec(text)?.[1]);
@@ -113,7 +113,7 @@ function tensorRtLog(text) {
 // The counts of each model and engine on /metrics.
 const metrics = prefix => text => {
   const pattern = new RegExp(
-    `^${prefix}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\\{([^}\\n]*)\\})? +(${NUMBER}(?:e\\+?\\d{1,2})?)`,
+    `^${prefix}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\\{([^}\\n]*)\\})? +(${NUMBER}(?:e\\+?0*\\d{1,2})?)(?=\\s|$)`,
     'gm',
   );
   const found = new Map();

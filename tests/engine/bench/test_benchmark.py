@@ -22,6 +22,7 @@ from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
 
 pytestmark = pytest.mark.xdist_group("benchmark")
+UNICODE = '{"type": "string", "pattern": "^\\\\p{L}+$"}'  # which Python does not read
 
 
 def sample(tokens: int, seconds: float, **more) -> Sample:
@@ -172,14 +173,36 @@ def test_answers_are_checked_against_their_schema_by_another_package(engine):
     comparison.run()
     report = comparison.report()
     assert {row["category"] for row in report["rows"]} == {"all", "constrained", "free"}
-    assert report["validity"] == {name: {"answers": 2, "ended": 2, "valid": 2} for name in ("none", "lm")}
+    all_fit = {"answers": 2, "ended": 2, "valid": 2, "unchecked": 0}
+    assert report["validity"] == {name: all_fit for name in ("none", "lm")}
     columns, target = comparison.results().samples, engine.target
     swapped = {"none": [columns["none"][i] for i in (2, 1, 0, 3)]}  # each answer beside the other's schema
-    assert validity.check(swapped, prompts, target.tokenizer, target.eos)["none"] == validity.Validity(2, 2, 0)
+    assert validity.check(swapped, prompts, target.tokenizer, target.eos)["none"] == validity.Validity(2, 2, 0, 0)
     cut = {"lm": [replace(sample, ids=sample.ids[:-1]) for sample in columns["lm"]]}
-    assert validity.check(cut, prompts, target.tokenizer, target.eos)["lm"] == validity.Validity(2, 0, 0)
-    assert "| lm | 2 | 2 | 2 |" in validity.markdown(report["validity"])
+    assert validity.check(cut, prompts, target.tokenizer, target.eos)["lm"] == validity.Validity(2, 0, 0, 0)
+    assert "| lm | 2 | 2 | 2 | 0 |" in validity.markdown(report["validity"])
     assert not validity.can_check([Prompt("say", "x")])
+    foreign = [replace(p, constraint=p.constraint and Constraint("json_schema", UNICODE)) for p in prompts]
+    checked = validity.check(columns, foreign, target.tokenizer, target.eos)
+    assert checked["none"] == validity.Validity(2, 2, 0, 1), "a number is no string, whatever the pattern"
+
+
+@pytest.mark.parametrize("schema", [UNICODE, '{"type": "word"}', '{"$ref": "#/$defs/none"}'])
+def test_a_schema_that_jsonschema_cannot_use_leaves_answers_unchecked(schema):
+    assert validity.fits('"ab"', schema) is None and validity.fits('"ab', schema) is False
+
+
+def test_an_answer_that_is_too_deep_is_unchecked():
+    assert validity.fits("[" * 100_000 + "]" * 100_000, "{}") is None
+
+
+def test_only_prompts_with_a_schema_come_twice():
+    free, held = Prompt("say", "x"), Prompt("say", "x", Constraint("json_schema", "{}"))
+    assert [(p.category, p.constraint) for p in with_free([free, held])] == [
+        ("free", None), ("constrained", held.constraint), ("free", None),
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="No prompt has a JSON schema"):
+        with_free([free])
 
 
 def test_interrupted_comparison_keeps_prompts_that_all_finished(engine):

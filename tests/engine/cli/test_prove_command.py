@@ -95,6 +95,7 @@ def test_the_distribution_test_has_json_and_exits_with_3_if_it_fails():
     assert wrong.exit_code == 3 and not told["lossless"] and told["mistake"] == "no-residual"
     assert "choose from raw-q" in refused("lab", "distribution", "--wrong", "nosuch")
     assert "a toy shows it" in refused("lab", "distribution", "--wrong", "mask-stays", "--pair", "smollm2-135m")
+    assert "leave --method out" in refused("lab", "distribution", "--wrong", "no-residual", "--method", "ngram")
     assert call("lab", "distribution", "--length", 1).exit_code == 2, "the first token is never a draft"
 
 

@@ -1,6 +1,8 @@
-"""Numbers that are not finite: of the target they end a run in a sentence, of a draft they end its drafting only."""
+"""Numbers that are not finite: of the target they end a run in a sentence, of a draft they end its drafting only. A
+model with a weight that is not finite is refused by the tensor's name where a product would hide it."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +11,7 @@ from head_cases import changed
 from safetensors.torch import load_file
 from tiny_pairs import engine_in, generated, ids_of, model_folder, run
 
-from engine.config import SamplingParams
+from engine.config import METHODS, SamplingParams
 from engine.drafters.autoregressive import NOT_FINITE, certain_where_broken, certainties
 from engine.errors import Unavailable
 from engine.runtime.engine import Engine
@@ -42,7 +44,7 @@ def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, pl
 @pytest.mark.parametrize("method", ["none", "ngram"])
 def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime, settings, method):
     model_folder(tmp_path / "whole")
-    engine = engine_in(runtime, broken(tmp_path / "whole", tmp_path / "nan"), "none")
+    engine = engine_in(runtime, broken(tmp_path / "whole", tmp_path / "nan", "lm_head.weight"), "none")
     with pytest.raises(Unavailable, match=r"target's logits are not finite .* after 0 new tokens"):
         run(engine, method, **settings)
 
@@ -66,11 +68,11 @@ def test_a_token_that_is_never_read_does_not_end_a_run(own_cache, tmp_path):
 
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
 @pytest.mark.parametrize("gamma", [4, "auto"])
-@pytest.mark.parametrize("place", [slice(None), slice(0, 1)], ids=["all", "one state"])
+@pytest.mark.parametrize("place", [slice(None), slice(0, 1)], ids=["all", "one word"])
 def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, runtime, gamma, place):
     model = model_folder(tmp_path / "target")
     model_folder(tmp_path / "fine", noise=0.05)
-    draft = broken(tmp_path / "fine", tmp_path / "draft", place=place)
+    draft = broken(tmp_path / "fine", tmp_path / "draft", "lm_head.weight", place=place)
     engine = engine_in(runtime, f"{tmp_path / 'target'}+{draft}", "lm")
     engine._costs |= {"none": CHEAP, "lm": CHEAP}
     whole = run(engine, "lm", gamma=gamma, max_new_tokens=24)
@@ -88,7 +90,7 @@ def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, r
 def test_auto_goes_on_with_the_other_drafters(own_cache, tmp_path):
     model = model_folder(tmp_path / "target")
     model_folder(tmp_path / "fine", noise=0.05)
-    draft = broken(tmp_path / "fine", tmp_path / "draft")
+    draft = broken(tmp_path / "fine", tmp_path / "draft", "lm_head.weight")
     engine = engine_in("onnx", f"{tmp_path / 'target'}+{draft}", "lm")
     engine._costs |= {name: CHEAP for name in ("none", "lm", "quantised")}
     whole = run(engine, "auto", max_new_tokens=60, gamma=3)
@@ -103,7 +105,8 @@ def test_a_head_that_is_not_finite_is_left_out_and_named(own_cache, heads, tmp_p
     head, file = heads.root / kind / "head", next((heads.root / kind / "head").glob("*.safetensors"))
     floats = {name: tensor for name, tensor in load_file(file).items() if tensor.is_floating_point()}
     largest = max(floats, key=lambda name: floats[name].numel())
-    copy = changed(head, tmp_path / "head", {}, {largest: torch.full_like(floats[largest], NAN)})
+    huge = torch.full(floats[largest].shape, 3e38)  # so its products are infinite
+    copy = changed(head, tmp_path / "head", {}, {largest: huge})
     engine = Engine(replace(get_pair(heads.pair(kind)), drafts={kind: local_model(copy)}), "cpu", "fp32")
     engine._costs |= {"none": CHEAP, kind: CHEAP}
     expected = [t.id for t in run(engine, "none", max_new_tokens=20, seed=5, **settings).emitted]
@@ -112,11 +115,29 @@ def test_a_head_that_is_not_finite_is_left_out_and_named(own_cache, heads, tmp_p
     assert "temperature" in settings or [t.id for t in whole.emitted] == expected
 
 
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+@pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
+def test_a_head_with_one_number_that_is_not_finite_is_refused(own_cache, heads, tmp_path, runtime, kind):
+    head = heads.root / kind / "head"
+    stored = load_file(next(head.glob("*.safetensors")))
+    name = next(name for name in stored if name.endswith(("q_proj.weight", "0.0.linear.weight", "gate.weight")))
+    stored[name].view(-1)[0] = NAN
+    copy = changed(head, tmp_path / "head", {}, {name: stored[name]})
+    pair = f"{heads.pair(kind).split('+')[0]}+{copy}"
+    with pytest.raises(Unavailable, match=f"{re.escape(name)} in {copy} holds numbers that are not finite"):
+        engine_in(runtime, pair, kind)
+    if METHODS[kind].competes:
+        engine = engine_in(runtime, pair, "none")
+        engine._costs |= dict.fromkeys(METHODS, replace(CHEAP, draft_costs=dict.fromkeys(METHODS, 0.1)))
+        (note,) = run(engine, "auto", max_new_tokens=8).notes
+        assert note.startswith("This run goes without the draft") and name in note
+
+
 HIDDEN = ("model.norm.weight", "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.v_proj.weight",
           "model.layers.1.mlp.gate_proj.weight", "model.layers.1.post_attention_layernorm.weight")  # fmt: skip
 
 
-@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])
 @pytest.mark.parametrize("name", HIDDEN)
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
 def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, precision):
@@ -132,21 +153,10 @@ def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, p
 def test_attention_hides_no_number(own_cache, tmp_path, side):
     """ONNX Runtime's takes a NaN in q or k for a small number."""
     model_folder(tmp_path / "whole")
-    folder = broken(tmp_path / "whole", tmp_path / "nan", f"model.layers.1.self_attn.{side}_proj.weight", NAN, (0, 0))
-    with pytest.raises(Unavailable, match="target's logits are not finite"):
-        run(engine_in("onnx", folder, "none"))
-
-
-@pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
-def test_one_number_of_a_head_is_enough(own_cache, heads, tmp_path, kind):
-    head = heads.root / kind / "head"
-    stored = load_file(next(head.glob("*.safetensors")))
-    name = next(name for name in stored if name.endswith(("q_proj.weight", "0.0.linear.weight", "gate.weight")))
-    stored[name].view(-1)[0] = NAN
-    copy = changed(head, tmp_path / "head", {}, {name: stored[name]})
-    engine = Engine(replace(get_pair(heads.pair(kind)), drafts={kind: local_model(copy)}), "cpu", "fp32")
-    engine._costs |= {"none": CHEAP, kind: CHEAP}
-    assert f"of {kind} gave" in run(engine, kind, max_new_tokens=8).finished.notes[0]
+    name = f"model.layers.1.self_attn.{side}_proj.weight"
+    folder = broken(tmp_path / "whole", tmp_path / "nan", name, NAN, (0, 0))
+    with pytest.raises(Unavailable, match=f"{name} in {folder} holds numbers that are not finite"):
+        engine_in("onnx", folder, "none")
 
 
 def test_a_broken_row_has_no_certainty_and_draws_its_last_word():

@@ -31,15 +31,18 @@ def test_vocabulary_and_template_are_the_files(tmp_path):
     assert told["template"] == {"before": "<|user|>", "after": "<|end|><|answer|>"}
 
 
+TEMPLATES = {"{% for m in messages %}{{ m.content | upper }}{% endfor %}": "changes the prompt",
+             "{{ raise_exception('no') }}": "refuses the conversation: no"}  # fmt: skip
+
+
 def test_other_types_and_tokenizers_are_refused(tmp_path):
     with pytest.raises(BadInput, match="stored as Q5_0"):
         describe(prepared_folder(tab_model(tmp_path, "Q5_0")))
     other = write_gguf(tmp_path / "other.gguf", tiny_model(tmp_path / "model"), pre="qwen2")
     with pytest.raises(BadInput, match="SmolLM's kind of tokenizer"):
         describe(prepared_folder(other))
-    shouting = write_gguf(
-        tmp_path / "shouting.gguf", tiny_model(tmp_path / "model"),
-        fields={"chat_template": "{% for m in messages %}{{ m.content | upper }}{% endfor %}"},
-    )  # fmt: skip
-    with pytest.raises(BadInput, match="changes the prompt"):
-        describe(prepared_folder(shouting))
+    for template, words in TEMPLATES.items():
+        model = tiny_model(tmp_path / "model")
+        file = write_gguf(tmp_path / f"{words}.gguf", model, fields={"chat_template": template})
+        with pytest.raises(BadInput, match=words):
+            describe(prepared_folder(file))

@@ -14,7 +14,7 @@ from transformers import AutoConfig, LlamaConfig
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.models import gguf_blocks
+from engine.models import gguf_blocks, gguf_reader
 from engine.models.gguf_reader import GgufReader, StoredRows
 from engine.models.grouped import GroupedWeight
 from engine.models.transformers_config import load_config, load_tokenizer
@@ -89,6 +89,14 @@ def test_a_quantised_file_is_what_transformers_reads(tmp_path, arch, kind, type_
     for field in same:
         if field in theirs["config"]:
             assert getattr(config, field) == pytest.approx(theirs["config"][field], rel=1e-6), field
+
+
+def test_rows_read_again_are_those_of_the_file(monkeypatch):
+    monkeypatch.setattr(gguf_reader, "_MOST", 2)
+    rows = random_blocks("Q6_K", (6, 512))
+    stored, right = StoredRows("Q6_K", rows), gguf_blocks.dense("Q6_K", rows)
+    for ids in ([4, 1], [1, 1, 4], [0, 4, 2], [5, 4, 1], [*range(6)] * 3, [3]):
+        assert torch.equal(stored.dense_rows(torch.tensor(ids)), right[ids])
 
 
 @pytest.mark.parametrize("type_", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "Q2_K", "IQ4_NL"])
@@ -173,7 +181,7 @@ def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
         ({"pre": "unheard-of"}, "in the way 'unheard-of'"),
         ({"extra": {"rope_freqs.weight": np.array([1, 2, 3, 4, 5, 6, 7, 8], "f4")}}, "in a way that is not Llama 3's"),
         ({"extra": {"blk.0.attn_sinks.weight": np.ones(4, "f4")}}, "'blk.0.attn_sinks.weight', which nothing here"),
-        ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "it has no tensor 'blk.0.attn_k.bias', which belongs to"),
+        ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "its tensor 'blk.0.attn_k.bias' is missing, which a"),
         ({"extra": {"blk.2.ffn_up.weight": np.ones((64, 64), "f4")}}, "'blk.2.ffn_up.weight', which nothing here"),
         ({"extra": {"output.weight": np.ones((10, 64), "i1")}}, "tensors of type I8, which is not read here; choose"),
         ({"fields": {"tokenizer.ggml.normalizer.lowercase": True}}, r"lowercase \(True\) is not known here"),
