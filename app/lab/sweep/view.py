@@ -197,12 +197,14 @@ def _overall(first: Sequence[Cell]) -> str:
         return f"Best for you on these texts: {names[0]} plain decoding."
     if len(drafting) == 1:
         return f"Good on these texts: {names[0]} plain decoding. Settings that were too noisy may be as fast."
-    pays = (
-        "all faster than plain decoding"
-        if all(c.measured.tone == "faster" for c in drafting)
-        else "not all surely faster"
+    sure = [name for name, cell in zip(names, drafting, strict=True) if cell.measured.tone == "faster"][:3]
+    if not sure:
+        return f"These may be faster, but none certainly is: {'; '.join(names[:3])}. More texts or repeats would tell."
+    others = len(names) - len(sure)
+    rest = f"{others} other{'s' * (others > 1)} may be as fast" if others else "these cannot be told apart"
+    return (
+        f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )
-    return f"These cannot be told apart, {pays}: {'; '.join(names[:3])}. More texts or repeats would tell."
 
 
 def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:
