@@ -283,7 +283,7 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     if pays == users[-1]:
         return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
     if stops is None:
-        return f"{name} pays with up to {_people(pays)}; with more there is no certain difference."
+        return f"{name} pays with {'up to ' * (pays > 1)}{_people(pays)}; with more there is no certain difference."
     between = f" It turns somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
     return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{between}"
 
