@@ -258,7 +258,9 @@ class _Visitor:
     session_hash: str
 
 
-NAMES = frozenset(inspect.signature(Api.run).parameters) - {"self", "request"}
+PARAMETERS = inspect.signature(Api.run).parameters
+NAMES = frozenset(PARAMETERS) - {"self", "request"}
+FLAGS = ("stream", *(name for name, parameter in PARAMETERS.items() if parameter.annotation is bool))
 ALIASES = {"max_new_tokens": "tokens"}  # as the command line says it
 
 
@@ -307,11 +309,15 @@ def _arguments(body: bytes) -> tuple[dict, bool]:
         raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
     if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
         raise BadInput('The request must be a JSON object with a text as "prompt".')
-    is_stream = values.pop("stream", False) is True
+    for alias, name in ALIASES.items():
+        if alias in values and name in values:
+            raise BadInput(f"{alias} and {name} are one argument; give one of them.")
     values = {ALIASES.get(name, name): value for name, value in values.items()}
-    if unknown := sorted(values.keys() - NAMES):
-        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(NAMES))}.")
-    return values, is_stream
+    if unknown := sorted(values.keys() - NAMES - {"stream"}):
+        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(NAMES))}, stream.")
+    if wrong := [name for name in FLAGS if not isinstance(values.get(name, False), bool)]:
+        raise BadInput(f"{wrong[0]} must be true or false.")
+    return values, values.pop("stream", False)
 
 
 def _answer(update: tuple[str, dict, dict | None]) -> dict:

@@ -38,12 +38,14 @@ ACCEPTANCE_LABELS = {name: f"{rule.title}: {rule.description}" for name, rule in
 TYPICAL, LOOKAHEAD = ("acceptance", "typical"), ("method", "lookahead")
 FREE = "none"  # the kind of constraint of a run that may write anything
 # Each kind has a control of its own by its name, so that its text stays while another kind is tried.
-CONSTRAINT_LABELS = {
-    FREE: "none: any text",
-    "json_schema": "JSON schema: an object with named fields",
-    "regex": "regular expression: a pattern",
-    "choice": "choice: one of these texts",
-    "grammar": "Lark grammar: rules of your own",
+_CONSTRAINT_TITLES = {
+    "json_schema": ("JSON schema", "an object with named fields"),
+    "regex": ("regular expression", "a pattern"),
+    "choice": ("choice", "one of these texts"),
+    "grammar": ("Lark grammar", "rules of your own"),
+}
+CONSTRAINT_LABELS = {FREE: "none: any text"} | {
+    kind: f"{title}: {words}" for kind, (title, words) in _CONSTRAINT_TITLES.items()
 }
 CONSTRAINT_HINTS = {
     "json_schema": "The whole answer is JSON that fits this schema.",
@@ -99,9 +101,9 @@ CONTROLS: tuple[Control, ...] = (
     Control("system", "System prompt", "Empty: the template's own.", "", "text", advanced=True, lines=2),
     Control("constraint", "Constraint", "What the whole answer must match. A click fills in an example:",
             FREE, "choice", choices=CONSTRAINT_LABELS, advanced=True),
-    *(Control(kind, label[0].upper() + label.partition(":")[0][1:], CONSTRAINT_HINTS[kind],
-              CONSTRAINT_EXAMPLES[kind].text, "text", advanced=True, lines=3, only=("constraint", kind))
-      for kind, label in CONSTRAINT_LABELS.items() if kind != FREE),
+    *(Control(kind, title[0].upper() + title[1:], CONSTRAINT_HINTS[kind], CONSTRAINT_EXAMPLES[kind].text, "text",
+              advanced=True, lines=3, only=("constraint", kind))
+      for kind, (title, _) in _CONSTRAINT_TITLES.items()),
     Control("compact_json", "Compact JSON", "No spaces between its parts. More of the text must then come as it does.",
             True, "switch", advanced=True, only=("constraint", "json_schema")),
     Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1, advanced=True),
@@ -170,8 +172,9 @@ def settings(
     Choices that depend on the server (pairs, their methods) are checked by the service.
     """
     if unknown := sorted(map(str, set(values) - set(NAMES))):
-        near = difflib.get_close_matches(unknown[0][:40], NAMES, n=1, cutoff=0)
-        raise BadInput(f"There is no control {unknown[0][:40]!r}; did you mean {near[0]}?")
+        near = difflib.get_close_matches(unknown[0][:40], NAMES, n=1, cutoff=0.7)  # 0.6 takes "stop" for "top_p"
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}."
+        raise BadInput(f"There is no control {unknown[0][:40]!r}; {hint}")
     complete = defaults() | dict(values)
     for control in CONTROLS:
         value = complete[control.name] if control.counts(complete) else control.default

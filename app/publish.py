@@ -97,14 +97,14 @@ def _as_sentence(name: str, error: Exception, update: bool) -> EngineError:
     reason = str(getattr(error, "server_message", None) or error or type(error).__name__).strip().splitlines()[-1][:200]
     if status == 409:
         return BadInput(f"The Space {name} exists already; choose another name, or replace it with --update.")
+    again = f"run the command again{' with --update' * update}"
     if status is None:
-        again = f"run the command again{' with --update' * update}"
         advice = f"{again}: large files that have arrived are not sent again"
         return Unavailable(f"The upload to {name} broke off ({reason}); {advice}.")
     sentences = {
         401: f"The hub does not accept this login. {LOGIN}",
         403: f"This login may not write to the Space {name}; use a name of your own, or a token that may write.",
-        429: "The hub takes no more requests from this login for now; run the command again in some minutes.",
+        429: f"The hub takes no more requests from this login for now; {again} in some minutes.",
     }
     answered = f"The hub answered {status} for the Space {name} ({reason}); nothing on it has changed."
     return Unavailable(sentences.get(status, answered))

@@ -33,6 +33,7 @@ from lessons.loader import FOLDER, glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 TAB = {"tab.html": "Run it here"}  # where the site has an engine
+CHECKING = "one_token_differs"  # the lesson that explains check_server.py
 TAB_METHODS = ("ngram", "none")
 TAB_STYLES = (*html_export.STYLES, "offline/tab.css")
 # Its script starts the worker; the policy knows no other address.
@@ -93,9 +94,9 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
     yield "check_server.py", (FOLDER / "check_server.py").read_text(encoding="utf-8")
     yield "theory.html", _theory(pages)
     yield "runs.html", _list("runs.html", pages, {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
-    papers = {"check_server.py": "A script that tests whether a server is lossless (lesson 5)"} | dict(
-        _sheet_links(rendered)
-    )
+    number = next(lesson.number for lesson in lessons() if lesson.slug == CHECKING)
+    script = {"check_server.py": f"A script that tests whether a server is lossless (lesson {number})"}
+    papers = script | dict(_sheet_links(rendered))
     yield "sheets.html", _list("sheets.html", pages, papers)
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
@@ -178,7 +179,9 @@ def main() -> None:
         size = write(out, browser_engine(options.pair, options.weights) if options.weights != "none" else None)
     except EngineError as error:
         sys.exit(str(error))
-    print(f"{size / 1e6:.1f} MB in {out}. Open {out / 'index.html'}.")
+    with_tab = "Serve this folder over http, and open index.html"  # a page from disk may start no engine
+    how = f"Open {out / 'index.html'}" if options.weights == "none" else with_tab
+    print(f"{size / 1e6:.1f} MB in {out}. {how}.")
 
 
 if __name__ == "__main__":

@@ -304,7 +304,9 @@ class Constraint:
         if self.kind not in CONSTRAINTS:
             raise BadInput(f"The constraint is {str(self.kind)[:40]!r}; choose from {', '.join(CONSTRAINTS)}.")
         name = CONSTRAINTS[self.kind]
-        if not is_text(self.text) or not self.text.strip() or len(self.text) > 100_000:
+        if is_text(self.text) and not self.text.strip():
+            raise BadInput(f"The {name} is empty; it says what the whole answer must match.")
+        if not is_text(self.text) or len(self.text) > 100_000:
             raise BadInput(f"The {name} must be a text of up to 100,000 characters.")
         if self.compact and self.kind != "json_schema":
             raise BadInput(_COMPACT)

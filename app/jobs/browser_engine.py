@@ -49,6 +49,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
     """``weights``: one of WEIGHTS but none. Raises BadInput for a pair that no tab can run, Unavailable where its model
     or the runtime cannot be had."""
     spec = get_pair(pair)
+    address = hub_address(spec.target) if weights == "hub" else BESIDE
     folder = locate(spec.target)
     if folder is None:
         raise Unavailable(f"The weights of {pair} are not here; run `python -m engine fetch {pair}` first.")
@@ -68,8 +69,8 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
         f"{FOLDER}/LICENSE-{RUNTIME}.txt": (ASSETS / "web" / "engine" / "licence.txt").read_bytes(),
     }
     page = {
-        "address": hub_address(spec.target) if weights == "hub" else BESIDE,
-        "size": facts["size"], "sha256": facts["sha256"], "memory": int(MEMORY * facts["graph"]["bytes"]),
+        "address": address, "size": facts["size"], "sha256": facts["sha256"],
+        "memory": int(MEMORY * facts["graph"]["bytes"]),
         "defaults": _defaults(spec.name), "mostTokens": NEW_TOKENS,
     }  # fmt: skip
     return BrowserEngine(files, page, None if weights == "hub" else file)
@@ -108,18 +109,18 @@ def _package() -> bytes:
     """The npm package, from the cache folder or through npm, so that its settings count. Unavailable unless its hash is
     INTEGRITY."""
     stored = cache_root() / f"{RUNTIME}-{VERSION}.tgz"
-    if stored.is_file() and _is_right(stored.read_bytes()):
-        return stored.read_bytes()
+    if stored.is_file() and _is_right(data := stored.read_bytes()):
+        return data
     npm = shutil.which("npm")
     if npm is None:
-        raise Unavailable(f"npm brings {RUNTIME}, and is not here; install Node.js, or leave --weights out.")
+        raise Unavailable(f"npm is needed to download {RUNTIME}; install Node.js, or leave --weights out.")
     with tempfile.TemporaryDirectory() as folder:
         command = [npm, "pack", "--silent", "--pack-destination", folder, f"{RUNTIME}@{VERSION}"]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         file = next(Path(folder).glob("*.tgz"), None)
         if result.returncode or file is None:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise Unavailable(f"npm could not bring {RUNTIME} {VERSION}: {reason}")
+            raise Unavailable(f"npm could not download {RUNTIME} {VERSION}: {reason}")
         data = file.read_bytes()
     if not _is_right(data):
         raise Unavailable(f"{RUNTIME} {VERSION} is not the package that was pinned (its SHA-512 differs).")

@@ -17,7 +17,7 @@ from app.jobs.visitor import Session
 from app.lab.distribution.handlers import QUICK
 from app.lab.experiment import PageState, Wiring
 from app.lab.page import PAGES, QUESTIONS
-from app.lab.recorded import FOLDER, doubt
+from app.lab.recorded import FOLDER
 from app.lab.sweep.work import prompts
 from engine.exactness.results import RIGHT
 
@@ -30,7 +30,7 @@ CHANGES = {
     "users-numbers": "1, 4, 8", "users-methods": ["ngram", "eagle"], "users-tokens": 16,
 }  # fmt: skip
 
-AGAIN = "Measure it on a quiet machine, with SPECLENS_CACHE naming an empty folder, or store it with --despite-noise."
+AGAIN = "Measure on a quiet machine, with SPECLENS_CACHE naming an empty folder, or store it with --despite-noise."
 
 
 def record(service: Service, name: str, despite_noise: bool = False) -> None:
@@ -48,9 +48,9 @@ def record(service: Service, name: str, despite_noise: bool = False) -> None:
     sys.stderr.write("\n")
     if last["kind"] == "error" or last["text"].startswith("Stopped"):
         raise SystemExit(1)
-    words = doubt([*experiment.draw_opening(state.result), experiment.verdict(state.result)])
-    if words and not despite_noise:
-        raise SystemExit(f"{name} is not stored, because it says {words!r}. {AGAIN}")
+    doubts = experiment.doubts(state.result)
+    if doubts and not despite_noise:
+        raise SystemExit(f"{name} is not stored.{doubts} {AGAIN}")
     files = experiment.files(state.result)
     suffix = experiment.RECORDED.rpartition(".")[2]
     saved = next(content for file, content in files.items() if file.endswith(suffix))

@@ -15,6 +15,7 @@ from typing import Any
 import gradio as gr
 from gradio.context import Context
 
+from app.form import choices, described
 from app.jobs import updates
 from app.jobs.press import Press
 from app.jobs.runs import NO_EXPERIMENTS, Request, Work
@@ -24,7 +25,7 @@ from app.lab.eta import Eta
 from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
-from app.ui.widgets import QUIET, SKIP, streams
+from app.ui.widgets import QUIET, SKIP, control, streams
 from app.views.figures import TITLES
 from app.views.notice import notice
 from engine import __version__
@@ -80,6 +81,11 @@ class Experiment:
     def verdict(self, result) -> str:
         """A sentence on what a result has shown."""
         raise NotImplementedError
+
+    def doubts(self, result) -> str:
+        """Warns of noise and of a busy machine, as `engine.trace.verdicts.doubts` words it; empty for a sound result,
+        and where nothing was timed."""
+        return ""
 
     @cached_property
     def opening_result(self) -> Recorded | None:
@@ -246,7 +252,7 @@ class Measurement(Experiment):
             update = self.Outputs()
             if latest.result is not None:
                 result, parts = latest.result, int(latest.done)
-                if result or state.result:  # a recorded result, or none, stays until there is a point
+                if result:  # until there is a point, the page keeps what it shows
                     state.result = result
                     update = self.drawn(result, values)
             if time.monotonic() >= due:
@@ -255,8 +261,8 @@ class Measurement(Experiment):
         if latest and latest.is_complete:
             words = self.finding(state.result, is_new=True)
         else:
-            words = notice("quiet", self._stopped(latest, parts) if latest and state.result else "Stopped.")
-        last = self.drawn(state.result, values) if latest and state.result is result else self.Outputs()
+            words = notice("quiet", self._stopped(latest, parts) if latest and result else "Stopped.")
+        last = self.drawn(result, values) if latest and result else self.Outputs()
         yield last._replace(notice=words)
 
     def _progress(self, step: Step, eta: Eta) -> str:
@@ -326,6 +332,12 @@ def counted(number: int, noun: str) -> str:
 def fold(name: str, what: str) -> gr.Accordion:
     """The form of an experiment, folded above its results; ``what``: what can be chosen there."""
     return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")
+
+
+def pair_control(service: Service, name: str, **layout: Any) -> Any:
+    """Lays out the choice of a pair. ``name``: begins the element's id."""
+    pair, titles = described(service.limits)["pair"], choices(service.offer.titles)
+    return control(pair, choices=titles, elem_id=f"{name}-pair", min_width=220, **layout)
 
 
 def enclosing_tabs() -> list[gr.Tab]:

@@ -5,21 +5,12 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import choices, described
-from app.jobs.service import Service
 from app.lab.experiment import Measurement, PageState, Wiring, fold
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice as notice_area
-from app.ui.widgets import QUIET, SKIP, control, download, run_and_stop
+from app.ui.widgets import QUIET, SKIP, download, run_and_stop
 from app.views.notice import notice
-
-
-def pair_control(service: Service, name: str, **layout: Any) -> Any:
-    """Lays out the choice of a pair. ``name``: begins the element's id."""
-    titles = choices(service.offer.titles)
-    pair = described(service.limits)["pair"]
-    return control(pair, choices=titles, elem_id=f"{name}-pair", min_width=220, **layout)
 
 
 class InParts(Measurement):
@@ -44,11 +35,7 @@ class InParts(Measurement):
         return self.advice(result, self.part_shown(result))
 
     def drawn(self, result, values: Sequence) -> Any:
-        return self.drawn_part(result, self.part_shown(result)) if result else self.blank()
-
-    def blank(self) -> Any:
-        """Outputs while nothing is measured, the notice left as it is."""
-        raise NotImplementedError
+        return self.drawn_part(result, self.part_shown(result))
 
     def finding(self, result, is_new: bool) -> str:
         return notice("quiet", self.advice(result, self.parts(result)[0][1]))

@@ -3,8 +3,7 @@
 `python -m app.lab` records them.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -15,7 +14,6 @@ from pydantic import TypeAdapter
 from engine.files import ASSETS
 
 FOLDER = ASSETS / "data" / "lab"
-_DOUBT = re.compile(r'"noise"|\bis noise\b|Other programs took \d+%')  # a cell's mark, and sentences
 T = TypeVar("T")
 
 
@@ -39,12 +37,6 @@ class Recorded:
         """The date, such as "26 November 2026"."""
         date = datetime.fromisoformat(self.saved)
         return f"{date.day} {date:%B %Y}"
-
-
-def doubt(shown: Iterable[Any]) -> str:
-    """Returns what marks a drawn result as noise or as that of a busy machine; empty where nothing does."""
-    match = _DOUBT.search(" ".join(map(str, shown)))
-    return match.group() if match else ""
 
 
 def read(kind: type[T], values: Any) -> T:

@@ -22,7 +22,7 @@ MOST_DRAFTS = 16
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
-    formulas, the tokenizers of lesson thirteen, and the published benchmarks."""
+    formulas, the tokenizers of the lesson two_tokenizers, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
@@ -67,7 +67,6 @@ def of(trace: Trace) -> dict[str, Any]:
         "pace": _pace(trace),
         "bursts": [len(r.emitted) for r in trace.rounds],
         "most_at_once": max((len(r.emitted) for r in trace.rounds), default=0),
-        "symptoms": _symptoms(trace, metrics),
         "empty_rounds": sum(not r.parents for r in trace.rounds),
         "places": lambda round_: _places(trace, round_),
         "vllm_line": _vllm_line(trace, metrics),
@@ -78,6 +77,9 @@ def of(trace: Trace) -> dict[str, Any]:
     }
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
     numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
+    # Its trouble can be known by these counts, without a word of its text.
+    symptoms = ("tokens", "passes", "drafted", "accepted", "tested", "bursts")
+    numbers["symptoms"] = {name: numbers[name] for name in symptoms} | {"empty": numbers["empty_rounds"]}
     return {name: value for name, value in numbers.items() if value is not None}
 
 
@@ -107,19 +109,6 @@ def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:
         f"Accepted: {accepted} tokens, Drafted: {drafted} tokens, Per-position acceptance rate: {rates}, "
         f"Avg Draft acceptance rate: {accepted / drafted:.1%}"
     )
-
-
-def _symptoms(trace: Trace, metrics: RunMetrics) -> dict[str, Any]:
-    """The counts of a run by which its trouble can be known, without a word of its text."""
-    return {
-        "tokens": metrics.tokens,
-        "passes": metrics.passes,
-        "drafted": sum(len(r.parents) for r in trace.rounds),
-        "accepted": metrics.counts["accepted"],
-        "tested": metrics.tested,
-        "empty": sum(not r.parents for r in trace.rounds),
-        "bursts": [len(r.emitted) for r in trace.rounds],
-    }
 
 
 def _pace(trace: Trace) -> list | None:

@@ -142,13 +142,16 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
 
 
 def _wire_constraint(service: Service, controls: Controls) -> None:
-    """An example fills in its prompt, too. A constraint is checked once its field is left."""
+    """An example fills in its prompt, too. A constraint is checked once its field is left, and after any change of what
+    its note depends on."""
+    checked = {"fn": partial(constraint_note, service), "inputs": controls.inputs, "outputs": controls.constraint_note}
     for kind, button in controls.constraints.items():
         example, filled = CONSTRAINT_EXAMPLES[kind], controls.some("prompt", "constraint", kind)
-        button.click(partial(list, (example.prompt, kind, example.text)), None, filled, **QUIET)
-    left = [controls.widgets[kind].blur for kind in CONSTRAINT_EXAMPLES]
-    changed = [controls.widgets[name].change for name in ("constraint", "compact_json")]
-    gr.on([*left, *changed], partial(constraint_note, service), controls.inputs, controls.constraint_note, **QUIET)
+        click = button.click(partial(list, (example.prompt, kind, example.text)), None, filled, **QUIET)
+        click.then(**checked, **QUIET)  # the kind, and with it the note, may be the one before
+    left = [controls.widgets[name].blur for name in (*CONSTRAINT_EXAMPLES, "tokens")]
+    changed = [controls.widgets[name].change for name in ("constraint", "compact_json", "pair")]
+    gr.on([*left, *changed], **checked, **QUIET)
 
 
 def _show_dependents(controls: Controls, name: str) -> None:

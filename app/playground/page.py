@@ -40,13 +40,8 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     tabs = results(service, controls, charts_first, session)
     links = LinkHandlers(service, specs, tabs.handlers)
     after = AfterRun(service, tabs.handlers, links)
-    shown = [
-        *tabs.shown,
-        tabs.recipes,
-        *controls.of_the_pair,
-        controls.constraint_note,
-        shared,
-    ]  # as AfterRun.show returns them
+    # As AfterRun.show returns them.
+    shown = [*tabs.shown, tabs.recipes, *controls.of_the_pair, controls.constraint_note, shared]
 
     def begin(request: gr.Request, press: RunPress, *values) -> list:
         """Returns Run, Stop, and the address, with which a reload brings these settings and this run back."""

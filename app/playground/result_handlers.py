@@ -114,7 +114,7 @@ class Results:
         chosen = _chosen(run, method) if config.gamma == AUTO else None
         choice = Choice.from_models(
             models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen,
-            constrained=bool(run and run.started.constraint),
+            has_schema=bool(run and run.started.constraint.get("kind") == "json_schema"),
         )  # fmt: skip
         return production(choice, measured=sentence)
 

@@ -15,7 +15,7 @@ def method_choices(service, pair: str) -> list[tuple[str, str]]:
 
 
 def run_methods(service, pair: str) -> list[tuple[str, str]]:
-    """Returns these, and the methods that draft from a constraint, which one run may have."""
+    """Returns (label, value) of auto, each method of a pair, and those that draft from a run's constraint."""
     own = set(service.offer.methods(pair)) | set(constraint_methods())
     return _choices(service, pair, [method for method in METHODS if method in own])
 

@@ -35,7 +35,7 @@ class Choice:
     ``chosen``: the draft length that auto took on average in the run on screen. ``translated``: whether the draft has
     another tokenizer. ``schedule``: how many drafts at which number of requests at once, where that was measured.
     ``eagle``: 1 or 3, the version of an EAGLE head; None where its files are not here, so that its name decides.
-    ``constrained``: whether the answers must match a schema or another grammar.
+    ``has_schema``: whether the answers must match a JSON schema.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Choice:
     translated: bool = False
     schedule: LoadSchedule | None = None
     eagle: int | None = None
-    constrained: bool = False
+    has_schema: bool = False
 
     @classmethod
     def from_models(cls, models, method: str, gamma: int | str, **more) -> "Choice":
@@ -132,7 +132,7 @@ def nothing(words: str) -> str:
 
 
 def examples() -> list[dict]:
-    """Every engine's recipe for models that many know, by method and γ: the first settings that lesson 16 names."""
+    """Every engine's recipe for well-known models, by method and γ: the first settings of the lesson turn_it_on."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
     settings = {
         "ngram": (plain, None, (4, 8)),
@@ -200,7 +200,7 @@ def _answer(target: Target, choice: Choice) -> dict:
     if choice.translated and "translated" not in recipe:
         return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
     code = _filled({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
-    schema = f"With a JSON schema: {target.schema}" if choice.constrained else ""
+    schema = f"With a JSON schema: {target.schema}" if choice.has_schema else ""
     return line | code | {"note": f"{code['note']} {schema}".strip()}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
+from engine.config import AUTO, constraint_methods
 from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
@@ -174,7 +175,9 @@ def _from_grammar(run: Totals) -> list[str]:
     """Counts the tokens that had to come; accepted drafts alone, because a closing token is drawn."""
     words = f"{run.from_grammar} of {run.tokens} tokens came from the grammar: it left no other text there"
     if not run.from_grammar:
-        words = "no token came from the grammar, which drafts with auto and with the method grammar"
+        words = "the grammar drafts only with the methods auto and grammar"
+        if run.started and run.started.method in (AUTO, *constraint_methods()):
+            words = "no token came from the grammar: it never left only one text"
     if run.forbidden:
         cut = "1 draft was forbidden" if run.forbidden == 1 else f"{run.forbidden} drafts were forbidden"
         words += f"; {cut} and not scored"

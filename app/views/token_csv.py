@@ -32,10 +32,8 @@ def _rows(lane: str, trace: Trace) -> Iterator[tuple]:
         text = prefix[-1].text or prefix[-1].label or ""
         yield "", "", len(prefix) - 1, "", "forced", prefix[-1].id, text, *_BLANK, lane
     for event in trace.rounds:
-        depth = [0]  # of each node
-        for parent in event.parents:
-            depth.append(depth[parent] + 1)
         drafts, closing = event.tokens[: len(event.parents)], event.tokens[len(event.parents) :]
+        depth = (0, *(token.depth for token in drafts))  # of each node
         yield from ((*_row(event, token), lane) for token in drafts)
         for draft in event.forbidden:
             place = draft.position, depth[draft.parent] + 1, "forbidden", draft.id, draft.text

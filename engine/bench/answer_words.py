@@ -156,8 +156,8 @@ def _sure(result: AnswerResult) -> str:
         sure += " how many tokens a pass brings is counted on whole answers."
     if refuted := result.refuted():
         users, setting, value, measured = refuted[-1]
-        sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, and measured was"
-        sure += f" {measured.words}: trust the measurement."
+        sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"
+        sure += f" {measured.words} was measured: trust the measurement."
     return f"{sure}{_unfinished(result)} {about_machine(result.busy)}".rstrip()
 
 

@@ -66,7 +66,7 @@ def test_a_run_takes_one_constraint_in_any_of_four_forms():
     assert own == [Constraint(*one) for one in expected]
     wrong = {"takes one constraint": {"regex": "a", "choice": ["b"]}, "choice must be a text": {"choice": [1]},
              "regex must be a text": {"regex": 5}, "add a constraint": {"method": "grammar"},
-             "JSON schema must be a text": {"json_schema": ""}, "choice must be a text of": {"choice": []}}  # fmt: skip
+             "JSON schema is empty": {"json_schema": ""}, "choice is empty": {"choice": []}}  # fmt: skip
     for words, form in wrong.items():
         with pytest.raises(gr.Error, match=words):
             next(served().run(who(), "Hi", **form))
@@ -179,7 +179,9 @@ def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
         (b"{", "must be a JSON object"), ({"tokens": 3}, '"prompt"'),
         ({"prompt": "a", "gama": 1}, "no argument 'gama'"),
         ({"prompt": "a", "gamma": 99}, "from 0 to"), ({"prompt": "a", "pair": "../.."}, "does not offer the pair"),
-        ({"prompt": "a", "tokens": "many"}, "Tokens|tokens"),
+        ({"prompt": "a", "tokens": "many"}, "Tokens|tokens"), ({"prompt": "a", "stream": "yes"}, "stream must be true"),
+        ({"prompt": "a", "again": 1}, "again must be true"), ({"prompt": "a", "choice": []}, "The choice is empty"),
+        ({"prompt": "a", "tokens": 5, "max_new_tokens": 6}, "are one argument"),
     ):  # fmt: skip
         status, text = posted(url, body)
         assert status == 400 and re.search(words, json.loads(text)["error"]), text

@@ -53,7 +53,8 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"prompt": {"a": 1}}, "Prompt must be text"),
         ({"prompt": None}, "prompt is empty"),
         ({"system": "\ud800"}, "surrogate"),
-        ({"temprature": 1}, "no control 'temprature'"),
+        ({"temprature": 1}, "no control 'temprature'; did you mean temperature?"),
+        ({"stop": "."}, "no control 'stop'; choose from prompt, pair, method,"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_short_sentence(values, words):

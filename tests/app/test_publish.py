@@ -193,6 +193,13 @@ def test_refusal_of_the_hub_is_one_sentence(hub, send, name, status, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("update", [False, True])
+def test_hub_that_takes_no_more_requests_says_how_to_go_on(hub, send, update):
+    hub.refusal = 429, ""
+    with pytest.raises(Unavailable, match=f"run the command again{' with --update' * update} in some minutes"):
+        send(update=update)
+
+
 def test_hub_that_is_gone_is_one_sentence(hub, send):
     hub.close()
     with pytest.raises(Unavailable, match=r"^The upload to alice/lens broke off \(.+\); run the command again: "):

@@ -42,13 +42,17 @@ def test_printed_lesson_has_every_question_and_no_answer(site):
 
 
 def test_the_command_writes_it_or_says_why_not(tmp_path, monkeypatch, capsys):
-    def command(folder: str) -> None:
-        monkeypatch.setattr("sys.argv", ["static_site", str(tmp_path / folder)])
+    def command(folder: str, *options: str) -> None:
+        monkeypatch.setattr("sys.argv", ["static_site", str(tmp_path / folder), *options])
         static_site.main()
 
     command("new/site")
-    assert "MB in" in capsys.readouterr().out
+    assert f"Open {tmp_path / 'new' / 'site' / 'index.html'}." in capsys.readouterr().out
     assert (tmp_path / "new" / "site" / "sheets" / "class-3.html").is_file()
     (tmp_path / "file").write_text("taken")
     with pytest.raises(SystemExit, match="cannot be written"):
         command("file")
+    # A page from disk may start no engine.
+    monkeypatch.setattr(static_site, "browser_engine", lambda *_: None)
+    command("tab", "--weights", "hub")
+    assert "Serve this folder over http, and open index.html." in capsys.readouterr().out

@@ -21,6 +21,7 @@ from engine.bench.answer_words import COLUMNS, duration, people
 from engine.bench.prompts import parse_prompts
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
+from engine.trace.verdicts import doubts
 
 MOST_TEXTS, EACH = 64, 2
 RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
@@ -107,6 +108,9 @@ class AnswerHandlers(Measurement):
     def verdict(self, result: AnswerResult) -> str:
         kinds = f" of {counted(len(result.kinds), 'kind')}" if result.kinds else ""
         return f"The question: {counted(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.most)}."
+
+    def doubts(self, result: AnswerResult) -> str:
+        return doubts(result.has_noise, [result.busy])
 
     def start_over(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Measures again: only the noise of an answer that has some, else everything."""

@@ -139,6 +139,9 @@ class CompareHandlers(Experiment):
     def verdict(self, result: Comparison) -> str:
         return view.conclusion(result.columns)[1]
 
+    def doubts(self, result: Comparison) -> str:
+        return view.doubts_about(result.columns)
+
     # ── runs ──
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:

@@ -22,7 +22,7 @@ from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
 from engine.trace.trace import Trace, from_json, to_json
-from engine.trace.verdicts import DASH, number
+from engine.trace.verdicts import DASH, doubts, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"
@@ -279,11 +279,11 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     if not all(column.is_complete for column in runs):
         return "quiet", "Stopped. The rounds so far stay on screen."
     plain, speeds = baseline(runs), [compute_metrics(c.trace).tokens_per_second or 0.0 for c in runs]
-    leaders, machine = _leaders(runs), about_machine(others_share(*(column.trace for column in runs)))
+    leaders, machine = _leaders(runs), about_machine(_busiest(runs))
     once = f"One run each. {machine}".rstrip()
     best = leaders[0] if leaders else max(range(len(runs)), key=speeds.__getitem__)
     name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
-    noise = any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
+    noise = _has_noise(runs)
     if noise:
         once = f"A run marked as noise is faster than its tokens per pass can be, so run all again. {once}"
     *most, last = (f"{index + 1}" for index in sorted(leaders)) if leaders else ("",)
@@ -299,6 +299,19 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     against = f"{speeds[best]:.1f} against {speeds[plain]:.1f} tokens per second"
     measured = _words(ratio(runs, best))
     return "good", f"{before}{name} was the fastest: {measured} plain decoding, {against}. {once}"
+
+
+def doubts_about(runs: Sequence[Column]) -> str:
+    """Warns of noise and of a busy machine."""
+    return doubts(_has_noise(runs), [_busiest(runs)])
+
+
+def _has_noise(runs: Sequence[Column]) -> bool:
+    return any(speedup and not speedup.is_possible for speedup in (ratio(runs, i) for i in range(len(runs))))
+
+
+def _busiest(runs: Sequence[Column]) -> float | None:
+    return others_share(*(column.trace for column in runs))
 
 
 def _recordings_sentence(runs: Sequence[Column]) -> str:

@@ -30,7 +30,6 @@ TITLES = {
     "lossless-distance": "How far off, and how far chance alone goes",
     "lossless-rules": "Acceptance against distance, rule by rule",
 }
-WAITING = "Drawn as the runs come."
 VERDICTS = {
     "right": "lossless, as far as this can tell",
     "wrong": "not the target's distribution",
@@ -41,10 +40,6 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 # ── charts ──
-
-
-def blank() -> str:
-    return encode_figures(dict.fromkeys(TITLES, Figure(note=WAITING)))
 
 
 def charts(report: RuleReport, results: Tested) -> str:
@@ -164,7 +159,7 @@ def _rules_note(results: Tested) -> str:
     several = "rule accepts" if len(tempting) == 1 else "rules accept"
     return (
         f"{len(tempting)} wrong {several} more drafts than the right one (α = {right:.3f}). Acceptance or speed alone "
-        f"would call that an improvement: {', '.join(tempting)}."
+        f"would call that an improvement: {_quotes(tempting)}."
     )
 
 
@@ -212,7 +207,7 @@ def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
         failed = right.result.verdict == "wrong"
         words += f"; the right rule {'failed, which happens once in 1,000 times' if failed else 'passed'}"
     hidden = [each.rule for each in wrong if each.result.verdict != "wrong"]
-    words += f". Not noticed with these settings: {', '.join(hidden)}." if hidden else "."
+    words += f". Not noticed with these settings: {_quotes(hidden)}." if hidden else "."
     if offered := [rule for rule in hidden if rule in REVEALING and not _reveals(results[0].test, rule)]:
         words += f" Buttons above load settings that show {' and '.join(f'“{BUTTONS[rule]}”' for rule in offered)}."
     if len(results) < of or not all(each.complete for each in results):
@@ -248,6 +243,10 @@ def progress(report: RuleReport, nth: int, of: int) -> str:
 
 def _name(rule: str) -> str:
     return "the right rule" if rule == RIGHT else BUTTONS.get(rule, rule.replace("-", " "))
+
+
+def _quotes(rules: Sequence[str]) -> str:
+    return ", ".join(f"“{_name(rule)}”" for rule in rules)
 
 
 def rule_choices(pair: str) -> list[tuple[str, str]]:

@@ -11,7 +11,6 @@ from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
 from app.ui.widgets import SKIP
 from app.views.engine_recipes import Choice, nothing, production
-from app.views.table import empty
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import leaders, to_csv
@@ -47,11 +46,11 @@ class SweepHandlers(InParts):
         turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
         return f"{turns}, {runs} of up to {plan.tokens} tokens."
 
-    def blank(self) -> Outputs:
-        return Outputs(charts=view.blank(), table=empty(), recipes="")
-
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
+
+    def doubts(self, result: SweepResult) -> str:
+        return view.doubts_about(result.cells)
 
     def parts(self, result: SweepResult) -> list[tuple[str, float]]:
         return [(f"{temperature:g}", temperature) for temperature in result.plan.temperatures]

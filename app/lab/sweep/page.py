@@ -5,8 +5,8 @@ from typing import Any
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.experiment import Wiring, titled
-from app.lab.in_parts import lay_out, pair_control
+from app.lab.experiment import Wiring, pair_control, titled
+from app.lab.in_parts import lay_out
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
 from app.ui.html_component import component

@@ -33,10 +33,6 @@ WAITING = Figure(note="Drawn as soon as the first text has been through every se
 SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
 
 
-def blank() -> str:
-    return encode_figures(dict.fromkeys(("sweep-heat", "sweep-lengths"), WAITING))
-
-
 def drawn(cells: Sequence[Cell], temperature: float) -> str:
     here = [cell for cell in cells if cell.temperature == temperature]
     return encode_figures({"sweep-heat": heat(here), "sweep-lengths": lengths(here)})
@@ -81,7 +77,7 @@ def heat(cells: Sequence[Cell]) -> Figure:
     }
     layout = {"yaxis": {"autorange": "reversed"}, "xaxis": {"side": "top"}}
     note = "1.00 is plain decoding: blue is faster, orange slower. ≈ may be either."
-    return Figure([chart], layout, note + _doubts(cells))
+    return Figure([chart], layout, note + doubts_about(cells))
 
 
 def _brief(speedup: Speedup | None) -> str:
@@ -92,7 +88,7 @@ def _brief(speedup: Speedup | None) -> str:
     return f"≈ {speedup.value:.2f}" if speedup.tone == "level" else f"{speedup.value:.2f}"
 
 
-def _doubts(cells: Sequence[Cell]) -> str:
+def doubts_about(cells: Sequence[Cell]) -> str:
     return doubts(any(not cell.measured.is_possible for cell in cells), (cell.busy for cell in cells))
 
 
@@ -103,7 +99,7 @@ def lengths(cells: Sequence[Cell]) -> Figure:
         return WAITING
     overall = [cell for cell in overall if cell.measured.is_possible]
     if not overall:
-        return Figure(note=f"Every setting was too noisy.{_doubts(cells)}")
+        return Figure(note=f"Every setting was too noisy.{doubts_about(cells)}")
     data, order = [], [str(g) for g in sorted({c.gamma for c in overall}, key=lambda g: (isinstance(g, str), g))]
     for place, method in enumerate(dict.fromkeys(cell.method for cell in overall)):
         line = sorted((c for c in overall if c.method == method), key=lambda c: order.index(str(c.gamma)))
@@ -174,7 +170,7 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
     top = {category: first for (t, category), first in leaders(cells).items() if t == temperature}
     if ALL not in top:
         return ""
-    text, doubt = _overall(top[ALL]), _doubts([cell for cell in cells if cell.temperature == temperature])
+    text, doubt = _overall(top[ALL]), doubts_about([cell for cell in cells if cell.temperature == temperature])
     others = {
         category: first[0] for category, first in top.items()
         if category != ALL and len(first) == 1 and first[0].method != BASELINE and not _is_among(first[0], top[ALL])
@@ -201,12 +197,14 @@ def _overall(first: Sequence[Cell]) -> str:
         return f"Best for you on these texts: {names[0]} plain decoding."
     if len(drafting) == 1:
         return f"Good on these texts: {names[0]} plain decoding. Settings that were too noisy may be as fast."
-    pays = (
-        "all faster than plain decoding"
-        if all(c.measured.tone == "faster" for c in drafting)
-        else "not all surely faster"
+    sure = [name for name, cell in zip(names, drafting, strict=True) if cell.measured.tone == "faster"][:3]
+    if not sure:
+        return f"These may be faster, but none certainly is: {'; '.join(names[:3])}. More texts or repeats would tell."
+    others = len(names) - len(sure)
+    rest = f"{others} other{'s' * (others > 1)} may be as fast" if others else "these cannot be told apart"
+    return (
+        f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )
-    return f"These cannot be told apart, {pays}: {'; '.join(names[:3])}. More texts or repeats would tell."
 
 
 def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:

@@ -92,6 +92,9 @@ class TheoryHandlers(Measurement):
     def verdict(self, result: PointSet) -> str:
         return view.summary(result)
 
+    def doubts(self, result: PointSet) -> str:
+        return view.doubts_about(result)
+
     def curves(self, session: Session, state: PageState) -> str:
         """The curves of the visitor's run, and of the points on the page."""
         return _curves(session, self.on_page(state))

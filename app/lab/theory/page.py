@@ -8,8 +8,7 @@ import gradio as gr
 from app.form import METHOD_LABELS, choices
 from app.jobs.runs import NO_EXPERIMENTS
 from app.jobs.service import Service
-from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold
-from app.lab.in_parts import pair_control
+from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold, pair_control
 from app.lab.theory.exits import CHARTS, recorded
 from app.lab.theory.handlers import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, Outputs, TheoryHandlers
 from app.lab.theory.server_form import server_form

@@ -29,7 +29,7 @@ from engine.trace.noise import (
 )
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
-from engine.trace.verdicts import number
+from engine.trace.verdicts import doubts, number
 
 MOST_GAMMA = 16  # on the charts' γ axis
 NO_RUN = "No run to compare with yet. Run a prompt in the playground and come back."
@@ -38,6 +38,7 @@ NOISY = (
     " Some points are far from their curve. Short runs vary, and this machine may have been busy. "
     "Raise the repeats or the tokens of a run."
 )
+BUSY_THEN = "while the machine was busy: take it with care"
 COLUMNS = (
     "pair", "method", "max_new_tokens", "device", "precision", "alpha", "gamma", "repeats", "alpha_seen", "tau",
     "expected_tau", "speedup", "low", "high", "predicted", "measured_over_predicted",
@@ -113,7 +114,7 @@ def _usable(costs: CostModel | None) -> CostModel | None:
 def _where(source: str, device: str, costs: CostModel | None) -> str:
     if costs is None:
         return ""
-    doubt = ", while the machine was busy: take it with care" if costs.spread > BUSY else ""
+    doubt = f", {BUSY_THEN}" if costs.spread > BUSY else ""
     doubt += f". {words.rstrip('.')}" if (words := about_costs(costs)) else ""
     return f"{source}, on {device}, at {costs.context} tokens of context{doubt}"
 
@@ -261,6 +262,14 @@ def summary(measured: PointSet) -> str:
 def has_faster(measured: PointSet) -> bool:
     """Whether any point was certainly faster than plain decoding."""
     return any(point.measured.tone == "faster" for point in measured.ordered)
+
+
+def doubts_about(measured: PointSet) -> str:
+    """Warns of noise, of a busy machine, and of costs that were measured on one."""
+    points, costs = measured.ordered, measured.costs
+    words = doubts(any(not point.measured.is_possible for point in points), [_busiest(points)])
+    is_busy = costs is not None and costs.model.spread > BUSY
+    return f"{words} The costs were measured {BUSY_THEN}." if is_busy else words
 
 
 def _busiest(points: Sequence[Point]) -> float | None:

@@ -10,7 +10,6 @@ from app.lab.recorded import Recorded
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
 from app.ui.widgets import SKIP
-from app.views.table import empty
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput
 
@@ -39,11 +38,11 @@ class UsersHandlers(InParts):
     def extent(self, pair: str, plan: UsersPlan) -> str:
         return f"{counted(plan.cells, 'point')}, each of {counted(plan.texts, 'answer')} with {plan.tokens} tokens."
 
-    def blank(self) -> Outputs:
-        return Outputs(charts=view.blank(), table=empty())
-
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
+
+    def doubts(self, result: UsersResult) -> str:
+        return view.doubts_about(result.rows)
 
     def parts(self, result: UsersResult) -> list[tuple[str, str]]:
         return [(view.CONTEXTS[name], name) for name in result.contexts]

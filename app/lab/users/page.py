@@ -3,8 +3,8 @@
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.experiment import Wiring, titled
-from app.lab.in_parts import lay_out, pair_control
+from app.lab.experiment import Wiring, pair_control, titled
+from app.lab.in_parts import lay_out
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
 from app.lab.users.work import SHORT

@@ -32,10 +32,6 @@ _MARGIN = 1.08  # of the axis, beyond the fewest and the most users
 Rows = Sequence[UsersRow]
 
 
-def blank() -> str:
-    return encode_figures(dict.fromkeys(CHARTS, WAITING))
-
-
 def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
     """Every chart; ``rows`` of each context, of which ``context`` is shown where there is room for one."""
     names = [BASELINE, *(method for method in methods if method != BASELINE)]
@@ -154,6 +150,14 @@ def _doubts(rows: Rows) -> str:
     return doubts(any(map(_is_noise, rows)), (row.busy for row in rows))
 
 
+def doubts_about(rows: Mapping[str, Rows]) -> str:
+    """Warns of noise in any context, also in what sharing passes brings, and of a busy machine."""
+    every = [row for each in rows.values() for row in each]
+    shared = [gain for each in rows.values() if (gain := _gain_of_sharing(_of(each, BASELINE)))]
+    has_noise = any(map(_is_noise, every)) or not all(gain.is_possible for gain in shared)
+    return doubts(has_noise, (row.busy for row in every))
+
+
 def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
     """The chance from which a draft pays, rising with users, and each method's acceptance as it was counted."""
     if not rows:
@@ -239,13 +243,11 @@ def _each(row: UsersRow) -> float | None:
 def finding(rows: Rows, methods: Sequence[str]) -> str:
     """What sharing passes brings, then from how many users on each method no longer pays."""
     plain, sentences = _of(rows, BASELINE), []
-    if len(plain) > 1:
+    if gain := _gain_of_sharing(plain):
         few, many = plain[0], plain[-1]
-        measured = _measured(plain)
-        gain = measured[many.users] / measured[few.users]
         who = "one" if few.users == 1 else f"{few.users}"
-        if gain <= ceiling(many.users / few.users):  # a pass gives each user one token
-            got = f"get {gain:.1f} times the tokens of {who}"
+        if gain.is_possible:
+            got = f"get {gain.value:.1f} times the tokens of {who}"
         else:
             got = f"seem to get more than is possible compared with {who}: that is noise, so measure again"
         sentences.append(f"Without drafting, {many.users} users together {got}.")
@@ -254,6 +256,14 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
             sentences.append(_verdict(method_title(name)[:1].upper() + method_title(name)[1:], line))
     words = " ".join(sentences) or "Nothing could be compared: no round had all users in it."
     return words + _doubts(rows)
+
+
+def _gain_of_sharing(plain: Rows) -> Speedup | None:
+    """What the most users get together over the fewest, without drafting; None for one number of users."""
+    if len(plain) < 2:
+        return None
+    measured, few, many = _measured(plain), plain[0].users, plain[-1].users
+    return Speedup(measured[many] / measured[few], ceiling=ceiling(many / few))  # a pass gives each user one token
 
 
 def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
@@ -273,7 +283,7 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     if pays == users[-1]:
         return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
     if stops is None:
-        return f"{name} pays with up to {_people(pays)}; with more there is no certain difference."
+        return f"{name} pays with {'up to ' * (pays > 1)}{_people(pays)}; with more there is no certain difference."
     between = f" It turns somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
     return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{between}"
 

@@ -73,6 +73,7 @@ def test_hub_has_an_address_for_the_catalogues_models_only(npm, tmp_path, monkey
     pin(monkeypatch, npm.data)
     with pytest.raises(BadInput, match="use --weights beside"):
         browser_engine.browser_engine(str(tab_model(tmp_path)), "hub")
+    assert not npm.calls, "before anything is built"
     target = get_pair("smollm2-135m").target
     address = f"https://huggingface.co/{target.repo}/resolve/{target.revision}/{target.gguf.file}"
     assert browser_engine.hub_address(target) == address

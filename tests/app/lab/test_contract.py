@@ -178,6 +178,21 @@ def test_start_over_measures_everything_anew(page, name, how):
     assert name == "compare" or not page.values().items() & before.items(), "other times"
 
 
+@pytest.mark.parametrize(
+    ("name", "empty"), [("sweep", {"cells": ()}), ("users", {"rows": {}}), ("theory", {"points": {}})]
+)
+def test_own_result_stays_until_the_next_press_has_a_point(page, monkeypatch, name, empty):
+    page = page(name)
+    page.worker.step = 0.0
+    list(page.press())
+    own = page.state.result
+    monkeypatch.setattr(page.handlers, "reports", lambda *_: iter([Step(0, 3, result=replace(own, **empty))]))
+    updates = list(page.press(tokens=32))  # another plan, stopped before its first point
+    assert said(updates[-1])["text"] == "Stopped."
+    assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)} and page.state.result is own
+    assert all(button["interactive"] for button in page.handlers.end(page.state)[2 : 3 + page.handlers.FILES])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_stop_before_the_stream_ends_it(page, name):
     page = page(name)

@@ -123,7 +123,9 @@ def test_every_rule_is_tested_in_turn():
     text = said(last)["text"]
     noticed = f"{len(mistakes) - len(hidden)} of {len(mistakes)} mistakes were noticed"
     assert text.startswith(f"{noticed}; the right rule passed")
-    assert f"Not noticed with these settings: {', '.join(hidden)}." in text and len(hidden) < 16
+    rows_ = dict(zip([RIGHT, *mistakes], (row[0] for row in rows(last.rules)), strict=True))
+    words = ", ".join(f"“{rows_[rule]}”" for rule in hidden)
+    assert f"Not noticed with these settings: {words}." in text and 0 < len(hidden) < 16, "as the table calls them"
     assert "Buttons above load settings that show " in text
 
 
@@ -154,6 +156,14 @@ def test_text_that_the_target_never_writes_comes_first():
     assert kind == "slow" and "χ² is infinite" in text
     assert "The first bar is text that the target never writes" in figure("law", result)["note"]
     assert json.loads(files.to_json({RIGHT: result}, {}))["tests"][0]["chi_squared"] is None
+
+
+def test_note_calls_rules_that_accept_more_as_the_table_does():
+    worse = report(toy("raw-q", 100), p_value=1e-9, draws=Draws(Counter({(0, 0): 100}), 99, 100))
+    results = {RIGHT: report(), "raw-q": worse}
+    note = figure("rules", worse, results)["note"]
+    assert note.endswith("would call that an improvement: “q before temperature”.")
+    assert rows(view.rules(results))[1][0] == "q before temperature"
 
 
 def test_a_models_text_never_meets_a_chart_nor_a_formula():

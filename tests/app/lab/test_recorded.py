@@ -1,6 +1,7 @@
 """Each tab of the Lab opens on a recorded result, with its mark; the visitor's own takes its place."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gradio as gr
@@ -14,7 +15,7 @@ from app.jobs.visitor import Session
 from app.lab import __main__ as recorder
 from app.lab.experiment import SKIP, PageState
 from app.lab.page import PAGES, QUESTIONS, lab
-from app.lab.recorded import FOLDER, Recorded, doubt
+from app.lab.recorded import FOLDER, Recorded
 from app.server.limits import Limits
 from app.views.notice import notice
 from engine.errors import QueueFull
@@ -61,15 +62,70 @@ def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_recorded_result_is_of_a_quiet_machine(name):
-    assert not doubt(handlers(name).opening())
+    experiment = handlers(name)
+    assert not experiment.doubts(experiment.opening_result.result)
+
+
+def busy_run(trace):
+    return replace(trace, finished=replace(trace.finished, extra=trace.finished.extra | {"busy": 0.4}))
+
+
+def slow_run(trace):
+    return replace(trace, rounds=tuple(replace(r, end=r.start + 99 * (r.end - r.start)) for r in trace.rounds))
+
+
+def each(values, **changes):
+    return tuple(replace(value, **changes) for value in values)
+
+
+def plain_column(result, change):
+    first, *others = result.columns
+    return replace(result, columns=(replace(first, trace=change(first.trace)), *others))
+
+
+def busy_point(point):
+    turns = (replace(point.turns[0], ours=replace(point.turns[0].ours, busy=0.4)), *point.turns[1:])
+    return replace(point, turns=turns)
+
+
+def shared_by_most(rows):
+    """Plain decoding as if the most users got more together than passes can give."""
+    most = [row.method == "none" and row.users == max(row.users for row in rows) for row in rows]
+    return tuple(
+        replace(row, all_writing_tokens_per_second=99 * row.all_writing_tokens_per_second) if is_most else row
+        for row, is_most in zip(rows, most, strict=True)
+    )
+
+
+NOISE, BUSY = "marked as noise", "Other programs took 40% of the processor"
+DOUBTS = [
+    ("answer", lambda r: replace(r, cells=each(r.cells, speedup=99.0)), NOISE),
+    ("answer", lambda r: replace(r, cells=each(r.cells, busy=0.4)), BUSY),
+    ("theory", lambda r: replace(r, points={at: replace(p, speedup=99.0) for at, p in r.points.items()}), NOISE),
+    ("theory", lambda r: replace(r, points={at: busy_point(p) for at, p in r.points.items()}), BUSY),
+    ("theory", lambda r: replace(r, costs=replace(r.costs, model=replace(r.costs.model, spread=0.3))), "take it with"),
+    ("sweep", lambda r: replace(r, cells=each(r.cells, speedup=99.0)), NOISE),
+    ("sweep", lambda r: replace(r, cells=each(r.cells, busy=0.4)), BUSY),
+    ("users", lambda r: replace(r, rows={"short": each(r.rows["short"], busy=0.4)}), BUSY),
+    ("users", lambda r: replace(r, rows={"short": each(r.rows["short"], all_writing_over_plain=99.0)}), NOISE),
+    ("users", lambda r: replace(r, rows={"short": shared_by_most(r.rows["short"])}), NOISE),
+    ("compare", lambda r: plain_column(r, busy_run), BUSY),
+    ("compare", lambda r: plain_column(r, slow_run), NOISE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "spoil", "words"), DOUBTS)
+def test_doubts_are_about_the_numbers_of_a_result(name, spoil, words):
+    experiment = handlers(name)
+    assert words in experiment.doubts(spoil(experiment.opening_result.result))
 
 
 @pytest.mark.parametrize("name", ["users", "compare"])
 def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monkeypatch):
-    experiment, busy = handlers(name), json.dumps({"text": "Other programs took 40% of the processor meanwhile."})
+    experiment = handlers(name)
     saved = (FOLDER / experiment.RECORDED).read_bytes()
-    result = experiment.read_saved(saved).result
-    monkeypatch.setattr(experiment, "draw_opening", lambda result: (busy,))
+    spoil = next(spoil for tab, spoil, words in DOUBTS if (tab, words) == (name, BUSY))
+    result = spoil(experiment.read_saved(saved).result)
     monkeypatch.setattr(experiment, "files", lambda result: {experiment.RECORDED: saved})
 
     def press(request, state, *values):
@@ -79,7 +135,7 @@ def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monke
     monkeypatch.setattr(experiment, "run", press)
     monkeypatch.setitem(PAGES, name, lambda *_: SimpleNamespace(experiment=experiment, inputs=[]))
     monkeypatch.setattr(recorder, "FOLDER", tmp_path)
-    with pytest.raises(SystemExit, match="quiet machine"):
+    with pytest.raises(SystemExit, match=r"Other programs took 40% .* quiet machine"):
         recorder.record(experiment.service, name)
     assert not any(tmp_path.iterdir())
     recorder.record(experiment.service, name, despite_noise=True)

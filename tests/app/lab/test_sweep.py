@@ -86,7 +86,8 @@ def test_the_table_marks_the_best_on_each_kind():
 
 def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
     unsure = view.advice(CELLS, 0.0)
-    assert unsure.startswith("These cannot be told apart, not all surely faster: n-gram lookup, γ = 1, 1.20× (1.10–")
+    assert unsure.startswith("Faster than plain decoding: n-gram lookup, γ = 1, 1.20× (1.10–")
+    assert "1.50× (0.90" not in unsure and "1 other may be as fast; more texts or repeats" in unsure
     sure = view.advice((CELLS[0], CELLS[1]), 0.0)
     assert sure == "Best for you on these texts: n-gram lookup, γ = 1, 1.20× (1.10–1.30) plain decoding."
     other = (cell("none", 0, "chat"), cell("lm", 1, "chat", 1.5, low=1.4, high=1.6))
@@ -107,7 +108,8 @@ def test_impossible_setting_is_marked_as_noise_and_not_recommended():
     assert "Press Measure again" in view.advice(swept, 0.0)
     both = (cell("lm", 1, speedup=1.3, low=1.2, high=1.4), cell("lm", 2, speedup=1.3, low=1.2, high=1.4))
     level = view.advice((CELLS[0], *both, wrong), 0.0)
-    assert "all faster than plain decoding" in level, "noise says nothing of the others"
+    assert level.startswith("Faster than plain decoding: draft model, γ = 1, 1.30×"), "noise says nothing of the others"
+    assert "These cannot be told apart; more texts" in level
 
 
 def test_a_saved_interval_is_the_one_on_screen():

@@ -161,6 +161,15 @@ def test_the_controls_become_recipes_that_say_whether_the_method_paid():
     assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, Session(run)), str), "left as it is"
 
 
+def test_only_a_json_schema_brings_its_sentence_to_the_recipes():
+    page, run = Results(Service(FakeEngine(), Limits())), recorded("ngram", 3, 20)
+    for kind, text in (("json_schema", "{}"), ("regex", "x+")):
+        config = run.started.config | {"constraint": {"kind": kind, "text": text, "compact": False}}
+        held = replace(run, started=replace(run.started, config=config))
+        found = page.configure("smollm2-135m", "ngram", False, 3, 0, Session(held))
+        assert ("With a JSON schema: " in found) is (kind == "json_schema")
+
+
 def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():
     models = EngineFacade(get_worker()).models("smollm2-135m", "ngram")
     assert models.target == "HuggingFaceTB/SmolLM2-135M-Instruct" and models.gguf.endswith("-GGUF:Q4_1")
@@ -195,7 +204,7 @@ def test_each_engine_with_a_server_has_the_command_that_records_it():
 
 
 def test_a_recipe_says_how_the_engine_takes_a_schema():
-    plain, held = (recipes(choice("ngram", constrained=constrained)) for constrained in (False, True))
+    plain, held = (recipes(choice("ngram", has_schema=has_schema)) for has_schema in (False, True))
     for name in SUPPORTED["ngram"]:
         assert held[name]["code"] == plain[name]["code"] and "With a JSON schema" not in plain[name]["note"]
         assert held[name]["note"].startswith(plain[name]["note"])

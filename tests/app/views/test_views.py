@@ -130,6 +130,23 @@ def test_a_run_with_a_constraint_tells_what_the_grammar_did():
     assert ["Constraint", "regular expression: x+"] in run_facts.facts(trace)
 
 
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("auto", "no token came from the grammar: it never left only one text"),
+        ("grammar", "no token came from the grammar: it never left only one text"),
+        ("ngram", "the grammar drafts only with the methods auto and grammar"),
+    ],
+)
+def test_a_grammar_that_drafted_nothing_says_why(method, words):
+    trace = constrained()
+    first = trace.rounds[0]
+    first = replace(first, tokens=tuple(replace(token, from_grammar=False) for token in first.tokens))
+    started = replace(trace.started, config=trace.started.config | {"method": method})
+    trace = replace(trace, started=started, rounds=(first, *trace.rounds[1:]))
+    assert json.loads(tiles.tiles(trace))["tiles"]["grammar"][1].startswith(words)
+
+
 def test_a_run_without_a_constraint_has_no_word_of_one(run):
     text = player_feed.complete("run", run) + tiles.tiles(run)
     assert not any(f'"{word}"' in text for word in ("constraint", "grammar", "forbidden", "removed", "notes"))

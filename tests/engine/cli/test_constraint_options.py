@@ -33,10 +33,10 @@ def test_each_option_is_a_constraint(tmp_path):
     (["--regex", "a", "--choice", "b"], "takes one constraint"),
     (["--regex", "a", "--compact-json"], "Compact JSON"),
     (["--method", "grammar"], "add a constraint"),
-    (["--regex", " "], "up to 100,000 characters"),
-    (["--regex", ""], "The regular expression must be a text"),
-    (["--choice", ""], "The choice must be a text"),
-    (["--json-schema", "empty.json"], "The JSON schema must be a text"),
+    (["--regex", " "], "is empty"),
+    (["--regex", ""], "The regular expression is empty"),
+    (["--choice", ""], "The choice is empty"),
+    (["--json-schema", "empty.json"], "The JSON schema is empty"),
 ])  # fmt: skip
 def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
