@@ -449,6 +449,8 @@ def test_a_defence_hides_the_bursts_and_has_its_price(bare):
     assert set(found["lumps"]["seen"]) == {6} and found["lumps"]["wait"] > 0
     arrived = [at for at, size in enumerate(bursts) for _ in range(size)]
     assert found["single"]["seen"] == [1] * 15
+    for how, each in found.items():
+        assert sum(each["seen"]) == pytest.approx(each["sent"] * 15), how
     assert found["single"]["wait"] == pytest.approx(sum(i - at for i, at in enumerate(arrived)) / 15)
 
 
