@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ from engine.runtime.browser_model import describe
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
 from engine.sampling.rejection import verify_chain
 from engine.sampling.warping import draw, warp
-from engine.trace.trace import load
+from engine.trace.events import Round, Timings, Token
+from engine.trace.noise import single_speedup
+from engine.trace.trace import from_json, load
 from engine.weights.catalogue import get_pair
 from engine.weights.own_gguf import prepared_folder
 from engine.weights.store import locate
@@ -336,3 +339,42 @@ def test_player_gets_the_numbers_of_the_served_page(browser):
             assert ours == theirs | {"note": ""}
         compared = page.evaluate("texts => comparedLine(...texts.map(text => JSON.parse(text)))", texts)
     assert json.loads(compared)["verdict"] in json.loads(player_feed.compared(run, plain))["verdict"]
+
+
+def passes(*seconds: float, tokens: int = 1) -> list[Round]:
+    """Rounds of so many tokens that took these seconds."""
+    made, clock = [], 0.0
+    for index, each in enumerate(seconds):
+        emitted = tuple(Token(1, "x", "plain", index + place, place + 1) for place in range(tokens))
+        made.append(Round(index, 0, emitted, (), 0, 1, Timings(0, each, 0, 0), clock, clock := clock + each))
+    return made
+
+
+STEADY, UNSTEADY = [1.0] * 8, [0.4, 1.6] * 4
+
+
+@pytest.mark.parametrize(("seconds", "tokens", "plain", "tone"), [
+    ([0.97] * 8, 1, STEADY, "level"), ([0.92] * 8, 1, STEADY, "faster"), ([0.8] * 8, 1, STEADY, "noise"),
+    ([1.0] * 8, 3, STEADY, "faster"), ([1.3] * 8, 1, STEADY, "slower"), ([2.1] * 8, 2, STEADY, "level"),
+    ([0.7] * 8, 1, UNSTEADY, "noise"), ([1.7] * 8, 2, UNSTEADY, "level"), ([2.3] * 8, 2, UNSTEADY, "level"),
+    ([0.7, 2.7] * 4, 2, STEADY, "level"), ([3.4] * 8, 2, UNSTEADY, "slower"), ([1.0] * 8, 2, UNSTEADY, "faster"),
+])  # fmt: skip
+def test_speedup_has_the_tone_of_the_served_page(browser, seconds, tokens, plain, tone):
+    runs = [passes(*seconds, tokens=tokens), passes(*plain)]
+    value = tokens * sum(plain) / sum(seconds)
+    assert single_speedup(value, tokens, None, *runs).tone == tone
+    with page_with(browser, "engine/feed.js") as page:
+        traces = [{"rounds": list(map(asdict, rounds)), "finished": {"reason": "length"}} for rounds in runs]
+        assert page.evaluate("traces => toneOf(...traces)", traces) == tone
+
+
+def test_impossible_speedup_names_its_bound(browser):
+    files = [ASSETS / "data" / "traces" / f"opening{name}.json" for name in ("", "-baseline")]
+    data = [json.loads(file.read_text()) for file in files]
+    data[0]["started"]["costs"] = None  # a tab measures none
+    for event in data[0]["rounds"]:
+        event["start"], event["end"] = event["start"] / 100, event["end"] / 100
+    run, plain = (from_json(json.dumps(each)) for each in data)
+    with page_with(browser, "engine/feed.js") as page:
+        ours = json.loads(page.evaluate("([run, plain]) => numbersLine(run, plain, false)", data))["tiles"]["speedup"]
+    assert ours == json.loads(tiles.tiles(run, plain))["tiles"]["speedup"] and "tokens per pass can be" in ours[1]
