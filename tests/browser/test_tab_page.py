@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from page_actions import violations
+from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import compare, configs_of, decisions, largest_difference
@@ -149,10 +150,14 @@ def test_saved_trace_has_the_fields_of_the_events(server, visit):
     })  # fmt: skip
     expect(page.locator(".sl-words")).to_have_text("Opened run.json.")
     expect(page.locator(".sl-place")).to_contain_text(f"of {len(trace.rounds)}")
+    expect(page.locator("#stage")).to_contain_text("recorded without a complete baseline")
     page.locator(".sl-tab-open input").set_input_files({
         "name": "other.json", "mimeType": "application/json", "buffer": b"{}"
     })  # fmt: skip
     expect(page.locator(".sl-alert")).to_contain_text("not a run that this page can open")
+    page.locator(".sl-tab-open input").set_input_files(ASSETS / "data" / "traces" / "opening.json")
+    expect(page.locator(".sl-alert")).to_contain_text("Open this one on the served page.")
+    expect(page.locator(".sl-list .sl-token")).to_have_count(0)
 
 
 # A person cannot press within the tenth of a second that the tiny model takes.
@@ -193,7 +198,7 @@ def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
 
 
 @pytest.mark.parametrize(("fault", "sentence"), [
-    ("changed", "its SHA-256 differs"), ("cut", "broke off|not whole"),
+    ("changed", "its SHA-256 differs"), ("cut", "was interrupted|is incomplete"),
 ])  # fmt: skip
 def test_wrong_file_is_refused_and_not_stored(server, visit, fault, sentence):
     page = visit(server)
@@ -219,6 +224,15 @@ def test_damaged_store_is_downloaded_again(server, visit):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
+def test_only_the_newest_model_stays_in_storage(server, visit):
+    page = visit(server)
+    store = "const store = await caches.open('speclens-weights');"
+    page.evaluate(f"async () => {{ {store} await store.put('https://weights.invalid/old', new Response('x')); }}")
+    run(page)
+    keys = page.evaluate(f"async () => {{ {store} return (await store.keys()).map(key => key.url); }}")
+    assert len(keys) == 1 and "old" not in keys[0]
+
+
 def change_worker(page: Page, script: str) -> None:
     """Runs a script in the worker before its own."""
 
@@ -233,7 +247,48 @@ def test_full_storage_is_said_and_the_run_goes_on(server, visit):
     page = visit(server)
     change_worker(page, "Cache.prototype.put = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));")
     run(page)
-    expect(page.locator(".sl-words")).to_contain_text("no room for the file")
+    expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
+
+
+def test_blocked_storage_is_said_and_the_run_goes_on(server, visit):
+    page = visit(server)
+    block = "CacheStorage.prototype.{} = () => Promise.reject(new DOMException('blocked', 'SecurityError'));"
+    change_worker(page, block.format("open") + block.format("delete"))
+    run(page)
+    expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
+
+
+def test_engine_that_does_not_start_is_said_before_a_run(server, visit):
+    page = visit(server)
+    change_worker(page, "throw new Error();")
+    expect(page.locator(".sl-alert")).to_have_text("The engine could not be started. Reload the page.")
+
+
+def test_too_long_prompt_costs_no_download_and_no_engine(server, visit):
+    page = visit(server)
+    graph = lambda: server.asked.count("/engine/graph.onnx.gz")  # noqa: E731
+    for count in (0, 1):
+        fill(page, prompt="7 " * 2000)
+        press_run(page)
+        expect(page.locator(".sl-alert")).to_contain_text("up to 700 fit here")
+        expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+        assert graph() == server.asked.count("/engine/weights.gguf") == count
+        run(page)
+    assert graph() == 1
+
+
+def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
+    page = visit(server)
+    run(page)
+    page.reload()
+    server.faults["/engine/graph.onnx.gz"] = "slow"
+    fill(page)
+    press_run(page)
+    expect(page.locator(".sl-words")).to_contain_text("Getting the engine")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Delete the model").click()
+    expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
+    server.faults.clear()
 
 
 @pytest.mark.parametrize(("isolated", "cores", "threads"), [
@@ -248,14 +303,21 @@ def test_threads_are_used_where_the_page_is_isolated(folder, visit, isolated, co
         assert from_json(saved(page)).started.device == f"browser tab, WASM, {threads}"
 
 
-def test_link_carries_the_settings_of_the_served_page(server, visit):
-    query = "?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&method=none"
+@pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "ngram")])
+def test_link_carries_the_settings_of_the_served_page(server, visit, method, chosen):
+    query = f"?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&tokens=12&method={method}"
     page = visit(server, query)
-    values = {name: page.locator(f"[name={name}]").input_value() for name in ("prompt", "gamma", "seed", "method")}
-    assert values == {"prompt": "hello there", "gamma": "7", "seed": "5", "method": "none"}
+    expected = {"prompt": "hello there", "gamma": "7", "seed": "5", "max_new_tokens": "12", "method": chosen}
+    assert {name: page.locator(f"[name={name}]").input_value() for name in expected} == expected
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }")
+    page.clock.install()
     page.get_by_role("button", name="Copy a link").click()
     expect(page.get_by_role("button", name="The link is in the address bar")).to_be_visible()
-    assert "prompt=hello+there" in page.url and "temperature=0.8" in page.url
+    assert "prompt=hello+there" in page.url and "temperature=0.8" in page.url and "tokens=12" in page.url
+    page.clock.fast_forward(5000)
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.resolve(); }")
+    page.get_by_role("button", name="Copy a link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
 
 
 def test_site_without_engine_has_no_page_for_it():

@@ -9,7 +9,8 @@ import { getFile, isStored, Refusal, remove } from './weights.js';
 
 const MOST_THREADS = 4;
 const SECOND = 1000;
-let engine = null,
+let about = null,
+  engine = null,
   stopped = false;
 
 const post = message => globalThis.postMessage(message);
@@ -27,7 +28,7 @@ function cancelled() {
 /** @param {string} name */
 async function unpacked(name) {
   const response = await fetch(new URL(name, globalThis.location.href));
-  if (!response.ok) throw new Refusal(`The site has no ${name}; it is not whole.`);
+  if (!response.ok) throw new Refusal(`Part of the site is missing: ${name}.`);
   return new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
 }
 
@@ -37,39 +38,40 @@ function threads() {
   return globalThis.crossOriginIsolated && cores > 2 ? Math.min(MOST_THREADS, cores - 1) : 1;
 }
 
-async function load(source) {
-  const say = (words, share) => post({ type: 'progress', words, share });
+const say = (words, share) => post({ type: 'progress', words, share });
+
+async function describe() {
   say('Getting the engine', null);
-  const facts = JSON.parse(new TextDecoder().decode(await unpacked('model.json.gz'))),
-    graph = new Uint8Array(await unpacked('graph.onnx.gz'));
+  const facts = JSON.parse(new TextDecoder().decode(await unpacked('model.json.gz')));
+  return { facts, tokenizer: makeTokenizer(facts.tokenizer) };
+}
+
+async function load(facts, source) {
+  const graph = new Uint8Array(await unpacked('graph.onnx.gz'));
   const { ort } = /** @type {any} */ (globalThis);
   Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpacked('ort.wasm.gz') });
   const { bytes, note } = await getFile({ ...source, size: facts.size, sha256: facts.sha256 }, share =>
     say('Downloading the model', share),
   );
-  say('Making the weights', null);
+  say('Preparing the model', null);
   const model = await loadModel(ort, graph, bytes, facts.graph),
     count = ort.env.wasm.numThreads;
-  return {
-    model,
-    facts,
-    note,
-    tokenizer: makeTokenizer(facts.tokenizer),
-    device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}`,
-  };
+  return { model, note, device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}` };
 }
 
 // ``lanes``: [name, config] of each run, in order. Each event goes to the page with the name of its lane.
 async function run({ lanes, source }) {
   stopped = false;
-  engine ??= await load(source);
-  const { model, facts, tokenizer, device, note } = engine,
+  about ??= await describe();
+  const { facts, tokenizer } = about,
+    prompt = tokenizer.encodePrompt(lanes[0][1].prompt); // of all lanes
+  if (prompt.length > facts.promptTokens)
+    throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
+  engine ??= await load(facts, source);
+  const { model, device, note } = engine,
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const prompt = tokenizer.encodePrompt(config.prompt);
-    if (prompt.length > facts.promptTokens)
-      throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
     const begin = started(facts, config, prompt, tokenizer.nameOf, device, facts.versions);
     post({ type: 'event', lane, kind: 'started', event: begin });
     for await (const event of decode({ config, prompt, model, tokenizer, eos, control, cancelled, now }))
@@ -97,7 +99,8 @@ globalThis.onmessage = async ({ data }) => {
   try {
     await ANSWERS[data.type](data);
   } catch (error) {
-    const words = error instanceof Refusal ? error.message : `The engine failed: ${String(error).slice(0, 300)}`;
-    post({ type: 'failed', words });
+    const isRefusal = error instanceof Refusal,
+      words = isRefusal ? error.message : `The engine failed: ${String(error).slice(0, 300)}`;
+    post({ type: 'failed', words, isRefusal });
   }
 };

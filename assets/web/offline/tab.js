@@ -9,13 +9,23 @@ import {
   speedupOf,
   toneOf,
 } from '../engine/feed.js';
+import { copyText } from '../lib/copy_button.js';
 import { make, makeButton } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { page } from './page.js';
 
 const MB = 1e6,
   SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
-const FIELDS = ['prompt', 'method', 'gamma', 'temperature', 'seed']; // by their names in a link of the served page
+// The form's fields by their names in a link of the served page.
+const FIELDS = {
+  prompt: 'prompt',
+  method: 'method',
+  gamma: 'gamma',
+  temperature: 'temperature',
+  seed: 'seed',
+  tokens: 'max_new_tokens',
+};
+const LABEL_STAYS = 3000; // milliseconds
 const find = selector => document.querySelector(selector);
 const form = find('.sl-tab-form'),
   fields = form.elements,
@@ -54,9 +64,10 @@ const isTooSmall = () =>
   (navigator.deviceMemory ?? SMALLEST) < SMALLEST || /Android|iPhone|iPad/.test(navigator.userAgent);
 
 function obstacle() {
-  if (location.protocol === 'file:') return 'A page from disk may start no engine. Open it through a web server.';
+  if (location.protocol === 'file:')
+    return 'A page opened from disk can’t start the engine. Open it through a web server.';
   if (!globalThis.isSecureContext)
-    return 'The engine needs a page by https, so that the model can be checked and kept.';
+    return 'Open this page over https. Otherwise the browser can’t check the model or keep it.';
   return '';
 }
 
@@ -69,6 +80,11 @@ function start() {
   worker.onmessage = ({ data }) => ANSWERS[data.type](data);
   worker.onerror = () => ANSWERS.failed({ words: 'The engine could not be started. Reload the page.' });
 }
+function ask(message) {
+  if (!worker) start();
+  worker.postMessage(message);
+}
+const askWhetherStored = () => ask({ type: 'stored', sha256: page.sha256 });
 
 const ANSWERS = {
   stored: ({ isStored }) => describe(isStored),
@@ -82,7 +98,8 @@ const ANSWERS = {
     const { run, plain = null } = lanes,
       isMeasuring = !plain?.finished && run.started.config.method !== 'none' && run.finished?.reason !== 'cancelled';
     const drawn = lane === 'plain' ? '' : DRAWN[kind](run);
-    show(drawn + numbersLine(run, plain, isMeasuring) + (kind === 'started' ? '' : statusOf(lane)));
+    show(drawn + numbersLine(run, plain, isMeasuring));
+    if (kind === 'started') say('progress', lane === 'plain' ? 'The same without drafting …' : 'Running …');
   },
   over({ note }) {
     const { run, plain } = lanes;
@@ -90,11 +107,14 @@ const ANSWERS = {
     if (tone) show(comparedLine(run, plain));
     say(tone === 'slower' ? 'slow' : tone === 'faster' ? 'good' : 'quiet', verdict(lanes, tone, note));
     end();
-    worker.postMessage({ type: 'stored', sha256: page.sha256 });
+    askWhetherStored();
   },
-  failed({ words }) {
+  // After a refusal the engine is as good as before.
+  failed({ words, isRefusal = false }) {
+    if (!part.props.value) begin();
     say('error', words);
-    abandon();
+    if (isRefusal) end();
+    else abandon();
   },
 };
 const DRAWN = {
@@ -102,13 +122,6 @@ const DRAWN = {
   round: ({ rounds }) => roundLine(rounds.at(-1)),
   finished: finishLine,
 };
-const statusOf = lane =>
-  line({
-    type: 'status',
-    kind: 'progress',
-    text: lane === 'plain' ? 'The same without drafting …' : 'Running …',
-    fraction: null,
-  });
 
 const VERDICTS = {
   noise: () => 'The two times contradict each other. Measure again.',
@@ -159,31 +172,31 @@ form.addEventListener('submit', event => {
   isRunning = true;
   find('.sl-tab-run').disabled = buttons.save.disabled = buttons.baseline.disabled = true;
   buttons.stop.disabled = false;
-  if (!worker) start();
   const method = fields.method.value,
     runs = [['run', configOf(method)], ...(method === 'none' ? [] : [['plain', configOf('none')]])];
   say('progress', 'Starting …');
-  worker.postMessage({ type: 'run', lanes: runs, source });
+  ask({ type: 'run', lanes: runs, source });
 });
 
 const on = (name, action) => buttons[name].addEventListener('click', action);
 on('stop', () => {
-  if (lanes.run) return worker.postMessage({ type: 'stop' });
+  if (lanes.run) return ask({ type: 'stop' });
   abandon(); // it still downloads or loads
   say('quiet', 'Stopped.');
 });
-on('remove', () => worker.postMessage({ type: 'remove' }));
+on('remove', () => ask({ type: 'remove' }));
 on('save', () => save(lanes.run, 'speclens-tab.json'));
 on('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
+const COPY = buttons.link.textContent;
 on('link', async () => {
   const values = new URLSearchParams({
     auto: '0',
-    ...Object.fromEntries(FIELDS.map(name => [name, fields[name].value])),
+    ...Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [name, fields[field].value])),
   });
   const link = new URL(`?${values}`, location.href).href;
-  await navigator.clipboard?.writeText(link).catch(() => {});
   history.replaceState(null, '', link);
-  buttons.link.textContent = 'The link is in the address bar';
+  buttons.link.textContent = await copyText(link, () => 'The link is in the address bar');
+  setTimeout(() => Object.assign(buttons.link, { textContent: COPY }), LABEL_STAYS);
 });
 
 function save(trace, name) {
@@ -200,32 +213,36 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
   begin();
   try {
     const { schema, started, rounds, finished } = JSON.parse(await file.text());
-    if (schema !== 1 || started.server || started.prefix.length) throw new Error();
+    if (schema !== 1) throw new Error();
+    if (!started.device.startsWith('browser tab'))
+      return say(
+        'error',
+        'This page opens only runs that were saved in a browser tab. Open this one on the served page.',
+      );
     const run = { started, rounds, finished };
     show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
-    show(numbersLine(run, null, false));
+    show(numbersLine(run, null, false, true));
     lanes = { run };
     say('quiet', `Opened ${file.name}.`);
   } catch {
     begin();
-    say('error', 'This file is not a run that this page can open. The served page opens all of them.');
+    say('error', 'This file is not a run that this page can open.');
+  } finally {
+    target.value = '';
+    end();
   }
-  target.value = '';
-  end();
 });
 
 for (const [name, title] of Object.entries(page.titles))
   fields.method.append(make('option', '', title, { value: name }));
-fields.method.value = 'ngram';
 for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
   const fill = () =>
     Object.assign(fields.prompt, { value: prompt }) && Object.assign(fields.temperature, { value: temperature });
   find('.sl-tab-examples').append(makeButton(name, fill));
 }
 fields.prompt.value = Object.values(page.examples)[0].prompt;
-for (const [name, value] of new URLSearchParams(location.search)) if (FIELDS.includes(name)) fields[name].value = value;
+const query = new URLSearchParams(location.search);
+for (const [name, field] of Object.entries(FIELDS)) if (query.has(name)) fields[field].value = query.get(name);
+fields.method.value ||= 'ngram'; // the link named a method that only the served page has
 describe(false);
-if (!obstacle()) {
-  start();
-  worker.postMessage({ type: 'stored', sha256: page.sha256 });
-}
+if (!obstacle()) askWhetherStored();
