@@ -233,6 +233,72 @@ def test_only_the_newest_model_stays_in_storage(server, visit):
     assert len(keys) == 1 and "old" not in keys[0]
 
 
+KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_second_visit_runs_without_a_network(folder, visit, isolated):
+    with serving_site(folder, isolated) as server:
+        page = visit(server)
+        run(page)
+        first = from_json(saved(page))
+        page.wait_for_function(KEPT)
+    page.goto(f"{page.url}?seed=5")  # nothing answers there any more
+    expect(page.locator(".sl-tab-cost")).to_contain_text("Run downloads nothing, and needs no network.")
+    assert page.evaluate("crossOriginIsolated") is isolated and page.locator("[name=seed]").input_value() == "5"
+    run(page, seed=0)
+    assert decisions(from_json(saved(page))) == decisions(first)
+
+
+def test_deleting_the_model_deletes_the_kept_page(server, visit):
+    page = visit(server)
+    run(page)
+    page.wait_for_function(KEPT)
+    page.get_by_role("button", name="Delete the model").click()
+    expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
+    assert page.evaluate("caches.keys()") == []
+    page.reload()
+    expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
+    assert page.evaluate("navigator.serviceWorker.controller") is None
+
+
+def test_newer_site_takes_the_place_of_the_kept_one(folder, visit, tmp_path):
+    site = shutil.copytree(folder, tmp_path / "site")
+    with serving_site(site) as server:
+        page = visit(server)
+        run(page)
+        page.wait_for_function(KEPT)
+        for name, old, new in (
+            ("tab.html", '<h2 id="tab-title', '<h2 data-new id="tab-title'),
+            ("service_worker.js", 'serve("', 'serve("new'),
+        ):
+            text = (site / name).read_text(encoding="utf-8")
+            assert text.count(old) == 1
+            (site / name).write_text(text.replace(old, new), encoding="utf-8")
+        page.reload()
+        expect(page.locator("[data-new]")).to_have_count(0)  # the kept page, while the newer one is stored
+        page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => waiting)")
+        for _ in range(20):  # the browser lets the older one go some time after its last page
+            page.goto("about:blank")
+            page.goto(f"{server.url}/tab.html")
+            if page.locator("[data-new]").count():
+                break
+        expect(page.locator("[data-new]")).to_have_count(1)
+        page.wait_for_function("caches.keys().then(names => names.filter(name => /engine/.test(name)).length === 1)")
+        run(page)
+
+
+def test_reload_ends_a_run_and_the_next_one_runs(server, visit):
+    page = visit(server)
+    fill(page, method="none", max_new_tokens=256)
+    press_run(page)
+    expect(page.locator(".sl-list .sl-token").first).to_be_visible()
+    page.reload()
+    expect(page.locator(".sl-list .sl-token")).to_have_count(0)
+    run(page, max_new_tokens=8)
+    assert from_json(saved(page)).finished.reason == "length"
+
+
 def change_worker(page: Page, script: str) -> None:
     """Runs a script in the worker before its own."""
 
@@ -265,7 +331,7 @@ def test_engine_that_does_not_start_is_said_before_a_run(server, visit):
 
 
 def test_too_long_prompt_costs_no_download_and_no_engine(server, visit):
-    page = visit(server)
+    page = visit(server, service_workers="block")
     graph = lambda: server.asked.count("/engine/graph.onnx.gz")  # noqa: E731
     for count in (0, 1):
         fill(page, prompt="7 " * 2000)
@@ -278,7 +344,7 @@ def test_too_long_prompt_costs_no_download_and_no_engine(server, visit):
 
 
 def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
-    page = visit(server)
+    page = visit(server, service_workers="block")
     run(page)
     page.reload()
     server.faults["/engine/graph.onnx.gz"] = "slow"
@@ -294,13 +360,15 @@ def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
 @pytest.mark.parametrize(("isolated", "cores", "threads"), [
     (True, 4, "3 threads"), (True, 2, "1 thread"), (False, 4, "1 thread"),
 ])  # fmt: skip
-def test_threads_are_used_where_the_page_is_isolated(folder, visit, isolated, cores, threads):
+def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolated, cores, threads):
     with serving_site(folder, isolated) as server:
         page = visit(server)
         change_worker(page, f"Object.defineProperty(navigator, 'hardwareConcurrency', {{ value: {cores} }});")
         assert page.evaluate("crossOriginIsolated") is isolated
-        run(page, max_new_tokens=8)
-        assert from_json(saved(page)).started.device == f"browser tab, WASM, {threads}"
+        run(page, temperature=0.8, seed=3)
+        ours = from_json(saved(page))
+    assert ours.started.device == f"browser tab, WASM, {threads}"
+    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(config_of(ours))))
 
 
 @pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "ngram")])

@@ -9,23 +9,14 @@ import {
   speedupOf,
   toneOf,
 } from '../engine/feed.js';
-import { copyText } from '../lib/copy_button.js';
-import { make, makeButton } from '../lib/dom.js';
+import { make } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
+import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { page } from './page.js';
+import { configOf, fillForm, offerLink } from './tab_form.js';
 
 const MB = 1e6,
   SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
-// The form's fields by their names in a link of the served page.
-const FIELDS = {
-  prompt: 'prompt',
-  method: 'method',
-  gamma: 'gamma',
-  temperature: 'temperature',
-  seed: 'seed',
-  tokens: 'max_new_tokens',
-};
-const LABEL_STAYS = 3000; // milliseconds
 const find = selector => document.querySelector(selector);
 const form = find('.sl-tab-form'),
   fields = form.elements,
@@ -54,7 +45,7 @@ const begin = () => {
 function describe(isStored) {
   const memory = `It takes ${(page.memory / 1e9).toFixed(1)} GB of memory while it runs`;
   const model = isStored
-    ? 'The model is in this browser; Run downloads nothing.'
+    ? `The model is in this browser; Run downloads nothing${isOffline() ? ', and needs no network' : ''}.`
     : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
   find('.sl-tab-cost').textContent =
     `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
@@ -72,11 +63,12 @@ function obstacle() {
 }
 
 // ── the worker ──
-const SCRIPT = 'engine/worker.js',
-  policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: () => SCRIPT });
+const SCRIPTS = { engine: 'engine/worker.js', service: 'service_worker.js' },
+  policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: name => SCRIPTS[name] });
+const scriptOf = name => (policy ? policy.createScriptURL(name) : SCRIPTS[name]);
 
 function start() {
-  worker = new Worker(policy ? policy.createScriptURL(SCRIPT) : SCRIPT, { type: 'module' });
+  worker = new Worker(scriptOf('engine'), { type: 'module' });
   worker.onmessage = ({ data }) => ANSWERS[data.type](data);
   worker.onerror = () => ANSWERS.failed({ words: 'The engine could not be started. Reload the page.' });
 }
@@ -108,6 +100,7 @@ const ANSWERS = {
     say(tone === 'slower' ? 'slow' : tone === 'faster' ? 'good' : 'quiet', verdict(lanes, tone, note));
     end();
     askWhetherStored();
+    keepFiles(scriptOf('service'));
   },
   // After a refusal the engine is as good as before.
   failed({ words, isRefusal = false }) {
@@ -151,17 +144,6 @@ function end() {
 }
 
 // ── the form ──
-function configOf(method) {
-  const sampling = { ...page.defaults.sampling, temperature: Number(fields.temperature.value) },
-    gamma = method === 'none' ? 0 : Number(fields.gamma.value);
-  const [prompt, seed, max_new_tokens] = [
-    fields.prompt.value,
-    Number(fields.seed.value),
-    Number(fields.max_new_tokens.value),
-  ];
-  return { ...page.defaults, prompt, method, gamma, sampling, seed, max_new_tokens };
-}
-
 form.addEventListener('submit', event => {
   event.preventDefault();
   if (isRunning) return;
@@ -173,7 +155,8 @@ form.addEventListener('submit', event => {
   find('.sl-tab-run').disabled = buttons.save.disabled = buttons.baseline.disabled = true;
   buttons.stop.disabled = false;
   const method = fields.method.value,
-    runs = [['run', configOf(method)], ...(method === 'none' ? [] : [['plain', configOf('none')]])];
+    config = name => configOf(fields, page.defaults, name),
+    runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
   say('progress', 'Starting …');
   ask({ type: 'run', lanes: runs, source });
 });
@@ -184,20 +167,13 @@ on('stop', () => {
   abandon(); // it still downloads or loads
   say('quiet', 'Stopped.');
 });
-on('remove', () => ask({ type: 'remove' }));
+on('remove', async () => {
+  await deleteFiles(SCRIPTS.service);
+  ask({ type: 'remove' });
+});
 on('save', () => save(lanes.run, 'speclens-tab.json'));
 on('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
-const COPY = buttons.link.textContent;
-on('link', async () => {
-  const values = new URLSearchParams({
-    auto: '0',
-    ...Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [name, fields[field].value])),
-  });
-  const link = new URL(`?${values}`, location.href).href;
-  history.replaceState(null, '', link);
-  buttons.link.textContent = await copyText(link, () => 'The link is in the address bar');
-  setTimeout(() => Object.assign(buttons.link, { textContent: COPY }), LABEL_STAYS);
-});
+offerLink(buttons.link, fields);
 
 function save(trace, name) {
   const text = JSON.stringify({ schema: 1, ...trace, branch: null }),
@@ -233,16 +209,6 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
   }
 });
 
-for (const [name, title] of Object.entries(page.titles))
-  fields.method.append(make('option', '', title, { value: name }));
-for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
-  const fill = () =>
-    Object.assign(fields.prompt, { value: prompt }) && Object.assign(fields.temperature, { value: temperature });
-  find('.sl-tab-examples').append(makeButton(name, fill));
-}
-fields.prompt.value = Object.values(page.examples)[0].prompt;
-const query = new URLSearchParams(location.search);
-for (const [name, field] of Object.entries(FIELDS)) if (query.has(name)) fields[field].value = query.get(name);
-fields.method.value ||= 'ngram'; // the link named a method that only the served page has
+fillForm(fields, find('.sl-tab-examples'), page);
 describe(false);
 if (!obstacle()) askWhetherStored();
