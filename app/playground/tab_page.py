@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterator
 from string import Template
 
-from app.jobs.browser_engine import FOLDER, BrowserEngine
+from app.jobs.browser_engine import FOLDER, HEAD, BrowserEngine
 from app.playground.html_export import STYLES
 from app.ui.html_component import bundle, read
 from app.ui.static_page import document, mount
@@ -14,7 +14,6 @@ from app.views.safe_json import encode
 from lessons.examples import EXAMPLES
 
 NAME, TITLE = "tab.html", "Run it here"
-METHODS = ("ngram", "none")
 SERVICE_WORKER = "service_worker.js"  # at the top, because it answers for nothing outside its own folder
 # The page's script starts both workers; the policy knows no other address. A service worker reads what it keeps.
 RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
@@ -24,13 +23,14 @@ def files(engine: BrowserEngine, head: str) -> Iterator[tuple[str, str | bytes]]
     """Each file's path below the site's folder, and its content. ``head``: HTML above the form."""
     worker = f"import * as ort from './ort.mjs';\nglobalThis.ort = ort;\n{bundle('engine/worker.js')}"
     content = engine.files | {f"{FOLDER}/worker.js": worker, NAME: _page(engine, head)}
-    yield from content.items()
+    yield from (content | engine.stored).items()
     yield SERVICE_WORKER, _service_worker(content)
 
 
 def _page(engine: BrowserEngine, head: str) -> str:
+    methods = ("ngram", *([HEAD] if engine.page["head"] else []), "none")
     data = engine.page | {
-        "titles": {method: TITLES[method] for method in METHODS},
+        "titles": {method: TITLES[method] for method in methods},
         "examples": {
             name: {"prompt": example.prompt, "temperature": example.temperature} for name, example in EXAMPLES.items()
         },

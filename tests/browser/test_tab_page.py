@@ -12,7 +12,7 @@ from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import compare, configs_of, decisions, largest_difference
-from tab_model import tab_model
+from tab_model import tab_pair
 from tab_site import serving_site
 
 from app import static_site
@@ -39,7 +39,7 @@ def site(tmp_path_factory, pair: str):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    return str(tab_model(tmp_path_factory.mktemp("tiny")))
+    return tab_pair(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,12 @@ def folder(tmp_path_factory, tiny):
 def server(folder):
     with serving_site(folder) as server:
         yield server
+
+
+@pytest.fixture
+def fp32_head(monkeypatch):
+    """The served engine's head in fp32, as the tab's is."""
+    monkeypatch.setattr("engine.models.onnx_eagle.draft_precision", lambda *_: "fp32")
 
 
 @pytest.fixture
@@ -109,8 +115,10 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
     expect(cost).to_contain_text("The first Run downloads the model")
 
 
-@pytest.mark.parametrize(("temperature", "method"), [(0, "ngram"), (0.25, "ngram"), (1.0, "none")])
-def test_tab_writes_the_tokens_verdicts_and_numbers_of_the_engine(server, visit, tiny, temperature, method):
+@pytest.mark.parametrize(("temperature", "method"), [
+    (0, "ngram"), (0.25, "ngram"), (1.5, "block"), (1.0, "none"),
+])  # fmt: skip
+def test_tab_writes_the_tokens_verdicts_and_numbers_of_the_engine(server, visit, tiny, fp32_head, temperature, method):
     page = visit(server)
     run(page, temperature=temperature, method=method, seed=11, gamma=3)
     texts = [saved(page)] + ([saved(page, "Save its baseline")] if method != "none" else [])
@@ -122,6 +130,8 @@ def test_tab_writes_the_tokens_verdicts_and_numbers_of_the_engine(server, visit,
         assert decisions(ours) == decisions(theirs)
         assert (ours.finished.reason, ours.finished.text) == (theirs.finished.reason, theirs.finished.text)
         assert largest_difference(ours, theirs) < 2e-4
+        assert [r.draft_steps for r in ours.rounds] == [r.draft_steps for r in theirs.rounds]
+        assert (ours.started.weights, ours.started.draft_dtype) == (theirs.started.weights, theirs.started.draft_dtype)
     assert ours.started.device == "browser tab, WASM, 1 thread"
     statuses = {token.status for r in from_json(texts[0]).rounds for token in r.tokens}
     assert method == "none" or statuses >= {"accepted", "rejected", "resampled", "discarded"}
@@ -234,6 +244,26 @@ def test_only_the_newest_model_stays_in_storage(server, visit):
 
 
 KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
+
+
+def test_block_head_is_downloaded_when_it_first_drafts(server, visit):
+    page, head = visit(server), "/engine/head.bin"
+    cost = page.locator(".sl-tab-cost")
+    expect(cost).to_contain_text("With the block head it downloads 1 MB more, from this site.")
+    run(page)
+    assert head not in server.asked
+    server.faults[head] = "changed"
+    fill(page, method="block")
+    press_run(page)
+    expect(page.locator(".sl-alert")).to_have_text(re.compile("its SHA-256 differs"))
+    server.faults.clear()
+    run(page, method="block")
+    expect(cost).not_to_contain_text("block head")
+    page.reload()
+    expect(cost).not_to_contain_text("block head")
+    run(page, method="block", temperature=1.5)
+    assert server.asked.count(head) == 2 and server.asked.count("/engine/weights.gguf") == 1
+    assert from_json(saved(page)).started.draft_dtype == "fp32"
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -397,13 +427,17 @@ def test_site_without_engine_has_no_page_for_it():
 
 
 @pytest.mark.slow
-def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page):
-    """`tab_agreement.py` compares 48 prompts, this test one."""
+def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page, fp32_head):
+    """`tab_agreement.py` compares 48 prompts, this test one with each method."""
     if locate(get_pair(PAIR).target) is None:
         pytest.skip("the embedded weights are not here")
     engine = load_engine(PAIR, precision="fp32")
     with serving_site(site(tmp_path_factory, PAIR)) as server:
         page = open_page(f"{server.url}/check_server.py", fresh=True)
-        results = list(compare(page, f"{server.url}/engine/weights.gguf", engine, configs_of(1, 24)))
-    assert len(results) == 2 and max(difference for _, difference in results) < 1e-3
+        results = list(
+            compare(
+                page, f"{server.url}/engine/weights.gguf", engine, [*configs_of(1, 24), *configs_of(1, 24, "block")]
+            )
+        )
+    assert len(results) == 4 and max(difference for _, difference in results) < 1e-3
     assert not all(parted for parted, _ in results)

@@ -58,17 +58,26 @@ async function download({ address, size }, progress) {
   return bytes.buffer;
 }
 
-// Returns the file's bytes, and a sentence if the browser could not keep them.
+// Deletes the files that no engine of this site reads any more.
+/** @param {string[]} wanted */
+async function removeOthers(wanted) {
+  const store = await caches.open(STORE);
+  for (const { url } of await store.keys()) if (!wanted.some(sha256 => url === nameOf(sha256))) await store.delete(url);
+  return store;
+}
+
+// Returns the file's bytes, and a sentence if the browser could not keep them. ``wanted``: the hashes of all files that stay.
 /**
  * @param {Source} source
+ * @param {string[]} wanted
  * @param {(share: number) => void} progress
  */
-export async function getFile(source, progress) {
+export async function getFile(source, wanted, progress) {
   const stored = await storedFile(source.sha256);
   if (stored) {
     const bytes = await stored.arrayBuffer();
     if ((await digestOf(bytes)) === source.sha256) return { bytes, note: '' };
-    await remove();
+    await (await caches.open(STORE)).delete(nameOf(source.sha256));
   }
   const bytes = await download(source, progress);
   if ((await digestOf(bytes)) !== source.sha256)
@@ -76,8 +85,8 @@ export async function getFile(source, progress) {
       'The file is damaged, or it’s a different one (its SHA-256 differs), so it was not kept. Press Run again.',
     );
   try {
-    await remove(); // an older model, which nothing reads any more
-    await (await caches.open(STORE)).put(nameOf(source.sha256), new Response(bytes));
+    const store = await removeOthers(wanted);
+    await store.put(nameOf(source.sha256), new Response(bytes));
     return { bytes, note: '' };
   } catch {
     return { bytes, note: 'This browser could not keep the file, so the next visit downloads it again.' };

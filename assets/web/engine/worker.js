@@ -1,6 +1,8 @@
 // Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The site's
 // build puts the runtime before this module, as ``globalThis.ort``.
 // @ts-check
+import { loadBlockHead } from './block_head.js';
+import { expandAll, expandRow } from './blocks.js';
 import { decode } from './loop.js';
 import { loadModel } from './pass.js';
 import { started } from './recorder.js';
@@ -11,6 +13,7 @@ const MOST_THREADS = 4;
 const SECOND = 1000;
 let about = null,
   engine = null,
+  head = null,
   stopped = false;
 
 const post = message => globalThis.postMessage(message);
@@ -46,17 +49,34 @@ async function describe() {
   return { facts, tokenizer: makeTokenizer(facts.tokenizer) };
 }
 
+// One of the files that the browser stores. ``noun``: of it.
+const stored = ({ head, ...facts }, address, { size, sha256 }, noun) =>
+  getFile({ address, size, sha256 }, [facts.sha256, head?.sha256], share => say(`Downloading ${noun}`, share));
+
 async function load(facts, source) {
   const graph = new Uint8Array(await unpacked('graph.onnx.gz'));
   const { ort } = /** @type {any} */ (globalThis);
   Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpacked('ort.wasm.gz') });
-  const { bytes, note } = await getFile({ ...source, size: facts.size, sha256: facts.sha256 }, share =>
-    say('Downloading the model', share),
-  );
+  const { bytes, note } = await stored(facts, source.address, facts, 'the model');
   say('Preparing the model', null);
-  const model = await loadModel(ort, graph, bytes, facts.graph),
+  const { tensors, recipe, embedding, width, bytes: size } = facts.graph,
+    file = new DataView(bytes); // it stays, because rows of the embedding are expanded when they are needed
+  function embed(ids) {
+    const rows = new Float32Array(ids.length * width);
+    for (const [i, id] of ids.entries()) expandRow(file, tensors[embedding], id, rows, i * width);
+    return rows;
+  }
+  const weights = expandAll(file, tensors, recipe, size),
+    model = await loadModel(ort, graph, weights, facts.graph, embed, facts.head?.reads),
     count = ort.env.wasm.numThreads;
-  return { model, note, device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}` };
+  return { ort, model, embed, note, device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}` };
+}
+
+async function loadHead(facts) {
+  const address = new URL('head.bin', globalThis.location.href).href,
+    graph = new Uint8Array(await unpacked('head.onnx.gz')),
+    { bytes } = await stored(facts, address, facts.head, 'the block head');
+  return loadBlockHead(engine.ort, graph, bytes, facts.head, engine.embed);
 }
 
 // ``lanes``: [name, config] of each run, in order. Each event goes to the page with the name of its lane.
@@ -68,13 +88,14 @@ async function run({ lanes, source }) {
   if (prompt.length > facts.promptTokens)
     throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
   engine ??= await load(facts, source);
+  if (lanes.some(([, { method }]) => method === 'block')) head ??= await loadHead(facts);
   const { model, device, note } = engine,
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const begin = started(facts, config, prompt, tokenizer.nameOf, device, facts.versions);
+    const begin = started(facts, config, prompt, tokenizer.nameOf, device, config.method === 'block' && facts.head);
     post({ type: 'event', lane, kind: 'started', event: begin });
-    for await (const event of decode({ config, prompt, model, tokenizer, eos, control, cancelled, now }))
+    for await (const event of decode({ config, prompt, model, head, tokenizer, eos, control, cancelled, now }))
       post({ type: 'event', lane, kind: 'reason' in event ? 'finished' : 'round', event });
     if (stopped) break;
   }
@@ -86,12 +107,12 @@ const ANSWERS = {
   stop: () => {
     stopped = true;
   },
-  async stored({ sha256 }) {
-    post({ type: 'stored', isStored: await isStored(sha256) });
+  async stored({ hashes }) {
+    post({ type: 'stored', isStored: await Promise.all(hashes.map(isStored)) });
   },
   async remove() {
     await remove();
-    post({ type: 'stored', isStored: false });
+    post({ type: 'stored', isStored: [false, false] });
   },
 };
 

@@ -42,14 +42,17 @@ const begin = () => {
 };
 
 // ── what the page says before it asks for anything ──
-function describe(isStored) {
+// ``hasModel``, ``hasHead``: whether the browser has stored them.
+function describe([hasModel, hasHead]) {
   const memory = `It takes ${(page.memory / 1e9).toFixed(1)} GB of memory while it runs`;
-  const model = isStored
+  const size = page.head && Math.ceil(page.head.size / MB),
+    more = !size || hasHead ? '' : ` With the block head it downloads ${size} MB more, from this site.`;
+  const model = hasModel
     ? `The model is in this browser; Run downloads nothing${isOffline() ? ', and needs no network' : ''}.`
     : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
   find('.sl-tab-cost').textContent =
-    `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
-  buttons.remove.hidden = !isStored;
+    `${model}${more} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
+  buttons.remove.hidden = !hasModel;
 }
 const isTooSmall = () =>
   (navigator.deviceMemory ?? SMALLEST) < SMALLEST || /Android|iPhone|iPad/.test(navigator.userAgent);
@@ -76,7 +79,7 @@ function ask(message) {
   if (!worker) start();
   worker.postMessage(message);
 }
-const askWhetherStored = () => ask({ type: 'stored', sha256: page.sha256 });
+const askWhetherStored = () => ask({ type: 'stored', hashes: [page.sha256, page.head?.sha256] });
 
 const ANSWERS = {
   stored: ({ isStored }) => describe(isStored),
@@ -210,5 +213,5 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
 });
 
 fillForm(fields, find('.sl-tab-examples'), page);
-describe(false);
+describe([false, false]);
 if (!obstacle()) askWhetherStored();
