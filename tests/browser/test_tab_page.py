@@ -310,6 +310,7 @@ def test_newer_site_takes_the_place_of_the_kept_one(folder, visit, tmp_path):
         page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => waiting)")
         for _ in range(20):  # the browser lets the older one go some time after its last page
             page.goto("about:blank")
+            page.wait_for_timeout(2000)
             page.goto(f"{server.url}/tab.html")
             if page.locator("[data-new]").count():
                 break
