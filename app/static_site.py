@@ -12,32 +12,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from app.jobs.browser_engine import BESIDE, WEIGHTS, BrowserEngine, browser_engine
-from app.jobs.browser_engine import FOLDER as ENGINE
 from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
 from app.lessons_tab import handlers, sheets, view
-from app.playground import html_export
+from app.playground import html_export, tab_page
 from app.playground.startup_run import recorded
-from app.ui.html_component import bundle, read, template
+from app.ui.html_component import template
 from app.ui.static_page import document, mount
-from app.views.figures import TITLES
 from app.views.safe_json import encode
 from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput, EngineError
-from lessons.examples import EXAMPLES
 from lessons.loader import FOLDER, glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
-TAB = {"tab.html": "Run it here"}  # where the site has an engine
+TAB = {tab_page.NAME: tab_page.TITLE}  # where the site has an engine
 CHECKING = "one_token_differs"  # the lesson that explains check_server.py
-TAB_METHODS = ("ngram", "none")
-TAB_STYLES = (*html_export.STYLES, "offline/tab.css")
-# Its script starts the worker; the policy knows no other address.
-TAB_RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
 LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css", "lessons/minute.css")
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 NOT_LIVE = (
@@ -76,12 +68,7 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
     """Each file's path below the site's folder, and its content; that of ``engine`` too, if the site has one."""
     pages = PAGES | TAB if engine else PAGES
     if engine:
-        yield from engine.files.items()
-        yield (
-            f"{ENGINE}/worker.js",
-            f"import * as ort from './ort.mjs';\nglobalThis.ort = ort;\n{bundle('engine/worker.js')}",
-        )
-        yield "tab.html", _tab(engine, pages)
+        yield from tab_page.files(engine, _head(tab_page.NAME, pages))
     rendered: list[dict] = []
     runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *recorded())}
     for lesson in lessons():
@@ -123,19 +110,6 @@ def _theory(pages: Pages) -> str:
     without = "<noscript><p>The sliders need JavaScript, which is switched off here.</p></noscript>"
     value = theory.curves(*recorded(), False, PointSet())
     return _page("theory.html", pages, without + mount("theory"), THEORY_STYLES, "theory", value)
-
-
-def _tab(engine: BrowserEngine, pages: Pages) -> str:
-    """The page that runs the model in the visitor's tab."""
-    stage, most = mount("stage", look="sl-stage"), engine.page["mostTokens"]
-    data = engine.page | {
-        "titles": {method: TITLES[method] for method in TAB_METHODS},
-        "examples": {
-            name: {"prompt": example.prompt, "temperature": example.temperature} for name, example in EXAMPLES.items()
-        },
-    }
-    body = _head("tab.html", pages) + Template(read("offline/tab.html")).substitute(stage=stage, most=most)
-    return document(f"SpecLens: {pages['tab.html']}", body, TAB_STYLES, "offline/tab.js", data, TAB_RULES)
 
 
 def _page(name: str, pages: Pages, body: str, styles: tuple[str, ...], part: str, value: str) -> str:

@@ -9,7 +9,9 @@ from engine.decoding.tokenization import template_text
 from engine.errors import BadInput
 from engine.models.loader import eos_ids
 from engine.models.portable_graph import portable_graph
+from engine.models.portable_head import portable_head
 from engine.models.transformers_config import load_config, load_tokenizer
+from engine.weights.checkpoint_dir import weights_hash
 
 _MARK = "\ue000x\ue000"  # in place of a prompt; no template holds characters of private use
 
@@ -23,6 +25,13 @@ def describe(folder: Path) -> tuple[bytes, dict]:
         "tokenizer": _vocabulary(tokenizer) | {"eos": sorted(eos_ids(folder, config, tokenizer))},
         "versions": {"speclens": engine.__version__},
     }
+
+
+def describe_head(folder: Path, head: Path) -> tuple[bytes, bytes, dict]:
+    """Returns the graph of the block head in ``head``, its weights, and all else that the tab needs of it. BadInput for
+    one that it cannot run beside the model in ``folder``."""
+    graph, data, facts = portable_head(head, load_config(folder))
+    return graph, data, facts | {"weights": weights_hash(head)}
 
 
 def _vocabulary(tokenizer) -> dict:

@@ -449,6 +449,8 @@ def test_a_defence_hides_the_bursts_and_has_its_price(bare):
     assert set(found["lumps"]["seen"]) == {6} and found["lumps"]["wait"] > 0
     arrived = [at for at, size in enumerate(bursts) for _ in range(size)]
     assert found["single"]["seen"] == [1] * 15
+    for how, each in found.items():
+        assert sum(each["seen"]) == pytest.approx(each["sent"] * 15), how
     assert found["single"]["wait"] == pytest.approx(sum(i - at for i, at in enumerate(arrived)) / 15)
 
 
@@ -640,7 +642,7 @@ def test_a_round_is_drawn_to_scale_and_its_cause_is_found(at_tool):
         expect(result(page)).to_contain_text(re.compile(wrong if number == 5 else "^(?!Not this one)"))
         if number < 5:
             page.get_by_role("button", name="Next case").click()
-    expect(page.locator(".sl-figure-box")).to_contain_text("You found 4 of 5 causes.")
+    expect(page.locator(".sl-figure-box")).to_contain_text("You got 4 of 5 right.")
 
 
 def press(*names: str):
@@ -896,12 +898,31 @@ def test_unknown_runs_are_diagnosed_from_their_counts(at_tool):
     page = at_tool("unknown_runs", "Find the trouble")
     names = ("little to copy", "γ too long", "nothing is wrong", "wired up wrongly", "γ too long")
     for number, name in enumerate(names, 1):
-        expect(page.locator(".sl-figure-box")).to_contain_text(f"Run {number}, {number} of 5.")
+        expect(page.locator(".sl-figure-box")).to_contain_text(f"Run {number} of 5.")
         page.get_by_role("button", name=name).press("Enter")
         expect(result(page)).to_contain_text("Right." if number < 5 else "It is “too many rows a pass”")
         if number < 5:
             page.get_by_role("button", name="Next run").click()
-    expect(page.locator(".sl-figure-box")).to_contain_text("You found 4 of 5.")
+    expect(page.locator(".sl-figure-box")).to_contain_text("You got 4 of 5 right.")
+    expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text("wrote. “Run 4” is made up")
+
+
+def test_reports_are_judged_one_after_the_other_and_once_more(at_tool):
+    page = at_tool("one_token_differs", "Test your own engine")
+    box = page.locator(".sl-figure-box")
+    for number, name in enumerate(("Only ties", "Only ties", "A bug", "A bug", "A bug"), 1):
+        expect(box).to_contain_text(f"Report {number} of 5.")
+        page.get_by_role("button", name=name).press("Enter")
+        expect(result(page)).to_contain_text("Right." if number < 5 else "It is “Too little to say”")
+        page.get_by_role("button", name="Next report" if number < 5 else "Once more").press("Enter")
+    expect(box).to_contain_text("Report 1 of 5.")
+    for name in ("A bug", "Only ties"):  # the first answer counts
+        page.get_by_role("button", name=name).press("Enter")
+    expect(result(page)).to_contain_text("It is “Only ties”")
+    for _ in range(4):
+        page.get_by_role("button", name="Next report").press("Enter")
+        page.get_by_role("button", name="A bug").press("Enter")
+    expect(box).to_contain_text("You got 2 of 5 right.")  # counted from the beginning again
 
 
 def test_the_block_heads_round_is_played_beside_the_others(at_tool):

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 from page_actions import violations
+from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import compare, configs_of, decisions, largest_difference
-from tab_model import tab_model
+from tab_model import tab_pair
 from tab_site import serving_site
 
 from app import static_site
@@ -38,7 +39,7 @@ def site(tmp_path_factory, pair: str):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    return str(tab_model(tmp_path_factory.mktemp("tiny")))
+    return tab_pair(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,12 @@ def folder(tmp_path_factory, tiny):
 def server(folder):
     with serving_site(folder) as server:
         yield server
+
+
+@pytest.fixture
+def fp32_head(monkeypatch):
+    """The served engine's head in fp32, as the tab's is."""
+    monkeypatch.setattr("engine.models.onnx_eagle.draft_precision", lambda *_: "fp32")
 
 
 @pytest.fixture
@@ -108,8 +115,10 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
     expect(cost).to_contain_text("The first Run downloads the model")
 
 
-@pytest.mark.parametrize(("temperature", "method"), [(0, "ngram"), (0.25, "ngram"), (1.0, "none")])
-def test_tab_writes_the_tokens_verdicts_and_numbers_of_the_engine(server, visit, tiny, temperature, method):
+@pytest.mark.parametrize(("temperature", "method"), [
+    (0, "ngram"), (0.25, "ngram"), (1.5, "block"), (1.0, "none"),
+])  # fmt: skip
+def test_tab_writes_the_tokens_verdicts_and_numbers_of_the_engine(server, visit, tiny, fp32_head, temperature, method):
     page = visit(server)
     run(page, temperature=temperature, method=method, seed=11, gamma=3)
     texts = [saved(page)] + ([saved(page, "Save its baseline")] if method != "none" else [])
@@ -121,6 +130,8 @@ def test_tab_writes_the_tokens_verdicts_and_numbers_of_the_engine(server, visit,
         assert decisions(ours) == decisions(theirs)
         assert (ours.finished.reason, ours.finished.text) == (theirs.finished.reason, theirs.finished.text)
         assert largest_difference(ours, theirs) < 2e-4
+        assert [r.draft_steps for r in ours.rounds] == [r.draft_steps for r in theirs.rounds]
+        assert (ours.started.weights, ours.started.draft_dtype) == (theirs.started.weights, theirs.started.draft_dtype)
     assert ours.started.device == "browser tab, WASM, 1 thread"
     statuses = {token.status for r in from_json(texts[0]).rounds for token in r.tokens}
     assert method == "none" or statuses >= {"accepted", "rejected", "resampled", "discarded"}
@@ -149,10 +160,14 @@ def test_saved_trace_has_the_fields_of_the_events(server, visit):
     })  # fmt: skip
     expect(page.locator(".sl-words")).to_have_text("Opened run.json.")
     expect(page.locator(".sl-place")).to_contain_text(f"of {len(trace.rounds)}")
+    expect(page.locator("#stage")).to_contain_text("recorded without a complete baseline")
     page.locator(".sl-tab-open input").set_input_files({
         "name": "other.json", "mimeType": "application/json", "buffer": b"{}"
     })  # fmt: skip
     expect(page.locator(".sl-alert")).to_contain_text("not a run that this page can open")
+    page.locator(".sl-tab-open input").set_input_files(ASSETS / "data" / "traces" / "opening.json")
+    expect(page.locator(".sl-alert")).to_contain_text("Open this one on the served page.")
+    expect(page.locator(".sl-list .sl-token")).to_have_count(0)
 
 
 # A person cannot press within the tenth of a second that the tiny model takes.
@@ -193,7 +208,7 @@ def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
 
 
 @pytest.mark.parametrize(("fault", "sentence"), [
-    ("changed", "its SHA-256 differs"), ("cut", "broke off|not whole"),
+    ("changed", "its SHA-256 differs"), ("cut", "was interrupted|is incomplete"),
 ])  # fmt: skip
 def test_wrong_file_is_refused_and_not_stored(server, visit, fault, sentence):
     page = visit(server)
@@ -219,6 +234,102 @@ def test_damaged_store_is_downloaded_again(server, visit):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
+def test_only_the_newest_model_stays_in_storage(server, visit):
+    page = visit(server)
+    store = "const store = await caches.open('speclens-weights');"
+    page.evaluate(f"async () => {{ {store} await store.put('https://weights.invalid/old', new Response('x')); }}")
+    run(page)
+    keys = page.evaluate(f"async () => {{ {store} return (await store.keys()).map(key => key.url); }}")
+    assert len(keys) == 1 and "old" not in keys[0]
+
+
+KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
+
+
+def test_block_head_is_downloaded_when_it_first_drafts(server, visit):
+    page, head = visit(server), "/engine/head.bin"
+    cost = page.locator(".sl-tab-cost")
+    expect(cost).to_contain_text("With the block head it downloads 1 MB more, from this site.")
+    run(page)
+    assert head not in server.asked
+    server.faults[head] = "changed"
+    fill(page, method="block")
+    press_run(page)
+    expect(page.locator(".sl-alert")).to_have_text(re.compile("its SHA-256 differs"))
+    server.faults.clear()
+    run(page, method="block")
+    expect(cost).not_to_contain_text("block head")
+    page.reload()
+    expect(cost).not_to_contain_text("block head")
+    run(page, method="block", temperature=1.5)
+    assert server.asked.count(head) == 2 and server.asked.count("/engine/weights.gguf") == 1
+    assert from_json(saved(page)).started.draft_dtype == "fp32"
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_second_visit_runs_without_a_network(folder, visit, isolated):
+    with serving_site(folder, isolated) as server:
+        page = visit(server)
+        run(page)
+        first = from_json(saved(page))
+        page.wait_for_function(KEPT)
+    page.goto(f"{page.url}?seed=5")  # nothing answers there any more
+    expect(page.locator(".sl-tab-cost")).to_contain_text("Run downloads nothing, and needs no network.")
+    assert page.evaluate("crossOriginIsolated") is isolated and page.locator("[name=seed]").input_value() == "5"
+    run(page, seed=0)
+    assert decisions(from_json(saved(page))) == decisions(first)
+
+
+def test_deleting_the_model_deletes_the_kept_page(server, visit):
+    page = visit(server)
+    run(page)
+    page.wait_for_function(KEPT)
+    page.get_by_role("button", name="Delete the model").click()
+    expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
+    assert page.evaluate("caches.keys()") == []
+    page.reload()
+    expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
+    assert page.evaluate("navigator.serviceWorker.controller") is None
+
+
+def test_newer_site_takes_the_place_of_the_kept_one(folder, visit, tmp_path):
+    site = shutil.copytree(folder, tmp_path / "site")
+    with serving_site(site) as server:
+        page = visit(server)
+        run(page)
+        page.wait_for_function(KEPT)
+        for name, old, new in (
+            ("tab.html", '<h2 id="tab-title', '<h2 data-new id="tab-title'),
+            ("service_worker.js", 'serve("', 'serve("new'),
+        ):
+            text = (site / name).read_text(encoding="utf-8")
+            assert text.count(old) == 1
+            (site / name).write_text(text.replace(old, new), encoding="utf-8")
+        page.reload()
+        expect(page.locator("[data-new]")).to_have_count(0)  # the kept page, while the newer one is stored
+        page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => waiting)")
+        for _ in range(20):  # the browser lets the older one go some time after its last page
+            page.goto("about:blank")
+            page.wait_for_timeout(2000)
+            page.goto(f"{server.url}/tab.html")
+            if page.locator("[data-new]").count():
+                break
+        expect(page.locator("[data-new]")).to_have_count(1)
+        page.wait_for_function("caches.keys().then(names => names.filter(name => /engine/.test(name)).length === 1)")
+        run(page)
+
+
+def test_reload_ends_a_run_and_the_next_one_runs(server, visit):
+    page = visit(server)
+    fill(page, method="none", max_new_tokens=256)
+    press_run(page)
+    expect(page.locator(".sl-list .sl-token").first).to_be_visible()
+    page.reload()
+    expect(page.locator(".sl-list .sl-token")).to_have_count(0)
+    run(page, max_new_tokens=8)
+    assert from_json(saved(page)).finished.reason == "length"
+
+
 def change_worker(page: Page, script: str) -> None:
     """Runs a script in the worker before its own."""
 
@@ -233,29 +344,79 @@ def test_full_storage_is_said_and_the_run_goes_on(server, visit):
     page = visit(server)
     change_worker(page, "Cache.prototype.put = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));")
     run(page)
-    expect(page.locator(".sl-words")).to_contain_text("no room for the file")
+    expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
+
+
+def test_blocked_storage_is_said_and_the_run_goes_on(server, visit):
+    page = visit(server)
+    block = "CacheStorage.prototype.{} = () => Promise.reject(new DOMException('blocked', 'SecurityError'));"
+    change_worker(page, block.format("open") + block.format("delete"))
+    run(page)
+    expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
+
+
+def test_engine_that_does_not_start_is_said_before_a_run(server, visit):
+    page = visit(server)
+    change_worker(page, "throw new Error();")
+    expect(page.locator(".sl-alert")).to_have_text("The engine could not be started. Reload the page.")
+
+
+def test_too_long_prompt_costs_no_download_and_no_engine(server, visit):
+    page = visit(server, service_workers="block")
+    graph = lambda: server.asked.count("/engine/graph.onnx.gz")  # noqa: E731
+    for count in (0, 1):
+        fill(page, prompt="7 " * 2000)
+        press_run(page)
+        expect(page.locator(".sl-alert")).to_contain_text("up to 700 fit here")
+        expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
+        assert graph() == server.asked.count("/engine/weights.gguf") == count
+        run(page)
+    assert graph() == 1
+
+
+def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
+    page = visit(server, service_workers="block")
+    run(page)
+    page.reload()
+    server.faults["/engine/graph.onnx.gz"] = "slow"
+    fill(page)
+    press_run(page)
+    expect(page.locator(".sl-words")).to_contain_text("Getting the engine")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Delete the model").click()
+    expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
+    server.faults.clear()
 
 
 @pytest.mark.parametrize(("isolated", "cores", "threads"), [
     (True, 4, "3 threads"), (True, 2, "1 thread"), (False, 4, "1 thread"),
 ])  # fmt: skip
-def test_threads_are_used_where_the_page_is_isolated(folder, visit, isolated, cores, threads):
+def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolated, cores, threads):
     with serving_site(folder, isolated) as server:
         page = visit(server)
         change_worker(page, f"Object.defineProperty(navigator, 'hardwareConcurrency', {{ value: {cores} }});")
         assert page.evaluate("crossOriginIsolated") is isolated
-        run(page, max_new_tokens=8)
-        assert from_json(saved(page)).started.device == f"browser tab, WASM, {threads}"
+        run(page, temperature=0.8, seed=3)
+        ours = from_json(saved(page))
+    assert ours.started.device == f"browser tab, WASM, {threads}"
+    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(config_of(ours))))
 
 
-def test_link_carries_the_settings_of_the_served_page(server, visit):
-    query = "?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&method=none"
+@pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "ngram")])
+def test_link_carries_the_settings_of_the_served_page(server, visit, method, chosen):
+    query = f"?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&tokens=12&method={method}"
     page = visit(server, query)
-    values = {name: page.locator(f"[name={name}]").input_value() for name in ("prompt", "gamma", "seed", "method")}
-    assert values == {"prompt": "hello there", "gamma": "7", "seed": "5", "method": "none"}
+    expected = {"prompt": "hello there", "gamma": "7", "seed": "5", "max_new_tokens": "12", "method": chosen}
+    assert {name: page.locator(f"[name={name}]").input_value() for name in expected} == expected
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }")
+    page.clock.install()
     page.get_by_role("button", name="Copy a link").click()
     expect(page.get_by_role("button", name="The link is in the address bar")).to_be_visible()
-    assert "prompt=hello+there" in page.url and "temperature=0.8" in page.url
+    assert "prompt=hello+there" in page.url and "temperature=0.8" in page.url and "tokens=12" in page.url
+    page.clock.fast_forward(5000)
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.resolve(); }")
+    page.get_by_role("button", name="Copy a link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
 
 
 def test_site_without_engine_has_no_page_for_it():
@@ -267,13 +428,17 @@ def test_site_without_engine_has_no_page_for_it():
 
 
 @pytest.mark.slow
-def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page):
-    """`tab_agreement.py` compares 48 prompts, this test one."""
+def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page, fp32_head):
+    """`tab_agreement.py` compares 48 prompts, this test one with each method."""
     if locate(get_pair(PAIR).target) is None:
         pytest.skip("the embedded weights are not here")
     engine = load_engine(PAIR, precision="fp32")
     with serving_site(site(tmp_path_factory, PAIR)) as server:
         page = open_page(f"{server.url}/check_server.py", fresh=True)
-        results = list(compare(page, f"{server.url}/engine/weights.gguf", engine, configs_of(1, 24)))
-    assert len(results) == 2 and max(difference for _, difference in results) < 1e-3
+        results = list(
+            compare(
+                page, f"{server.url}/engine/weights.gguf", engine, [*configs_of(1, 24), *configs_of(1, 24, "block")]
+            )
+        )
+    assert len(results) == 4 and max(difference for _, difference in results) < 1e-3
     assert not all(parted for parted, _ in results)

@@ -3,7 +3,9 @@
 import base64
 import itertools
 import json
+import shutil
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from player_page import page_with
 from playwright.sync_api import Page
 from real_model import PAIR
 from tab_model import SPECIAL, tab_model
+from transformers import LlamaConfig
 
 from app.ui.html_component import bundle
 from app.views import player_feed, tiles
@@ -22,19 +25,30 @@ from engine.config import RunConfig, SamplingParams
 from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
+from engine.errors import BadInput
 from engine.models.gguf_reader import GgufReader
+from engine.models.head_reader import HeadReader
+from engine.models.portable_head import portable_head
 from engine.models.transformers_config import load_tokenizer
 from engine.runtime.browser_model import describe
-from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
+from engine.sampling.random_streams import ACCEPTING, CLOSING, DRAFTING, Uniforms
 from engine.sampling.rejection import verify_chain
 from engine.sampling.warping import draw, warp
-from engine.trace.trace import load
+from engine.trace.events import Round, Timings, Token
+from engine.trace.noise import single_speedup
+from engine.trace.trace import from_json, load
 from engine.weights.catalogue import get_pair
 from engine.weights.own_gguf import prepared_folder
 from engine.weights.store import locate
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-rules")]
 CASES, N, V = 10_000, 3, 12
+TARGET = {
+    "hidden_size": 576,
+    "vocab_size": 49152,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+}  # the shipped heads'
 FLOATS = "text => new Float32Array(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer)"
 
 
@@ -47,12 +61,15 @@ def packed(array) -> str:
 
 def test_uniforms_are_numpys(browser):
     seeds, places = (0, 7, 2**53 - 1, 2**63 - 1), [0, 1, 2, 3, 4, 5, 63, 64, 300]
-    ask = f"([seed, places]) => [{ACCEPTING}, {CLOSING}].map(s => places.map(i => makeUniforms(BigInt(seed))(s, i)))"
+    third = DRAFTING + 4 * 2  # of a round's drafts
+    streams = f"[{ACCEPTING}, {CLOSING}, {third}]"
+    ask = f"([seed, places]) => {streams}.map(s => places.map(i => makeUniforms(BigInt(seed))(s, i)))"
     with page_with(browser, "engine/philox.js") as page:
         for seed in seeds:
             tables = [Uniforms(seed, 301).table(stream)[places].tolist() for stream in (ACCEPTING, CLOSING)]
+            tables.append(Uniforms(seed, 301).table(DRAFTING, 2)[places].tolist())
             assert page.evaluate(ask, [str(seed), places]) == tables
-        assert page.evaluate("[ACCEPTING, CLOSING]") == [ACCEPTING, CLOSING]
+        assert page.evaluate("[DRAFTING, ACCEPTING, CLOSING]") == [DRAFTING, ACCEPTING, CLOSING]
 
 
 # ── the rule ──
@@ -134,16 +151,23 @@ MUTANTS = [  # of rule.js, and of the two functions of probabilities.js that it 
 # ── the law of the texts ──
 
 TOY = np.random.default_rng(8).normal(0, 1.2, (4, 4)).astype(np.float32)  # logits after each of four tokens
-SAMPLE = """async ([logits, seeds]) => {
+HEAD = (
+    np.random.default_rng(9).normal(0, 1.2, (3, 3)).astype(np.float32)
+)  # at three masked slots, over words 0, 2 and 3
+SAMPLE = """async ([logits, seeds, method, headLogits]) => {
     const model = { context: 512, reset() {}, pass: async (ids, start, wanted) =>
-        ids.slice(ids.length - wanted).map(id => Float32Array.from(logits[id])) };
-    const tokenizer = { join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
+        ids.slice(ids.length - wanted).map(id => Float32Array.from(logits[id])),
+        statesOf: (start, end) => new Float32Array(end - start) };
+    const facts = { words: [0, 2, 3], slots: 3, context: 512, maskToken: 0 };
+    const head = { facts, mask: new Float32Array(1), model: { reset() {}, pass: async (ids, start, wanted) =>
+        headLogits.slice(0, wanted).map(row => Float32Array.from(row)) } };
+    const tokenizer = { size: 4, join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
     const sampling = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 }, counts = {};
     let tested = 0;
     for (let seed = 0; seed < seeds; seed++) {
-        const config = { prompt: 'x', sampling, method: 'ngram', gamma: 3, seed, max_new_tokens: 3, trace_top: 4 };
-        const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, tokenizer,
-            eos: new Set(), control: new Set(), cancelled: async () => false, now: () => 0 });
+        const config = { prompt: 'x', sampling, method, gamma: 3, seed, max_new_tokens: 3, trace_top: 4 };
+        const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, head,
+            tokenizer, eos: new Set(), control: new Set(), cancelled: async () => false, now: () => 0 });
         const written = [];
         for await (const event of run) for (const token of event.tokens ?? []) {
             if (/accepted|resampled|bonus|plain/.test(token.status)) written.push(token.id);
@@ -155,7 +179,7 @@ SAMPLE = """async ([logits, seeds]) => {
 }"""
 
 
-def law_p_value(browser, *change: str) -> float:
+def law_p_value(browser, method: str, *change: str) -> float:
     """How probable the texts of 4,000 seeds are by the toy's own law; ``change``: of the engine's script."""
     p = warp(torch.from_numpy(TOY), SamplingParams(1.0)).double().numpy()
     places = list(itertools.product(range(4), repeat=3))
@@ -163,7 +187,7 @@ def law_p_value(browser, *change: str) -> float:
     script, page = bundle("engine/loop.js"), browser.new_page()
     assert not change or script.count(change[0]) == 1
     page.add_script_tag(content=script.replace(*change) if change else script)
-    counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000])
+    counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000, method, HEAD.tolist()])
     page.close()
     assert tested > 4_000  # drafts are at work
     return joint_p_value(Counter(counts), law)
@@ -171,13 +195,25 @@ def law_p_value(browser, *change: str) -> float:
 
 def test_tab_writes_by_the_law_of_its_model(browser):
     """The seeds are fixed; a right engine would fail with another 4,000 of them once in 10,000 times."""
-    assert law_p_value(browser) > FALSE_ALARM
+    assert law_p_value(browser, "ngram") > FALSE_ALARM
     for mutant in [
         ("uniform(CLOSING, position", "uniform(ACCEPTING, position"),
         ("row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last]", "row = p[last]"),
         ("uniform(ACCEPTING, position + i)", "uniform(ACCEPTING, position)"),
     ]:
-        assert law_p_value(browser, *mutant) < CAUGHT, mutant
+        assert law_p_value(browser, "ngram", *mutant) < CAUGHT, mutant
+
+
+def test_block_head_leaves_the_law_as_it_is(browser):
+    """A right engine would fail once in 10,000 times, as above."""
+    assert law_p_value(browser, "block") > FALSE_ALARM
+    for mutant in [
+        ("uniform(DRAFTING + 4 * i, position + i)", "uniform(1, position + i)"),  # the draw that accepts
+        ("residual(p[last], q ? q[last] : tokens[last])", "residual(p[last], tokens[last])"),
+        ("q[word] = own[i]", "q[i] = own[i]"),
+        ("draw(own, u)", "bestOf(own)"),
+    ]:
+        assert law_p_value(browser, "block", *mutant) < CAUGHT, mutant
 
 
 @pytest.mark.parametrize("params", [
@@ -308,6 +344,33 @@ def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
         assert page.evaluate(ask, [text, sizes]) == weights.tolist()
 
 
+def test_packed_head_is_expanded_to_the_numbers_of_its_file(browser):
+    folder, config = ASSETS / "drafts" / "smollm2-135m-block", LlamaConfig(**TARGET)
+    _, data, facts = portable_head(folder, config)
+    name = "layers.0.self_attn.k_proj.weight"
+    place, expected = facts["tensors"][name], HeadReader(folder, torch.float32, "cpu")(name)
+    assert place["type"] == "Q8_F32" and {each["type"] for each in facts["tensors"].values()} == {"F32", "Q8_F32"}
+    end = place["offset"] + 36 * expected.numel() // 32
+    ask = """([text, place]) => {
+        const file = new DataView(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer);
+        const [rows, width] = place.shape, out = new Float32Array(rows * width);
+        for (let row = 0; row < rows; row++) expandRow(file, { ...place, offset: 0 }, row, out, row * width);
+        return Array.from(out);
+    }"""
+    with page_with(browser, "engine/blocks.js") as page:
+        text = base64.b64encode(data[place["offset"] : end]).decode()
+        assert page.evaluate(ask, [text, place]) == expected.flatten().tolist()
+
+
+def test_head_that_no_tab_can_run_is_refused(tmp_path):
+    shipped = ASSETS / "drafts" / "smollm2-135m-block"
+    shutil.copy(shipped / "model.safetensors", tmp_path)
+    fields = json.loads((shipped / "config.json").read_text()) | {"num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(BadInput, match="one plain layer"):
+        portable_head(tmp_path, LlamaConfig(**TARGET))
+
+
 # ── the player's lines ──
 
 
@@ -336,3 +399,42 @@ def test_player_gets_the_numbers_of_the_served_page(browser):
             assert ours == theirs | {"note": ""}
         compared = page.evaluate("texts => comparedLine(...texts.map(text => JSON.parse(text)))", texts)
     assert json.loads(compared)["verdict"] in json.loads(player_feed.compared(run, plain))["verdict"]
+
+
+def passes(*seconds: float, tokens: int = 1) -> list[Round]:
+    """Rounds of so many tokens that took these seconds."""
+    made, clock = [], 0.0
+    for index, each in enumerate(seconds):
+        emitted = tuple(Token(1, "x", "plain", index + place, place + 1) for place in range(tokens))
+        made.append(Round(index, 0, emitted, (), 0, 1, Timings(0, each, 0, 0), clock, clock := clock + each))
+    return made
+
+
+STEADY, UNSTEADY = [1.0] * 8, [0.4, 1.6] * 4
+
+
+@pytest.mark.parametrize(("seconds", "tokens", "plain", "tone"), [
+    ([0.97] * 8, 1, STEADY, "level"), ([0.92] * 8, 1, STEADY, "faster"), ([0.8] * 8, 1, STEADY, "noise"),
+    ([1.0] * 8, 3, STEADY, "faster"), ([1.3] * 8, 1, STEADY, "slower"), ([2.1] * 8, 2, STEADY, "level"),
+    ([0.7] * 8, 1, UNSTEADY, "noise"), ([1.7] * 8, 2, UNSTEADY, "level"), ([2.3] * 8, 2, UNSTEADY, "level"),
+    ([0.7, 2.7] * 4, 2, STEADY, "level"), ([3.4] * 8, 2, UNSTEADY, "slower"), ([1.0] * 8, 2, UNSTEADY, "faster"),
+])  # fmt: skip
+def test_speedup_has_the_tone_of_the_served_page(browser, seconds, tokens, plain, tone):
+    runs = [passes(*seconds, tokens=tokens), passes(*plain)]
+    value = tokens * sum(plain) / sum(seconds)
+    assert single_speedup(value, tokens, None, *runs).tone == tone
+    with page_with(browser, "engine/feed.js") as page:
+        traces = [{"rounds": list(map(asdict, rounds)), "finished": {"reason": "length"}} for rounds in runs]
+        assert page.evaluate("traces => toneOf(...traces)", traces) == tone
+
+
+def test_impossible_speedup_names_its_bound(browser):
+    files = [ASSETS / "data" / "traces" / f"opening{name}.json" for name in ("", "-baseline")]
+    data = [json.loads(file.read_text()) for file in files]
+    data[0]["started"]["costs"] = None  # a tab measures none
+    for event in data[0]["rounds"]:
+        event["start"], event["end"] = event["start"] / 100, event["end"] / 100
+    run, plain = (from_json(json.dumps(each)) for each in data)
+    with page_with(browser, "engine/feed.js") as page:
+        ours = json.loads(page.evaluate("([run, plain]) => numbersLine(run, plain, false)", data))["tiles"]["speedup"]
+    assert ours == json.loads(tiles.tiles(run, plain))["tiles"]["speedup"] and "tokens per pass can be" in ours[1]

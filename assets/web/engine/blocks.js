@@ -1,8 +1,9 @@
-// Expands the tensors of a GGUF file to fp32, with the values of engine/models/gguf_blocks.py.
+// Expands the tensors of a GGUF file to fp32, with the values of engine/models/gguf_blocks.py, and those of a packed head
+// (engine/models/portable_head.py), whose scales are in fp32 (Q8_F32).
 // @ts-check
 
 const GROUP = 32; // weights that share a scale
-const BYTES = { F32: 4 * GROUP, Q8_0: 34, Q4_1: 20 }; // of each group
+const BYTES = { F32: 4 * GROUP, Q8_F32: 36, Q8_0: 34, Q4_1: 20 }; // of each group
 
 /** @typedef {{ type: string, shape: number[], offset: number, heads?: number }} Place */
 
@@ -32,9 +33,10 @@ export function expandRow(file, { type, shape, offset }, row, out, at) {
   const groups = width / GROUP;
   for (let group = 0; group < groups; group++) {
     const from = offset + (row * groups + group) * BYTES[type],
-      scale = fp16(file.getUint16(from, true)),
+      scale = type === 'Q8_F32' ? file.getFloat32(from, true) : fp16(file.getUint16(from, true)),
+      numbers = from + (type === 'Q8_F32' ? 4 : 2),
       to = at + group * GROUP;
-    if (type === 'Q8_0') for (let i = 0; i < GROUP; i++) out[to + i] = scale * file.getInt8(from + 2 + i);
+    if (type !== 'Q4_1') for (let i = 0; i < GROUP; i++) out[to + i] = scale * file.getInt8(numbers + i);
     else {
       const least = fp16(file.getUint16(from + 2, true));
       for (let i = 0; i < GROUP / 2; i++) {

@@ -5,6 +5,8 @@ import { isEmitted, isTested } from '../lib/statuses.js';
 
 const DASH = '–';
 const ONE_RUN = 0.05; // one run each cannot tell a smaller difference from noise
+const CHEAPEST = 0.9; // no pass is much cheaper than a plain step
+const Z95 = 1.959964;
 const PROMPT = 300; // characters of it that are shown beside the output
 const NUMBERS = ['p', 'q', 'u', 'accept', 'gap', 'running', 'h', 'expected', 'threshold'];
 
@@ -108,6 +110,25 @@ export function speedupOf(run, plain) {
   return totalsOf(run).speed / totalsOf(plain).speed;
 }
 
+// The standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times differ by noise.
+/** @param {Run} run */
+function roundsError({ rounds }) {
+  const alike = {};
+  for (const { parents, draft_steps, drafter, start, end } of rounds) {
+    const shape = [parents.length, draft_steps, drafter].join();
+    alike[shape] = [...(alike[shape] ?? []), end - start];
+  }
+  let total = 0,
+    squares = 0;
+  for (const times of Object.values(alike).filter(({ length }) => length > 1)) {
+    const sum = times.reduce((a, b) => a + b),
+      mean = sum / times.length;
+    total += sum;
+    squares += (times.length / (times.length - 1)) * times.reduce((all, time) => all + (time - mean) ** 2, 0);
+  }
+  return total ? Math.sqrt(squares) / total : 0;
+}
+
 // Whether a run was faster than its baseline; null without a speedup.
 /**
  * @param {Run} run
@@ -116,16 +137,19 @@ export function speedupOf(run, plain) {
 export function toneOf(run, plain) {
   const value = speedupOf(run, plain);
   if (value === null) return null;
-  if (value > totalsOf(run).tau) return 'noise'; // no run can be faster than its tokens a pass allow
-  if (Math.abs(Math.log(value)) <= ONE_RUN) return 'level';
+  if (value > totalsOf(run).tau / CHEAPEST) return 'noise'; // no run can be faster than its tokens a pass allow
+  const error = Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(run), roundsError(plain)));
+  if (Math.abs(Math.log(value)) <= error) return 'level';
   return value > 1 ? 'faster' : 'slower';
 }
 
-function speedupTile(run, plain, isMeasuring) {
+function speedupTile(run, plain, isMeasuring, isRecorded) {
   const value = speedupOf(run, plain);
   if (run.started.config.method === 'none') return [DASH, 'nothing was drafted: this is the baseline'];
-  if (toneOf(run, plain) === 'noise') return ['noise', 'faster than can be: measure again'];
+  if (toneOf(run, plain) === 'noise')
+    return ['noise', `faster than ${totalsOf(run).tau.toFixed(2)} tokens per pass can be: measure again`];
   if (value !== null) return [`${value.toFixed(2)}×`, 'compared with plain decoding, measured just now, one run each'];
+  if (isRecorded) return [DASH, 'recorded without a complete baseline'];
   if (!isMeasuring) return [DASH, 'stopped before both runs had ended'];
   return ['…', `the same without drafting is ${run.finished ? 'being measured' : 'measured right after'}`];
 }
@@ -147,13 +171,14 @@ function laneOf(plain) {
   };
 }
 
-// ``isMeasuring``: the baseline runs or comes next.
+// ``isMeasuring``: the baseline runs or comes next; ``isRecorded``: the run is from a file.
 /**
  * @param {Run} run
  * @param {Run | null} plain
  * @param {boolean} isMeasuring
+ * @param {boolean} isRecorded
  */
-export function numbersLine(run, plain, isMeasuring) {
+export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
   const totals = totalsOf(run);
   if (!totals) return '';
   const { tested, accepted, discarded, tau, speed, emitted } = totals,
@@ -170,7 +195,7 @@ export function numbersLine(run, plain, isMeasuring) {
         : [DASH, 'no draft was tested'],
       tau: [tau.toFixed(1), `τ = ${tau.toFixed(2)} tokens per target pass; plain decoding writes 1`],
       speed: [speed.toFixed(1), `${emitted} tokens, reading the prompt not counted`],
-      speedup: speedupTile(run, plain, isMeasuring),
+      speedup: speedupTile(run, plain, isMeasuring, isRecorded),
     },
     plain: laneOf(plain),
     note: '',

@@ -1,6 +1,7 @@
 // Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for chains; with no
 // drafts it is plain decoding.
 // @ts-check
+import { makeBlock } from './block_head.js';
 import { makeNgram } from './ngram.js';
 import { ACCEPTING, CLOSING, makeUniforms } from './philox.js';
 import { warp } from './probabilities.js';
@@ -10,6 +11,7 @@ import { makeDetokenizer } from './tokens.js';
 
 const MAX_GAMMA = 32;
 const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer
+const NOTHING = { drafts: [], q: null, steps: 0 };
 const CHUNK = 64; // tokens of a prompt that are read before Stop is looked at again
 
 // How far a row's largest logit is above the second: small where two processors may choose differently.
@@ -24,10 +26,21 @@ function gapOf(row) {
   return Math.fround(first - second);
 }
 
-// Yields the rounds of a run and, last, its end. ``pass(ids, start, wanted)``: the target's logits after the last
-// ``wanted`` of ids that stand from place ``start`` on; ``cancelled()`` is awaited once a round; ``now()``: seconds.
-export async function* decode({ config, prompt, model, tokenizer, eos, control, cancelled, now }) {
-  const { sampling, method, gamma, seed, max_new_tokens: most, trace_top: top } = config,
+// What drafts with a method: ``reset`` and ``read`` prepare it for a run, ``propose`` gives the drafts of a round, the rows q
+// that they were drawn from (null: one-hot), and its model's passes.
+function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
+  const ready = { reset() {}, read() {} };
+  if (config.method === 'block') return makeBlock(head, model, tokenizer.size, config.sampling, uniform);
+  if (config.method !== 'ngram') return { ...ready, propose: () => NOTHING };
+  const look = makeNgram(tokenizer.templateLength(config.prompt), eos, control);
+  return { ...ready, propose: (committed, most) => ({ ...NOTHING, drafts: look(committed, most) }) };
+}
+
+// Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
+// ``wanted`` of ids whose places begin at ``start``; ``cancelled()`` is awaited once a round; ``now()``: seconds.
+export async function* decode(run) {
+  const { config, prompt, model, tokenizer, eos, cancelled, now } = run;
+  const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config,
     greedy = sampling.temperature === 0,
     uniform = makeUniforms(seed),
     text = makeDetokenizer(tokenizer),
@@ -40,7 +53,7 @@ export async function* decode({ config, prompt, model, tokenizer, eos, control, 
     output = '',
     first = null,
     last = null;
-  const propose = method === 'ngram' ? makeNgram(tokenizer.templateLength(config.prompt), eos, control) : () => [];
+  const drafter = drafterOf(run, uniform);
 
   async function poll() {
     if (!reason && (await cancelled())) reason = 'cancelled';
@@ -48,8 +61,10 @@ export async function* decode({ config, prompt, model, tokenizer, eos, control, 
   }
 
   model.reset(capacity);
+  drafter.reset(capacity);
   for (let at = 0; at < prompt.length - 1 && !(await poll()); at += CHUNK)
     await model.pass(prompt.slice(at, Math.min(at + CHUNK, prompt.length - 1)), at, 1);
+  if (!reason) await drafter.read(committed, prompt.length - 2);
   const prefill = clock();
 
   function append(id) {
@@ -67,7 +82,8 @@ export async function* decode({ config, prompt, model, tokenizer, eos, control, 
       position = committed.length - prompt.length;
     // 1 draft
     const room = Math.min(most - position - 1, MAX_GAMMA, capacity - base - 2),
-      drafts = room < 1 || !gamma ? [] : propose(committed, Math.min(gamma, room));
+      { drafts, q, steps } =
+        room < 1 || !gamma ? NOTHING : await drafter.propose(committed, Math.min(gamma, room), position);
     const drafted = clock();
     // 2 verify: one pass over the pending token and the drafts
     const logits = await model.pass([committed[base], ...drafts], base, drafts.length + 1);
@@ -78,7 +94,7 @@ export async function* decode({ config, prompt, model, tokenizer, eos, control, 
       uClosing = logits.map((_, i) => uniform(CLOSING, position + i)),
       gaps = greedy ? logits.map(gapOf) : [],
       p = logits.map(row => warp(row, sampling)),
-      verdict = verifyChain(p, null, drafts, u, uClosing);
+      verdict = verifyChain(p, q, drafts, u, uClosing);
     const accepted = clock();
     // 4 commit
     const draftTexts = text.peek(drafts),
@@ -87,7 +103,7 @@ export async function* decode({ config, prompt, model, tokenizer, eos, control, 
     const tail = (await poll()) ? text.tail() : '';
     output += tail;
     // 5 yield
-    const tokens = recorder.tokensOf({ drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position });
+    const tokens = recorder.tokensOf({ drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position });
     const end = clock(),
       timings = {
         draft: drafted - start,
@@ -95,7 +111,7 @@ export async function* decode({ config, prompt, model, tokenizer, eos, control, 
         accept: accepted - verified,
         host: end - accepted,
       };
-    return roundOf(index, drafts.length, tokens, base, timings, start, end);
+    return roundOf(index, drafts.length, steps, tokens, base, timings, start, end);
   }
 
   for (let index = 0; !reason; index++) {

@@ -1,37 +1,38 @@
-// Runs the target's pass: the graph that the site's build wrote (engine/models/portable_graph.py), on ONNX Runtime's WASM.
+// Runs the passes of a graph that the site's build wrote, on ONNX Runtime's WASM: the target's (engine/models/portable_graph.py)
+// or a head's (portable_head.py).
 // @ts-check
-import { expandAll, expandRow } from './blocks.js';
-
 const ROWS = 2; // of an attention at least: one row alone takes another kernel, which adds in another order
 
 /**
  * @typedef {{ layers: number, heads: number, headSize: number, width: number, vocabulary: number, context: number,
- *   frequencies: number[], scaling: number, embedding: string, tensors: Record<string, import('./blocks.js').Place>,
- *   recipe: string[][], bytes: number }} Sizes
+ *   frequencies: number[], scaling: number }} Sizes
  */
 
-// ``ort``: the runtime; ``graph``: its bytes; ``file``: the GGUF file's. The file stays, because the rows of the embedding
-// are expanded when they are needed.
+// ``ort``: the runtime; ``graph``: its bytes; ``weights``: all of its own, one after the other; ``embed(ids)``: the rows that it
+// reads; ``taps``: the layers whose incoming states are kept for a head.
 /**
  * @param {any} ort
  * @param {Uint8Array} graph
- * @param {ArrayBuffer} file
+ * @param {Float32Array} weights
  * @param {Sizes} sizes
+ * @param {(ids: number[]) => Float32Array} embed
+ * @param {number[]} taps
  */
-export async function loadModel(ort, graph, file, sizes) {
-  const view = new DataView(file),
-    weights = new Uint8Array(expandAll(view, sizes.tensors, sizes.recipe, sizes.bytes).buffer);
+export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
   const session = await ort.InferenceSession.create(graph, {
     executionProviders: ['wasm'],
-    externalData: [{ path: 'weights', data: weights }],
+    externalData: [{ path: 'weights', data: new Uint8Array(weights.buffer) }],
   });
   const { Tensor } = ort,
     half = sizes.headSize / 2,
     sides = Array.from({ length: sizes.layers }, (_, i) => [`k${i}.0`, `v${i}.0`]).flat(),
-    wantedOutputs = ['logits', ...sides.map(side => `next.${side}`)];
+    tapped = taps.filter(layer => layer).map(layer => `norm${layer}.sum`), // the first layer's is the embedding
+    wantedOutputs = ['logits', ...sides.map(side => `next.${side}`), ...tapped],
+    stateWidth = taps.length * sizes.width;
   let capacity = 0,
     cache = {},
-    rotary = {};
+    rotary = {},
+    states = new Float32Array(0);
 
   /** @param {number} slots */
   function reset(slots) {
@@ -41,6 +42,7 @@ export async function loadModel(ort, graph, file, sizes) {
     cache = Object.fromEntries(sides.map(side => [`past.${side}`, zeros()]));
     if (size === capacity) return;
     capacity = size;
+    states = new Float32Array(size * stateWidth);
     const angles = Array.from({ length: size * half }, (_, i) =>
       Math.fround(Math.floor(i / half) * Math.fround(sizes.frequencies[i % half])),
     );
@@ -56,24 +58,32 @@ export async function loadModel(ort, graph, file, sizes) {
   const longs = (values, shape) => new Tensor('int64', BigInt64Array.from(values, BigInt), shape);
   const integer = value => new Tensor('int32', Int32Array.of(value), [1]);
 
+  // The states of each token from place ``start`` to ``end``: those of all tapped layers, side by side.
+  /**
+   * @param {number} start
+   * @param {number} end
+   */
+  const statesOf = (start, end) => states.subarray(start * stateWidth, end * stateWidth);
+
   // The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and all
-  // after it, so a rollback is only a smaller ``start``.
+  // after it, so a rollback is only a smaller ``start``. ``features``: what a head reads beside the ids.
   /**
    * @param {number[]} ids
    * @param {number} start
    * @param {number} wanted
+   * @param {Float32Array} [features]
    * @returns {Promise<Float32Array[]>}
    */
-  async function pass(ids, start, wanted) {
+  async function pass(ids, start, wanted, features) {
     const W = ids.length,
       places = Math.max(W, ROWS),
-      x = new Float32Array(W * sizes.width),
+      x = embed(ids),
       numbers = Array.from({ length: W }, (_, i) => i);
-    for (const [i, id] of ids.entries()) expandRow(view, sizes.tensors[sizes.embedding], id, x, i * sizes.width);
     const results = await session.run(
       {
         ...cache,
         ...rotary,
+        ...(features && { features: new Tensor('float32', features, [W, features.length / W]) }),
         x: new Tensor('float32', x, [W, sizes.width]),
         layout: longs(
           Array.from({ length: places }, (_, i) => Math.min(i, W - 1)),
@@ -90,8 +100,15 @@ export async function loadModel(ort, graph, file, sizes) {
       wantedOutputs,
     );
     for (const side of sides) cache[`past.${side}`] = results[`next.${side}`];
+    for (const [i, layer] of taps.entries()) {
+      const layerStates = layer ? results[`norm${layer}.sum`].data : x;
+      for (let row = 0; row < W; row++) {
+        const own = layerStates.subarray(row * sizes.width, (row + 1) * sizes.width);
+        states.set(own, (start + row) * stateWidth + i * sizes.width);
+      }
+    }
     const logits = results.logits.data;
     return Array.from({ length: wanted }, (_, i) => logits.slice(i * sizes.vocabulary, (i + 1) * sizes.vocabulary));
   }
-  return { context: sizes.context, reset, pass };
+  return { context: sizes.context, reset, pass, statesOf };
 }

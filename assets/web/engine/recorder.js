@@ -1,6 +1,6 @@
 // Makes the events of a run, with the fields of engine/trace/events.py; a test compares the two.
 // @ts-check
-import { topOf } from './probabilities.js';
+import { residual, topOf } from './probabilities.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */
 
@@ -82,8 +82,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     return statuses;
   }
 
-  // ``round``: {drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position}, as in the loop.
-  function tokensOf({ drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position }) {
+  // ``round``: {drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position}, as in the loop.
+  function tokensOf({ drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position }) {
     const N = drafts.length,
       statuses = classify(N, verdict, texts.length),
       tokens = [];
@@ -99,10 +99,11 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
       const gap = greedy && Number.isFinite(gaps[row]) ? gaps[row] : null;
       Object.assign(numbers, { gap, p_top: likeliest(p[row]) });
       if (isDraft) {
-        Object.assign(numbers, { q: 1, accept: accept[i], q_top: certain(id) });
-        if (accept[i] < 1) Object.assign(numbers, { residual: left(p[i], id) });
+        Object.assign(numbers, { q: q ? q[i][id] : 1, accept: accept[i], q_top: q ? likeliest(q[i]) : certain(id) });
+        if (accept[i] < 1) Object.assign(numbers, { residual: q ? likeliest(residual(p[i], q[i])) : left(p[i], id) });
       } else if (refused) {
-        Object.assign(numbers, { q: refused.id === id ? 1 : 0, q_top: refused.q_top, residual: refused.residual });
+        const drawn = q ? q[last][id] : Number(refused.id === id);
+        Object.assign(numbers, { q: drawn, q_top: refused.q_top, residual: refused.residual });
       }
       const made = token(id, piece, status, position + row, row + 1, numbers);
       if (i === lastEmitted) made.text += tail;
@@ -113,16 +114,16 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   return { tokensOf };
 }
 
-// The events around the rounds. ``facts``: of the model, as its description has them.
-export const started = (facts, config, prompt, nameOf, device, versions) => ({
+// The events around the rounds. ``facts``: of the model, as its description has them; ``head``: of the head that drafts.
+export const started = (facts, config, prompt, nameOf, device, head) => ({
   config,
   prompt: prompt.map(id => ({ id, text: nameOf(id), label: null })),
   pair: facts.pair,
   revision: facts.revision,
-  weights: { target: facts.sha256 },
+  weights: { target: facts.sha256, ...(head && { draft: head.weights }) },
   device,
   dtype: 'fp32',
-  versions,
+  versions: facts.versions,
   costs: null,
   at: new Date().toISOString().replace(/\.\d+Z$/, '+00:00'),
   prefix: [],
@@ -130,16 +131,16 @@ export const started = (facts, config, prompt, nameOf, device, versions) => ({
   exit_layers: null,
   same_bits: null,
   notes: [],
-  draft_dtype: '',
+  draft_dtype: head ? 'fp32' : '',
   server: null,
 });
 
-export const roundOf = (index, drafts, tokens, context, timings, start, end) => ({
+export const roundOf = (index, drafts, steps, tokens, context, timings, start, end) => ({
   index,
   gamma: drafts,
   tokens,
   parents: Array.from({ length: drafts }, (_, i) => i),
-  draft_steps: 0,
+  draft_steps: steps,
   context,
   timings,
   start,

@@ -56,7 +56,7 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
    * @param {string} piece
    */
   const labelOf = (id, piece) => (!piece || hasName.has(id) ? nameOf(id) : null);
-  return { encode, encodePrompt, templateLength, join, nameOf, labelOf };
+  return { size: texts.length, encode, encodePrompt, templateLength, join, nameOf, labelOf };
 }
 
 // Turns ids into pieces that add up to the decoded text: bytes of an unfinished character add nothing until the token that

@@ -17,10 +17,17 @@ async function digestOf(bytes) {
   return Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('');
 }
 
+// A browser may block its storage; then it holds nothing.
 /** @param {string} sha256 */
-export async function isStored(sha256) {
-  return Boolean(await (await caches.open(STORE)).match(nameOf(sha256)));
+async function storedFile(sha256) {
+  try {
+    return await (await caches.open(STORE)).match(nameOf(sha256));
+  } catch {
+    return undefined;
+  }
 }
+/** @param {string} sha256 */
+export const isStored = async sha256 => Boolean(await storedFile(sha256));
 
 export const remove = () => caches.delete(STORE);
 
@@ -39,7 +46,7 @@ async function download({ address, size }, progress) {
   let at = 0;
   for (;;) {
     const { done, value } = await reader.read().catch(() => {
-      throw new Refusal('The download broke off. Press Run again to start it anew.');
+      throw new Refusal('The download was interrupted. Press Run to start it again.');
     });
     if (done) break;
     if (at + value.length > size) throw new Refusal('The file is longer than the model’s; it was not kept.');
@@ -47,31 +54,41 @@ async function download({ address, size }, progress) {
     at += value.length;
     progress(at / size);
   }
-  if (at < size) throw new Refusal('The download is not whole. Press Run again to start it anew.');
+  if (at < size) throw new Refusal('The download is incomplete. Press Run to start it again.');
   return bytes.buffer;
 }
 
-// Returns the file's bytes, and a sentence if the browser could not keep them.
+// Deletes the files that no engine of this site reads any more.
+/** @param {string[]} wanted */
+async function removeOthers(wanted) {
+  const store = await caches.open(STORE);
+  for (const { url } of await store.keys()) if (!wanted.some(sha256 => url === nameOf(sha256))) await store.delete(url);
+  return store;
+}
+
+// Returns the file's bytes, and a sentence if the browser could not keep them. ``wanted``: the hashes of all files that stay.
 /**
  * @param {Source} source
+ * @param {string[]} wanted
  * @param {(share: number) => void} progress
  */
-export async function getFile(source, progress) {
-  const store = await caches.open(STORE),
-    name = nameOf(source.sha256),
-    stored = await store.match(name);
+export async function getFile(source, wanted, progress) {
+  const stored = await storedFile(source.sha256);
   if (stored) {
     const bytes = await stored.arrayBuffer();
     if ((await digestOf(bytes)) === source.sha256) return { bytes, note: '' };
-    await store.delete(name);
+    await (await caches.open(STORE)).delete(nameOf(source.sha256));
   }
   const bytes = await download(source, progress);
   if ((await digestOf(bytes)) !== source.sha256)
-    throw new Refusal('The file is damaged or another one (its SHA-256 differs); it was not kept. Press Run again.');
+    throw new Refusal(
+      'The file is damaged, or it’s a different one (its SHA-256 differs), so it was not kept. Press Run again.',
+    );
   try {
-    await store.put(name, new Response(bytes));
+    const store = await removeOthers(wanted);
+    await store.put(nameOf(source.sha256), new Response(bytes));
     return { bytes, note: '' };
   } catch {
-    return { bytes, note: 'This browser has no room for the file, so the next visit downloads it again.' };
+    return { bytes, note: 'This browser could not keep the file, so the next visit downloads it again.' };
   }
 }

@@ -1,6 +1,8 @@
 // Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The site's
 // build puts the runtime before this module, as ``globalThis.ort``.
 // @ts-check
+import { loadBlockHead } from './block_head.js';
+import { expandAll, expandRow } from './blocks.js';
 import { decode } from './loop.js';
 import { loadModel } from './pass.js';
 import { started } from './recorder.js';
@@ -9,7 +11,9 @@ import { getFile, isStored, Refusal, remove } from './weights.js';
 
 const MOST_THREADS = 4;
 const SECOND = 1000;
-let engine = null,
+let about = null,
+  engine = null,
+  head = null,
   stopped = false;
 
 const post = message => globalThis.postMessage(message);
@@ -27,7 +31,7 @@ function cancelled() {
 /** @param {string} name */
 async function unpacked(name) {
   const response = await fetch(new URL(name, globalThis.location.href));
-  if (!response.ok) throw new Refusal(`The site has no ${name}; it is not whole.`);
+  if (!response.ok) throw new Refusal(`Part of the site is missing: ${name}.`);
   return new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
 }
 
@@ -37,42 +41,61 @@ function threads() {
   return globalThis.crossOriginIsolated && cores > 2 ? Math.min(MOST_THREADS, cores - 1) : 1;
 }
 
-async function load(source) {
-  const say = (words, share) => post({ type: 'progress', words, share });
+const say = (words, share) => post({ type: 'progress', words, share });
+
+async function describe() {
   say('Getting the engine', null);
-  const facts = JSON.parse(new TextDecoder().decode(await unpacked('model.json.gz'))),
-    graph = new Uint8Array(await unpacked('graph.onnx.gz'));
+  const facts = JSON.parse(new TextDecoder().decode(await unpacked('model.json.gz')));
+  return { facts, tokenizer: makeTokenizer(facts.tokenizer) };
+}
+
+// One of the files that the browser stores. ``noun``: of it.
+const stored = ({ head, ...facts }, address, { size, sha256 }, noun) =>
+  getFile({ address, size, sha256 }, [facts.sha256, head?.sha256], share => say(`Downloading ${noun}`, share));
+
+async function load(facts, source) {
+  const graph = new Uint8Array(await unpacked('graph.onnx.gz'));
   const { ort } = /** @type {any} */ (globalThis);
   Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpacked('ort.wasm.gz') });
-  const { bytes, note } = await getFile({ ...source, size: facts.size, sha256: facts.sha256 }, share =>
-    say('Downloading the model', share),
-  );
-  say('Making the weights', null);
-  const model = await loadModel(ort, graph, bytes, facts.graph),
+  const { bytes, note } = await stored(facts, source.address, facts, 'the model');
+  say('Preparing the model', null);
+  const { tensors, recipe, embedding, width, bytes: size } = facts.graph,
+    file = new DataView(bytes); // it stays, because rows of the embedding are expanded when they are needed
+  function embed(ids) {
+    const rows = new Float32Array(ids.length * width);
+    for (const [i, id] of ids.entries()) expandRow(file, tensors[embedding], id, rows, i * width);
+    return rows;
+  }
+  const weights = expandAll(file, tensors, recipe, size),
+    model = await loadModel(ort, graph, weights, facts.graph, embed, facts.head?.reads),
     count = ort.env.wasm.numThreads;
-  return {
-    model,
-    facts,
-    note,
-    tokenizer: makeTokenizer(facts.tokenizer),
-    device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}`,
-  };
+  return { ort, model, embed, note, device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}` };
+}
+
+async function loadHead(facts) {
+  const address = new URL('head.bin', globalThis.location.href).href,
+    graph = new Uint8Array(await unpacked('head.onnx.gz')),
+    { bytes } = await stored(facts, address, facts.head, 'the block head');
+  return loadBlockHead(engine.ort, graph, bytes, facts.head, engine.embed);
 }
 
 // ``lanes``: [name, config] of each run, in order. Each event goes to the page with the name of its lane.
 async function run({ lanes, source }) {
   stopped = false;
-  engine ??= await load(source);
-  const { model, facts, tokenizer, device, note } = engine,
+  about ??= await describe();
+  const { facts, tokenizer } = about,
+    prompt = tokenizer.encodePrompt(lanes[0][1].prompt); // of all lanes
+  if (prompt.length > facts.promptTokens)
+    throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
+  engine ??= await load(facts, source);
+  if (lanes.some(([, { method }]) => method === 'block')) head ??= await loadHead(facts);
+  const { model, device, note } = engine,
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const prompt = tokenizer.encodePrompt(config.prompt);
-    if (prompt.length > facts.promptTokens)
-      throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
-    const begin = started(facts, config, prompt, tokenizer.nameOf, device, facts.versions);
+    const begin = started(facts, config, prompt, tokenizer.nameOf, device, config.method === 'block' && facts.head);
     post({ type: 'event', lane, kind: 'started', event: begin });
-    for await (const event of decode({ config, prompt, model, tokenizer, eos, control, cancelled, now }))
+    for await (const event of decode({ config, prompt, model, head, tokenizer, eos, control, cancelled, now }))
       post({ type: 'event', lane, kind: 'reason' in event ? 'finished' : 'round', event });
     if (stopped) break;
   }
@@ -84,12 +107,12 @@ const ANSWERS = {
   stop: () => {
     stopped = true;
   },
-  async stored({ sha256 }) {
-    post({ type: 'stored', isStored: await isStored(sha256) });
+  async stored({ hashes }) {
+    post({ type: 'stored', isStored: await Promise.all(hashes.map(isStored)) });
   },
   async remove() {
     await remove();
-    post({ type: 'stored', isStored: false });
+    post({ type: 'stored', isStored: [false, false] });
   },
 };
 
@@ -97,7 +120,8 @@ globalThis.onmessage = async ({ data }) => {
   try {
     await ANSWERS[data.type](data);
   } catch (error) {
-    const words = error instanceof Refusal ? error.message : `The engine failed: ${String(error).slice(0, 300)}`;
-    post({ type: 'failed', words });
+    const isRefusal = error instanceof Refusal,
+      words = isRefusal ? error.message : `The engine failed: ${String(error).slice(0, 300)}`;
+    post({ type: 'failed', words, isRefusal });
   }
 };

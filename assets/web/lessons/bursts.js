@@ -16,17 +16,17 @@ const LUMP = 6;
 // What a listener sees of an answer under a defence, and its price: ``sent``, how many times the data, and ``wait``, how
 // many passes a token is held back on average.
 export function defended(bursts, how, largest) {
-  const tokens = bursts.reduce((a, b) => a + b, 0);
+  const tokens = bursts.reduce((a, b) => a + b, 0),
+    arrived = bursts.flatMap((size, pass) => Array.from({ length: size }, () => pass));
   if (how === 'padded') return { seen: bursts.map(() => largest), sent: (bursts.length * largest) / tokens, wait: 0 };
   if (how === 'lumps') {
-    const arrived = bursts.flatMap((size, pass) => Array.from({ length: size }, () => pass));
     const leaves = arrived.map((_, i) => arrived[Math.min(tokens - 1, LUMP * Math.floor(i / LUMP) + LUMP - 1)]);
     const wait = leaves.reduce((sum, at, i) => sum + at - arrived[i], 0) / tokens;
-    return { seen: Array.from({ length: Math.ceil(tokens / LUMP) }, () => LUMP), sent: 1, wait };
+    const seen = Array.from({ length: Math.ceil(tokens / LUMP) }, () => LUMP); // the last is filled up
+    return { seen, sent: (LUMP * seen.length) / tokens, wait };
   }
   if (how === 'single') {
     // One token in the time of each pass: nothing is left of the drafts' speed.
-    const arrived = bursts.flatMap((size, pass) => Array.from({ length: size }, () => pass));
     return {
       seen: arrived.map(() => 1),
       sent: 1,

@@ -7,7 +7,7 @@ import { figure, makeResult, picker } from './widgets.js';
 const DRAFTS = 4;
 const THOUGHT = '</think>',
   END = 'end';
-// What may come at each place of the answer, the model's own pickFor first.
+// What may come at each place of the answer, the model's own pick first.
 const GRAMMAR = [['{'], ['"ok"'], [':'], ['true', 'false'], [','], ['"n"'], [':'], ['7', '42'], ['}'], [END]];
 // What the model would rather write at some places, if nothing held it back.
 const WISHES = { 0: '```json', 7: 'seven', 9: 'Hope that helps!' };
@@ -37,6 +37,9 @@ export function allowedAfter(text) {
   const place = placeOf(text);
   return place === -1 ? null : (GRAMMAR[place] ?? []);
 }
+
+// Whether an answer ends here, right or wrong.
+const isOver = text => text.at(-1) === END || placeOf(text) === null;
 
 function pickFor(text, mask) {
   const place = placeOf(text),
@@ -90,7 +93,7 @@ export function maskedRound(text, rule) {
 export function writeAnswer(rule) {
   let text = beginOf(rule),
     passes = 0;
-  while (text.at(-1) !== END && placeOf(text) !== null) {
+  while (!isOver(text)) {
     text = [...text, ...maskedRound(text, rule).emitted];
     passes++;
   }
@@ -126,9 +129,8 @@ export function makeJsonMasks(settings, touched) {
   ]);
   let text = beginOf(rule.value),
     passes = 0;
-  const isOver = () => text.at(-1) === END || placeOf(text) === null;
   const next = makeButton('', () => {
-    if (isOver()) return restart();
+    if (isOver(text)) return restart();
     const { rows, emitted } = maskedRound(text, rule.value);
     text = [...text, ...emitted];
     passes++;
@@ -142,7 +144,7 @@ export function makeJsonMasks(settings, touched) {
     show([]);
   }
   function show(rows) {
-    setText(next, isOver() ? 'Start over' : 'Next pass');
+    setText(next, isOver(text) ? 'Start over' : 'Next pass');
     written.textContent = text.join(' ');
     table.hidden = !rows.length;
     body.replaceChildren(

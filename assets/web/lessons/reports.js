@@ -1,7 +1,7 @@
 // Shows reports of lessons/check_server.py, and asks of each whether it is a tie, a bug, or says too little.
 
-import { make, makeButton } from '../lib/dom.js';
-import { figure, makeResult } from './widgets.js';
+import { make } from '../lib/dom.js';
+import { makeCases } from './cases.js';
 
 const SAMPLED = 'Sampled, 400 a side: chi-squared',
   CLEAN = 'Greedy, yardstick, no drafts: 0 of 5 texts differ; none.',
@@ -67,49 +67,20 @@ const MEANS = {
   little: 'You could decide this one: there is enough evidence.',
 };
 
-export function makeReports(settings, touched) {
-  const where = make('p', 'sl-figure-note'),
-    report = make('pre', 'sl-command sl-report', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' }),
-    result = makeResult();
-  const answers = Object.entries(VERDICTS).map(([verdict, words]) =>
-    makeButton(words, () => answer(verdict), 'sl-button', { 'data-cause': verdict }),
-  );
-  const next = makeButton('Next report', () => {
-    at = (at + 1) % REPORTS.length;
-    show();
-  });
-  let at = 0,
-    isOver = false;
-
-  function show() {
-    isOver = false;
-    next.hidden = true;
-    report.textContent = REPORTS[at].lines.join('\n');
-    answers.forEach(each => delete each.dataset.right);
-    result.textContent = '';
-    where.textContent = `Report ${at + 1} of ${REPORTS.length}.`;
-  }
-
-  function answer(chosen) {
-    if (isOver) return;
-    const { verdict, why } = REPORTS[at],
-      isRight = chosen === verdict;
-    isOver = true;
-    for (const each of answers)
-      if ([verdict, chosen].includes(each.dataset.cause)) each.dataset.right = each.dataset.cause === verdict;
-    result.textContent = isRight ? `Right. ${why}` : `${MEANS[chosen]} It is “${VERDICTS[verdict]}”: ${why}`;
-    next.hidden = false;
-    touched();
-  }
-  return figure(
-    'Tie or bug?',
-    show,
-    () => {},
-    where,
-    report,
-    make('div', 'sl-buttons', answers),
-    result,
-    make('div', 'sl-buttons', [next]),
-    make('p', 'sl-figure-note', 'Invented reports, as the script prints them.'),
-  );
+export function makeReports(_, touched) {
+  const report = make('pre', 'sl-command sl-report', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' });
+  const settings = {
+    cases: REPORTS,
+    noun: 'report',
+    verdicts: VERDICTS,
+    verdictOf: ({ verdict }) => verdict,
+    parts: [report],
+    draw({ lines }) {
+      report.textContent = lines.join('\n');
+    },
+    reply: ({ verdict, why }, chosen) =>
+      chosen === verdict ? `Right. ${why}` : `${MEANS[chosen]} It is “${VERDICTS[verdict]}”: ${why}`,
+    note: 'Invented reports, as the script prints them.',
+  };
+  return makeCases('Tie or bug?', settings, touched);
 }

@@ -2,7 +2,8 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
-import { figure, makeResult, short, slider } from './widgets.js';
+import { makeCases, namesOf } from './cases.js';
+import { figure, makeResult, makeSigns, short, slider } from './widgets.js';
 
 // A pass over W tokens of each user costs 1 until the device has no arithmetic to spare, and ``slope`` for each further token.
 const FREE_TOKENS = 128;
@@ -157,7 +158,7 @@ export function makeRuler({ healthy, mine }, touched) {
     make(
       'p',
       'sl-figure-note',
-      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in lesson 15.`,
+      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in the lesson about many users.`,
     ),
   );
 }
@@ -186,61 +187,24 @@ function symptoms({ gamma, users, ...rest }) {
   ];
 }
 
-export function makeMystery(settings, touched) {
+export function makeMystery(_, touched) {
   const bars = makeBars(),
-    signs = make('dl', 'sl-signs'),
-    result = makeResult(),
-    where = make('p', 'sl-figure-note');
-  const answers = Object.entries(CAUSES).map(([cause, { name }]) =>
-    makeButton(name, () => answer(cause), 'sl-button', { 'data-cause': cause }),
-  );
-  const next = makeButton('Next case', () => {
-    at = (at + 1) % MYSTERIES.length;
-    if (!at) right = 0;
-    show();
-  });
-  let at = 0,
-    right = 0,
-    isOver = false;
-
-  function show() {
-    const { cause, ...values } = MYSTERIES[at],
-      time = roundTime(values);
-    isOver = false;
-    next.hidden = true;
-    bars.show(time, values);
-    signs.replaceChildren(
-      ...symptoms(values).flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value)]),
-    );
-    answers.forEach(each => delete each.dataset.right);
-    result.textContent = '';
-    where.textContent = `Case ${at + 1} of ${MYSTERIES.length}. It is ${speedWords(time.speedup)}.`;
-  }
-
-  function answer(chosen) {
-    if (isOver) return;
-    const { cause } = MYSTERIES[at],
-      isRight = chosen === cause;
-    isOver = true;
-    right += isRight;
-    for (const each of answers)
-      if ([cause, chosen].includes(each.dataset.cause)) each.dataset.right = each.dataset.cause === cause;
-    result.textContent = `${isRight ? 'Right' : `Not this one. It is “${CAUSES[cause].name}”`}: ${CAUSES[cause].sign}`;
-    next.textContent = at === MYSTERIES.length - 1 ? 'Once more' : 'Next case';
-    next.hidden = false;
-    if (at === MYSTERIES.length - 1) where.textContent = `You found ${right} of ${MYSTERIES.length} causes.`;
-    touched();
-  }
-  return figure(
-    'Which one is it?',
-    show,
-    () => {},
-    where,
-    ...bars.rows,
-    signs,
-    make('div', 'sl-buttons', answers),
-    result,
-    make('div', 'sl-buttons', [next]),
-    make('p', 'sl-figure-note', 'These rounds are made up, using the formula from the previous step.'),
-  );
+    signs = makeSigns();
+  const settings = {
+    cases: MYSTERIES,
+    noun: 'case',
+    verdicts: namesOf(CAUSES),
+    verdictOf: ({ cause }) => cause,
+    parts: [...bars.rows, signs.node],
+    draw(values) {
+      const time = roundTime(values);
+      bars.show(time, values);
+      signs.set(symptoms(values));
+      return `It is ${speedWords(time.speedup)}.`;
+    },
+    reply: ({ cause }, chosen) =>
+      `${chosen === cause ? 'Right' : `Not this one. It is “${CAUSES[cause].name}”`}: ${CAUSES[cause].sign}`,
+    note: 'These rounds are made up, using the formula from the previous step.',
+  };
+  return makeCases('Which one is it?', settings, touched);
 }

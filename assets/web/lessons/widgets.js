@@ -47,6 +47,14 @@ export function picker(label, options, chosen = 0) {
 // A line of result, which a screen reader reads when it changes.
 export const makeResult = (text = '') => make('p', 'sl-result', text, { role: 'status' });
 
+// Names and values, one pair a row. ``set(rows)``: [name, value] of each.
+export function makeSigns() {
+  const node = make('dl', 'sl-signs');
+  const set = rows =>
+    node.replaceChildren(...rows.flatMap(([name, value]) => [make('dt', '', name), make('dd', '', value)]));
+  return { node, set };
+}
+
 // A tool in its box. ``draw`` shows the values of the sliders and lists, now and after each change, which is ``touched()``.
 export function figure(title, draw, touched, ...parts) {
   const box = make('div', 'sl-figure-box', [make('h4', '', title), ...parts]);

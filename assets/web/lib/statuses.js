@@ -28,6 +28,8 @@ export const isDrafted = token => STATUSES[token.status].drafted;
 /** @param {AnyToken} token */
 export const isTested = token => STATUSES[token.status].tested;
 /** @param {AnyToken} token */
+export const isUntested = token => isDrafted(token) && !isTested(token);
+/** @param {AnyToken} token */
 export const isUnknown = token => token.id === null && !isEmitted(token); // a guess that a server rejected
 /** @param {AnyToken} token */
 export const isEmitted = token => STATUSES[token.status].emitted;

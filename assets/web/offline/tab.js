@@ -9,13 +9,14 @@ import {
   speedupOf,
   toneOf,
 } from '../engine/feed.js';
-import { make, makeButton } from '../lib/dom.js';
+import { make } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
+import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { page } from './page.js';
+import { configOf, fillForm, offerLink } from './tab_form.js';
 
 const MB = 1e6,
   SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
-const FIELDS = ['prompt', 'method', 'gamma', 'temperature', 'seed']; // by their names in a link of the served page
 const find = selector => document.querySelector(selector);
 const form = find('.sl-tab-form'),
   fields = form.elements,
@@ -41,34 +42,44 @@ const begin = () => {
 };
 
 // ── what the page says before it asks for anything ──
-function describe(isStored) {
+// ``hasModel``, ``hasHead``: whether the browser has stored them.
+function describe([hasModel, hasHead]) {
   const memory = `It takes ${(page.memory / 1e9).toFixed(1)} GB of memory while it runs`;
-  const model = isStored
-    ? 'The model is in this browser; Run downloads nothing.'
+  const size = page.head && Math.ceil(page.head.size / MB),
+    more = !size || hasHead ? '' : ` With the block head it downloads ${size} MB more, from this site.`;
+  const model = hasModel
+    ? `The model is in this browser; Run downloads nothing${isOffline() ? ', and needs no network' : ''}.`
     : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
   find('.sl-tab-cost').textContent =
-    `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
-  buttons.remove.hidden = !isStored;
+    `${model}${more} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
+  buttons.remove.hidden = !hasModel;
 }
 const isTooSmall = () =>
   (navigator.deviceMemory ?? SMALLEST) < SMALLEST || /Android|iPhone|iPad/.test(navigator.userAgent);
 
 function obstacle() {
-  if (location.protocol === 'file:') return 'A page from disk may start no engine. Open it through a web server.';
+  if (location.protocol === 'file:')
+    return 'A page opened from disk can’t start the engine. Open it through a web server.';
   if (!globalThis.isSecureContext)
-    return 'The engine needs a page by https, so that the model can be checked and kept.';
+    return 'Open this page over https. Otherwise the browser can’t check the model or keep it.';
   return '';
 }
 
 // ── the worker ──
-const SCRIPT = 'engine/worker.js',
-  policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: () => SCRIPT });
+const SCRIPTS = { engine: 'engine/worker.js', service: 'service_worker.js' },
+  policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: name => SCRIPTS[name] });
+const scriptOf = name => (policy ? policy.createScriptURL(name) : SCRIPTS[name]);
 
 function start() {
-  worker = new Worker(policy ? policy.createScriptURL(SCRIPT) : SCRIPT, { type: 'module' });
+  worker = new Worker(scriptOf('engine'), { type: 'module' });
   worker.onmessage = ({ data }) => ANSWERS[data.type](data);
   worker.onerror = () => ANSWERS.failed({ words: 'The engine could not be started. Reload the page.' });
 }
+function ask(message) {
+  if (!worker) start();
+  worker.postMessage(message);
+}
+const askWhetherStored = () => ask({ type: 'stored', hashes: [page.sha256, page.head?.sha256] });
 
 const ANSWERS = {
   stored: ({ isStored }) => describe(isStored),
@@ -82,7 +93,8 @@ const ANSWERS = {
     const { run, plain = null } = lanes,
       isMeasuring = !plain?.finished && run.started.config.method !== 'none' && run.finished?.reason !== 'cancelled';
     const drawn = lane === 'plain' ? '' : DRAWN[kind](run);
-    show(drawn + numbersLine(run, plain, isMeasuring) + (kind === 'started' ? '' : statusOf(lane)));
+    show(drawn + numbersLine(run, plain, isMeasuring));
+    if (kind === 'started') say('progress', lane === 'plain' ? 'The same without drafting …' : 'Running …');
   },
   over({ note }) {
     const { run, plain } = lanes;
@@ -90,11 +102,15 @@ const ANSWERS = {
     if (tone) show(comparedLine(run, plain));
     say(tone === 'slower' ? 'slow' : tone === 'faster' ? 'good' : 'quiet', verdict(lanes, tone, note));
     end();
-    worker.postMessage({ type: 'stored', sha256: page.sha256 });
+    askWhetherStored();
+    keepFiles(scriptOf('service'));
   },
-  failed({ words }) {
+  // After a refusal the engine is as good as before.
+  failed({ words, isRefusal = false }) {
+    if (!part.props.value) begin();
     say('error', words);
-    abandon();
+    if (isRefusal) end();
+    else abandon();
   },
 };
 const DRAWN = {
@@ -102,13 +118,6 @@ const DRAWN = {
   round: ({ rounds }) => roundLine(rounds.at(-1)),
   finished: finishLine,
 };
-const statusOf = lane =>
-  line({
-    type: 'status',
-    kind: 'progress',
-    text: lane === 'plain' ? 'The same without drafting …' : 'Running …',
-    fraction: null,
-  });
 
 const VERDICTS = {
   noise: () => 'The two times contradict each other. Measure again.',
@@ -138,17 +147,6 @@ function end() {
 }
 
 // ── the form ──
-function configOf(method) {
-  const sampling = { ...page.defaults.sampling, temperature: Number(fields.temperature.value) },
-    gamma = method === 'none' ? 0 : Number(fields.gamma.value);
-  const [prompt, seed, max_new_tokens] = [
-    fields.prompt.value,
-    Number(fields.seed.value),
-    Number(fields.max_new_tokens.value),
-  ];
-  return { ...page.defaults, prompt, method, gamma, sampling, seed, max_new_tokens };
-}
-
 form.addEventListener('submit', event => {
   event.preventDefault();
   if (isRunning) return;
@@ -159,32 +157,26 @@ form.addEventListener('submit', event => {
   isRunning = true;
   find('.sl-tab-run').disabled = buttons.save.disabled = buttons.baseline.disabled = true;
   buttons.stop.disabled = false;
-  if (!worker) start();
   const method = fields.method.value,
-    runs = [['run', configOf(method)], ...(method === 'none' ? [] : [['plain', configOf('none')]])];
+    config = name => configOf(fields, page.defaults, name),
+    runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
   say('progress', 'Starting …');
-  worker.postMessage({ type: 'run', lanes: runs, source });
+  ask({ type: 'run', lanes: runs, source });
 });
 
 const on = (name, action) => buttons[name].addEventListener('click', action);
 on('stop', () => {
-  if (lanes.run) return worker.postMessage({ type: 'stop' });
+  if (lanes.run) return ask({ type: 'stop' });
   abandon(); // it still downloads or loads
   say('quiet', 'Stopped.');
 });
-on('remove', () => worker.postMessage({ type: 'remove' }));
+on('remove', async () => {
+  await deleteFiles(SCRIPTS.service);
+  ask({ type: 'remove' });
+});
 on('save', () => save(lanes.run, 'speclens-tab.json'));
 on('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
-on('link', async () => {
-  const values = new URLSearchParams({
-    auto: '0',
-    ...Object.fromEntries(FIELDS.map(name => [name, fields[name].value])),
-  });
-  const link = new URL(`?${values}`, location.href).href;
-  await navigator.clipboard?.writeText(link).catch(() => {});
-  history.replaceState(null, '', link);
-  buttons.link.textContent = 'The link is in the address bar';
-});
+offerLink(buttons.link, fields);
 
 function save(trace, name) {
   const text = JSON.stringify({ schema: 1, ...trace, branch: null }),
@@ -200,32 +192,26 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
   begin();
   try {
     const { schema, started, rounds, finished } = JSON.parse(await file.text());
-    if (schema !== 1 || started.server || started.prefix.length) throw new Error();
+    if (schema !== 1) throw new Error();
+    if (!started.device.startsWith('browser tab'))
+      return say(
+        'error',
+        'This page opens only runs that were saved in a browser tab. Open this one on the served page.',
+      );
     const run = { started, rounds, finished };
     show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
-    show(numbersLine(run, null, false));
+    show(numbersLine(run, null, false, true));
     lanes = { run };
     say('quiet', `Opened ${file.name}.`);
   } catch {
     begin();
-    say('error', 'This file is not a run that this page can open. The served page opens all of them.');
+    say('error', 'This file is not a run that this page can open.');
+  } finally {
+    target.value = '';
+    end();
   }
-  target.value = '';
-  end();
 });
 
-for (const [name, title] of Object.entries(page.titles))
-  fields.method.append(make('option', '', title, { value: name }));
-fields.method.value = 'ngram';
-for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
-  const fill = () =>
-    Object.assign(fields.prompt, { value: prompt }) && Object.assign(fields.temperature, { value: temperature });
-  find('.sl-tab-examples').append(makeButton(name, fill));
-}
-fields.prompt.value = Object.values(page.examples)[0].prompt;
-for (const [name, value] of new URLSearchParams(location.search)) if (FIELDS.includes(name)) fields[name].value = value;
-describe(false);
-if (!obstacle()) {
-  start();
-  worker.postMessage({ type: 'stored', sha256: page.sha256 });
-}
+fillForm(fields, find('.sl-tab-examples'), page);
+describe([false, false]);
+if (!obstacle()) askWhetherStored();

@@ -1,4 +1,5 @@
 // Shows a branch beside its run: the heads of both lanes, and what forcing a token, keeping and dropping a branch do.
+import { isUntested } from '../lib/statuses.js';
 import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';
 
@@ -23,7 +24,7 @@ export function makeBranchLane(root, { timeline, branch, playback, rows, texts }
   function forkOf(token) {
     if (!engine || !timeline.ended) return null;
     if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
-    if (['discarded', 'forbidden'].includes(token.status)) return null;
+    if (isUntested(token)) return null;
     return id => {
       unlock();
       engine.fork(token.position, id);

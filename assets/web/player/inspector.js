@@ -111,12 +111,16 @@ export function makeInspector(box, ask, forkOf = () => null) {
     if (isUnknown(token)) chip.dataset.unknown = '';
     if (token.grammar) chip.dataset.grammar = '';
     chip.firstChild.textContent = markOf(stage, token.grammar);
-    const scored = isDrafted(token) ? `draft ${token.index + 1} of ${round.drafted}` : 'closes the round',
-      drafted = token.status === 'forbidden' ? 'not scored' : scored;
+    const part =
+      token.status === 'forbidden'
+        ? 'not scored'
+        : isDrafted(token)
+          ? `draft ${token.index + 1} of ${round.drafted}`
+          : 'closes the round';
     const where =
       token.status === 'forced'
         ? `in place of round ${round.index + 1}’s`
-        : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${drafted}`;
+        : `${token.branch ? 'branch, ' : ''}round ${round.index + 1}, ${part}`;
     return make('p', 'sl-inspected', [
       chip,
       make('strong', '', STATUSES[stage].word),

@@ -2,6 +2,7 @@
 // it unfolds while its round is played or one of its tokens is inspected. With a branch a row has two cells, one for each
 // lane. Knows the timeline and the branch, and nothing of playing.
 import { make, setText } from '../lib/dom.js';
+import { isUntested } from '../lib/statuses.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
 import { columnOf, draftedSentence } from './methods.js';
 import { isPlain, makeRoundRows } from './round_rows.js';
@@ -221,8 +222,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
   }
 
   const hides = token =>
-    ['discarded', 'forbidden'].includes(token.status) &&
-    isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
+    isUntested(token) && isFolded((token.branch ? branch.timeline : timeline).rounds[token.round], branch.rowOf(token));
 
   return {
     show,

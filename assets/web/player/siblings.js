@@ -10,7 +10,7 @@ import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
  * @param {Round} round
  */
 export function siblingsOf(token, round) {
-  if (!round.parents || !isDrafted(token) || token.index < 0) return []; // a forbidden draft has no turn
+  if (!round.parents || !isDrafted(token) || !round.tokens.includes(token)) return []; // a forbidden draft has no turn
   const parent = round.parents[token.index];
   return round.tokens.filter((other, i) => round.parents[i] === parent);
 }

@@ -61,8 +61,8 @@ function placeTree(round) {
   }
 }
 
-// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each has the target's numbers of the row that it would
-// have been tested in, where another token was.
+// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s numbers
+// from the token that was tested in its place.
 /** @param {Round} round */
 function addForbidden(round) {
   const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain

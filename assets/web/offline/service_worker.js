@@ -1,0 +1,37 @@
+// Answers for the files of the engine in this tab once it has run, so that it opens and runs without a network. The model's
+// file is not among them: the engine stores it itself.
+// @ts-check
+import { PREFIX } from './kept_files.js';
+
+// ``version``: of all files together; ``files``: their paths, relative to this script. A newer version is kept beside the
+// older one, and takes over when no page of the older one is open.
+/**
+ * @param {string} version
+ * @param {string[]} files
+ */
+export function serve(version, files) {
+  const scope = /** @type {any} */ (globalThis),
+    name = PREFIX + version,
+    addresses = files.map(file => new URL(file, location.href).href);
+
+  async function keep() {
+    const store = await caches.open(name);
+    // A redirected answer could not open a page, and one from the browser's own cache could be of another version.
+    await store.addAll(addresses.map(address => new Request(address, { cache: 'no-cache', redirect: 'error' })));
+  }
+  async function dropOthers() {
+    const names = await caches.keys();
+    await Promise.all(names.filter(other => other.startsWith(PREFIX) && other !== name).map(key => caches.delete(key)));
+  }
+  async function answer(request, address) {
+    const stored = await caches.match(address, { cacheName: name });
+    return stored ?? fetch(request);
+  }
+
+  scope.addEventListener('install', event => event.waitUntil(keep()));
+  scope.addEventListener('activate', event => event.waitUntil(dropOthers()));
+  scope.addEventListener('fetch', event => {
+    const { origin, pathname } = new URL(event.request.url); // a link's settings change no file
+    if (addresses.includes(origin + pathname)) event.respondWith(answer(event.request, origin + pathname));
+  });
+}
