@@ -62,7 +62,7 @@ def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, m
             ties += 1
         else:
             assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
-    assert ties <= 1 and drafts > 10 * prompts
+    assert 3 * ties <= prompts and drafts > 10 * prompts
 
 
 @pytest.mark.parametrize(("method", "prompts"), [*FAST, *slow("auto", "grammar", "lm", "eagle", "block", "medusa")])
