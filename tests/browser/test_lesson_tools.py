@@ -224,7 +224,7 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
             assert found == pytest.approx(pass_time(users * (gamma + 1), users, free, cache, experts))
 
 
-HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.08, "users": 1, "launch": 0}  # as in lesson 10
+HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.08, "users": 1, "launch": 0}  # as in why_is_mine_slower
 
 
 def test_a_round_takes_the_time_of_the_speedup_formula(bare):
