@@ -34,6 +34,8 @@ _SETTLED = """() => Promise.all(document.getAnimations()
   .map(one => one.finished.catch(() => {})))"""
 
 # A picture is drawn again when its place has another width.
+# Sets a slider, and says so as a hand's move would.
+SLIDE = "(node, value) => { node.value = value; node.dispatchEvent(new Event('input', { bubbles: true })); }"
 _FITS = """name => {
   const width = part => document.querySelector(`[data-chart="${name}"] ${part}`)?.getBoundingClientRect().width;
   return Math.abs(width('.main-svg') - width('.sl-plot')) <= 2;
