@@ -115,9 +115,17 @@ def p_value(answers: Counter, sampling=PLAIN) -> float:
     return joint_p_value(answers, constrained_distribution(TARGET, PROMPT, reader(), sampling))
 
 
-@pytest.mark.parametrize("sampling", ["plain", pytest.param("all", marks=pytest.mark.slow)])
+WAYS = [*((path, "token") for path in PATHS), *((path, "block") for path in DRAWN)]
+QUICK = [("blind", "token"), ("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]  # one of each kind
+
+
 @pytest.mark.parametrize(
-    ("path", "acceptance"), [*((path, "token") for path in PATHS), *((path, "block") for path in DRAWN)]
+    ("path", "acceptance", "sampling"),
+    [
+        *((*way, "plain") for way in QUICK),
+        *(pytest.param(*way, "all", marks=pytest.mark.slow) for way in QUICK),
+        *(pytest.param(*way, "plain", marks=pytest.mark.slow) for way in WAYS if way not in QUICK),
+    ],
 )
 def test_answers_have_the_constrained_targets_law(path, acceptance, sampling):
     runs = 900 if (path, acceptance) == ("blind", "token") else 500  # as many as its mutants get

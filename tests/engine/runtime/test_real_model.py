@@ -112,10 +112,10 @@ def plain(engine):
     return cache(lambda prompt: fold(engine.run(RunConfig(prompt, PAIR, "none", 0, max_new_tokens=32))))
 
 
-def compare_on_24_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
-    """Every second prompt of the benchmark; returns how many drafts were accepted."""
+def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
+    """Every sixth prompt of the benchmark, one of each kind or two; returns how many drafts were accepted."""
     ties, accepted = [], 0
-    for row in ROWS[::2]:
+    for row in ROWS[::6]:
         config = RunConfig(row["prompt"], engine.pair.name, method, 3, max_new_tokens=32, acceptance=acceptance)
         plain, whole = plain_run(row["prompt"]), fold(engine.run(config))
         if differs_at_near_tie(whole, plain):
@@ -130,9 +130,9 @@ def compare_on_24_prompts(engine, plain_run, method: str, acceptance: str = "tok
     ("method", "acceptance"),
     [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
 )
-def test_greedy_text_is_the_baselines_on_24_prompts(engine, plain, method, acceptance):
+def test_greedy_text_is_the_baselines_on_8_prompts(engine, plain, method, acceptance):
     """Trees of the EAGLE head by traversal verification, which is the token rule where p is one-hot."""
-    assert compare_on_24_prompts(engine, plain, method, acceptance) > 100
+    assert compare_on_8_prompts(engine, plain, method, acceptance) > 30
 
 
 @pytest.mark.slow
@@ -143,5 +143,5 @@ def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(real_folder, 
     engine = load_engine(f"{real_folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}
     monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda m, *_: kind if m == "lm" else drafter_class(m))
-    assert compare_on_24_prompts(engine, plain, "lm") > 100
+    assert compare_on_8_prompts(engine, plain, "lm") > 30
     engine.close()
