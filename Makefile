@@ -39,9 +39,11 @@ cluster: $(CLUSTER)
 	$(PY) -m app.cluster --port $(PORT) $(ARGS)
 
 # Two workers, then what measures time, alone. pytest ends with 5 where no test matches ARGS.
-PARALLEL := $(PY) -m pytest -n 2 --dist loadgroup
-ALONE    := $(PY) -m pytest $(shell grep -rl --include='test_*.py' 'mark.timing' tests)
-NONE_OK  := || test $$? -eq 5
+MARKED   = $(shell grep -rl --include='test_*.py' --exclude-dir=cluster 'mark.$(1)' tests)
+PARALLEL = $(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/cluster
+ALONE    = $(PY) -m pytest $(call MARKED,timing)
+NONE_OK  = || test $$? -eq 5
+export PYTHONDONTWRITEBYTECODE =  # so that the next start need not compile all tests again
 
 test: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
@@ -50,7 +52,7 @@ test: $(DEV)
 	$(ALONE) -m "timing and not slow" $(ARGS) $(NONE_OK)
 
 test-all: test
-	$(PARALLEL) -m "slow and not timing" $(ARGS) $(NONE_OK)
+	$(PARALLEL) $(call MARKED,slow) -m "slow and not timing" $(ARGS) $(NONE_OK)
 	$(ALONE) -m "slow and timing" $(ARGS) $(NONE_OK)
 
 # The cluster's own behaviour, with two engines on this machine.

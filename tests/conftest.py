@@ -1,8 +1,10 @@
-"""Which tests can run here: a browser, CUDA and its build of torch where there is one. A skip is never silent."""
+"""Which tests can run here: a browser, weights, CUDA and its build of torch where there are some. A skip is never
+silent."""
 
 import gc
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,29 @@ def chromium_path() -> str:
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(f"REQUIRE_BROWSER=1, but {NO_BROWSER}")
     pytest.skip(NO_BROWSER)
+
+
+@pytest.fixture(scope="session")
+def real_folder() -> Path:
+    """The folder of the embedded target's weights. Without them: skipped with the reason, or failed where
+    REQUIRE_WEIGHTS=1."""
+    from real_model import PAIR
+
+    from engine.errors import Unavailable
+    from engine.weights.catalogue import get_pair
+    from engine.weights.store import locate
+
+    try:
+        found, why = locate(get_pair(PAIR).target), f"run `python -m engine fetch {PAIR}`"
+    except Unavailable as error:
+        found, why = None, str(error)
+    if found is None:
+        reason = f"THE REAL MODEL WAS NOT TESTED, its weights are not here: {why}"
+        if os.environ.get("REQUIRE_WEIGHTS") == "1":
+            pytest.fail(reason)
+        warnings.warn(reason, stacklevel=1)
+        pytest.skip(reason)
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,7 +21,11 @@ ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
     *(f"engine.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")),
     *("engine.bench.systems", "engine.training", "engine.cli"),
-    *("engine.exactness.toy_models", "engine.exactness.mutants", "engine.exactness.distribution_test"),
+    *(
+        f"engine.exactness.{path.stem}"
+        for path in (ROOT / "engine" / "exactness").glob("*.py")
+        if path.stem != "results"
+    ),
 )
 # Another way to transformers than the engine thread's own would meet it half imported.
 ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.runner", "engine.drafters", "engine.decoding")

@@ -28,6 +28,10 @@ def test_every_link_leads_to_a_file_and_nothing_is_asked_of_others(site):
     assert all("default-src 'none'" in unescape(text) for name, text in site.items() if name.endswith(".html"))
 
 
+def test_site_without_engine_has_no_page_for_it(site):
+    assert "tab.html" not in site and "tab.html" not in site["index.html"]
+
+
 def test_printed_lesson_has_every_question_and_no_answer(site):
     for lesson in lessons():
         whole, sheet = (site[f"sheets/{kind}-{lesson.number}.html"] for kind in ("teacher", "class"))

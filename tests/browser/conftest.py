@@ -4,9 +4,14 @@ from pathlib import Path
 
 import pytest
 from chromium import ARGS
+from page_actions import open_lesson
+from player_page import LESSON_MODULES, page_with
+from player_page import page as player
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
 from visits import Visits
+
+from app.views import player_feed
 
 expect.set_options(timeout=60_000)  # Otherwise a busy machine would look like a failure.
 
@@ -102,3 +107,51 @@ def fake(fake_server):
     """``fake(step=0.05)`` changes the made-up engine until the test ends; see ``FakeWorker`` for what there is."""
     yield lambda **settings: change_fake(fake_server, **settings)
     change_fake(fake_server, stop=True)
+
+
+@pytest.fixture
+def open_player(open_page, tmp_path):
+    """Opens the player on a trace, at its end."""
+
+    def open_(trace, is_recorded=False, at_end=True, **options) -> Page:
+        file = tmp_path / "player.html"
+        file.write_text(player(player_feed.complete("test", trace, is_recorded)), encoding="utf-8")
+        page = open_page(file.as_uri(), **options)
+        if at_end:
+            page.keyboard.press("End")
+        return page
+
+    return open_
+
+
+@pytest.fixture(scope="session")
+def bare(browser):
+    """A page with nothing on it, where the tools' functions are global."""
+    with page_with(browser, *LESSON_MODULES) as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def lessons_page(browser, fake_server):
+    """One visitor's page for all tools. At the end no error was logged and no other server asked."""
+    visits = Visits(browser)
+    page = visits.open(f"{fake_server}/#lessons", fresh=True)
+    page.get_by_role("tab", name="Lessons").click()
+    expect(page.locator(".sl-lesson-card").first).to_be_visible()
+    yield page
+    visits.close()
+
+
+@pytest.fixture
+def at_tool(lessons_page):
+    """Opens a lesson at the step that has the tool."""
+
+    def open_(lesson: str, titled: str) -> Page:
+        page = lessons_page
+        open_lesson(page, lesson)
+        page.locator(f'.sl-dot[title="{titled}"]').click()
+        expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
+        expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
+        return page
+
+    return open_

@@ -34,14 +34,16 @@ _SETTLED = """() => Promise.all(document.getAnimations()
   .map(one => one.finished.catch(() => {})))"""
 
 # A picture is drawn again when its place has another width.
+# Sets a slider, and says so as a hand's move would.
+SLIDE = "(node, value) => { node.value = value; node.dispatchEvent(new Event('input', { bubbles: true })); }"
 _FITS = """name => {
   const width = part => document.querySelector(`[data-chart="${name}"] ${part}`)?.getBoundingClientRect().width;
   return Math.abs(width('.main-svg') - width('.sl-plot')) <= 2;
 }"""
 # Again and again, because a lesson that is just opening writes its own address over this one.
-_OPEN_LESSON = """([number, name]) => {
+_OPEN_LESSON = """([number, slug]) => {
   const isOpen = document.querySelector('#sl-lesson-title')?.textContent.startsWith(`${number}. `);
-  if (!isOpen) location.hash = `#lesson-${name}`;
+  if (!isOpen) location.hash = `#lesson-${slug}`;
   return isOpen;
 }"""
 _VIOLATIONS = """async within => {
@@ -210,12 +212,17 @@ def wait_until_above(upper: Locator, lower: Locator) -> None:
     )
 
 
-def open_lesson(page: Page, lesson: str | int, step: int | None = None) -> None:
-    """By its name or number. Steps are counted from 0; the quiz comes after the last."""
-    found = next(each for each in lessons() if lesson in (each.slug, each.number))
-    page.wait_for_function(_OPEN_LESSON, arg=[found.number, found.slug], polling=200)
+def open_lesson(page: Page, slug: str, step: int | None = None) -> None:
+    """Steps are counted from 0; the quiz comes after the last."""
+    number = next(each.number for each in lessons() if each.slug == slug)
+    page.wait_for_function(_OPEN_LESSON, arg=[number, slug], polling=200)
     if step is not None:
         page.locator(".sl-dot").nth(step).click()
+
+
+def tool_places() -> dict[str, tuple[str, int]]:
+    """One step for each tool of the lessons, by the lesson's slug and the number of the step."""
+    return {step.tool: (lesson.slug, i) for lesson in lessons() for i, step in enumerate(lesson.steps) if step.tool}
 
 
 def check_light_and_dark(page: Page, within: str | None = None) -> None:

@@ -4,10 +4,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fake_worker import recorded
 from playwright.sync_api import Browser, Page
 
 from app.ui.html_component import bundle, read, template
+from engine.trace.trace import Trace
 
+TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums grow_tree
+    guess_share guess_words json_masks log_reader lookup_rounds merges overlap pass_picture place_memory pass_places
+    reports ruler temperature tokenizer_mismatch unknown_runs"""
+LESSON_MODULES = ["lib/speedup_model.js", *(f"lessons/{name}.js" for name in TOOLS.split())]
 STYLES = ("colours.css", "page.css", "playground/results.css", "player/player.css", "player/stage.css")
 
 
@@ -48,3 +54,24 @@ const feed = value => {{ props.value = value; for (const callback of watchers) c
 element.innerHTML = {literal(template("stage", id="player", look="sl-stage"))};
 modules['player/stage.js'].mount({{ element, props, watch, trigger }});
 </script></body></html>"""
+
+
+# The stages of the first row after each of some steps by hand.
+STEPS = """count => Array.from({ length: count }, () => {
+  document.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', bubbles: true }));
+  const tokens = document.querySelector('.sl-row').querySelectorAll('.sl-token:not([hidden])');
+  return [...tokens].map(node => node.dataset.stage);
+})"""
+
+
+def made(tokens=60, gamma=4, temperature=0.8, method="ngram") -> Trace:
+    return recorded(method, gamma, tokens, temperature)
+
+
+def place(page: Page) -> str:
+    return page.locator(".sl-place").inner_text()
+
+
+def stages(page: Page, row: int = -1) -> list[str]:
+    script = f"rows => [...rows.at({row}).querySelectorAll('.sl-token:not([hidden])')].map(node => node.dataset.stage)"
+    return page.locator(".sl-row").evaluate_all(script)

@@ -2,7 +2,6 @@
 
 import functools
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -29,8 +28,8 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data if fault == "changed" else data[: len(data) // 2])
-        while fault == "slow" and self.server.faults:  # the other half never comes
-            time.sleep(0.05)
+        if fault == "slow":  # the other half never comes
+            self.server.is_over.wait()
 
     def end_headers(self):
         for name, value in self.server.headers.items():
@@ -46,10 +45,14 @@ def serving_site(folder: Path, isolated: bool = False) -> Iterator[ThreadingHTTP
     """Yields the server; ``url`` is its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
     server.faults, server.asked, server.headers = {}, [], ISOLATED if isolated else {}
+    server.is_over = threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield server
+    finally:
+        server.is_over.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

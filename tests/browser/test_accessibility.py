@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import drawn, fill, open_files, open_lesson, press_run, violations, wait_for_end
+from page_actions import drawn, fill, open_files, open_lesson, press_run, tool_places, violations, wait_for_end
 from playwright.sync_api import Page, expect
 from sample_traces import tree
 
@@ -14,8 +14,6 @@ pytestmark = pytest.mark.browser
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 # Contrast depends on the scheme and size on the width, so two of the four pairs show what all would.
 PAIRS = pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-# One step for each tool of the lessons, by the lesson's name and the number of the step.
-TOOLS = {step.tool: (lesson.slug, i) for lesson in lessons() for i, step in enumerate(lesson.steps) if step.tool}
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node), box = node.getBoundingClientRect();
   return { name: node.id || node.className.toString() || node.tagName, isPage: node === document.body,
@@ -93,21 +91,22 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit, scheme, width):
     page.locator("#lessons-tab-button").click()
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
     assert violations(page, "#lesson") == [], "the list"
-    choice = next(i for i, step in enumerate(lessons()[1].steps) if step.ask and step.ask.kind == "choice")
-    open_lesson(page, 1, choice)
+    memory_wall = next(lesson for lesson in lessons() if lesson.slug == "memory_wall")
+    choice = next(i for i, step in enumerate(memory_wall.steps) if step.ask and step.ask.kind == "choice")
+    open_lesson(page, memory_wall.slug, choice)
     page.locator(".sl-option").first.click()
     expect(page.locator(".sl-reply")).not_to_be_empty()
     assert violations(page) == [], "a question and its answer"
-    for tool, place in TOOLS.items():
+    for tool, place in tool_places().items():
         open_lesson(page, *place)
         expect(page.locator(".sl-figure-box h4")).to_be_visible()
         for button in page.locator(".sl-figure-box button").all():
             button.click()  # then the tool's result is on the page, too
         assert violations(page, ".sl-lesson-page") == [], tool  # the run beside it is the same in every step
-    open_lesson(page, 2, 1)
+    open_lesson(page, "draft_then_verify", 1)
     expect(page.locator("[data-glow]")).to_have_count(1)
     assert violations(page, "#lesson") == [], "a glowing token"
-    open_lesson(page, 2, 8)
+    open_lesson(page, "draft_then_verify", 8)
     for option in page.locator(".sl-option").all():
         if option.get_attribute("aria-disabled") != "true":
             option.click()

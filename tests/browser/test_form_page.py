@@ -6,14 +6,13 @@ import pytest
 from page_actions import OVERFLOW, choose, fill, press_run, run, set_number, wait_for_end
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 INSIDE = """names => names.map(name => document.getElementById(name).getBoundingClientRect())
   .every(box => box.left >= 0 && box.right <= innerWidth)"""
 CUT_LINE = """node => (node.clientHeight - parseFloat(getComputedStyle(node).paddingTop))
   % parseFloat(getComputedStyle(node).lineHeight)"""  # pixels of a line below the last whole one
 
 
-@pytest.mark.slow
 def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(visit, fake):
     page = visit()
     for c in (0.42, 0.31):
@@ -24,7 +23,6 @@ def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(visit, fak
         page.keyboard.press("Escape")
 
 
-@pytest.mark.slow
 def test_pair_reports_why_it_cannot_run_and_brings_its_methods(visit):
     page, note, name = visit(), ".sl-pair-note >> nth=0", ".sl-pair-name >> nth=0"
     page.locator("#settings").click()
@@ -45,7 +43,6 @@ def test_pair_reports_why_it_cannot_run_and_brings_its_methods(visit):
     expect(page.locator(name)).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_page, fake_server):
     """Answering imports torch, which would hold up the load and every visitor who opens the page."""
     page = open_page("about:blank", fresh=True)
@@ -79,7 +76,6 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
     assert len(asked) == 2, "a later load changes nothing of it"
 
 
-@pytest.mark.slow
 def test_reset_restores_settings_but_not_the_prompt(visit):
     page = visit()
     page.locator("#settings").click()
@@ -98,7 +94,6 @@ def test_reset_restores_settings_but_not_the_prompt(visit):
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 
-@pytest.mark.slow
 def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
     page = visit("?pair=thinker&method=lookahead&window=3&acceptance=typical&epsilon=0.2")
     page.locator("#settings").click()
@@ -150,7 +145,6 @@ def test_constraint_is_filled_in_checked_carried_and_reset(visit):
     expect(page.locator("#regex")).to_be_hidden()
 
 
-@pytest.mark.slow
 def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
     page = visit()
     run(page, tokens="40")
@@ -169,7 +163,6 @@ def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
         expect(page.locator("#seed")).to_be_hidden()
 
 
-@pytest.mark.slow
 def test_a_model_of_ones_own_in_two_clicks(visit):
     page = visit()
     fill(page, prompt="Hello", tokens="12")

@@ -10,7 +10,7 @@ from server import APP, serving
 
 from engine.files import cache_root
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 FIRST_TOKEN = 200_000  # ms; the first run of the real app loads the model and measures the device
 TEXTS = {
     "tags": '<script>window.pwned=1</script> <img src=x onerror="window.pwned=2"> </script> </textarea> <svg onload=1>',
@@ -45,7 +45,6 @@ def test_hostile_text_is_only_text_and_unreadable_text_is_refused(visit, fake):
     page.wait_for_function(f"{OVERFLOW} <= 0")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_model_that_cannot_be_loaded_is_reported_and_later_works(visit, tmp_path):
     """The real engine, whose folder of weights is a file until it is mended while the page is up."""

@@ -9,9 +9,7 @@ from fake_worker import ALIKE
 from page_actions import check_light_and_dark, open_lab, saved, set_number
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.browser
-
-
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 ENDED = re.compile("was the fastest|No difference")  # as the clock has it
 
 
@@ -89,7 +87,6 @@ def walk_by_arrow_keys(page: Page) -> None:
     expect(frame).to_be_focused()
 
 
-@pytest.mark.slow
 def test_a_number_that_cannot_be_is_noise_and_its_button_measures_again(opened, fake):
     page = opened()
     fake(draft=-0.005)  # drafts that give time back
@@ -115,7 +112,6 @@ def written(page: Page, column: int) -> list[tuple[str, bool]]:
     )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
     page = opened()
     page.locator("#compare-temperature-2 input[type=number]").fill("1")

@@ -13,7 +13,7 @@ from sample_traces import round_, token, tree
 
 from engine.trace.trace import from_json, to_json
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 CHARTS = ("tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised")
 
 
@@ -41,7 +41,6 @@ def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
             )
 
 
-@pytest.mark.slow
 def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
     page, file, run_ = visit(), tmp_path / "lossy.json", tree()
     config = run_.started.config | {"acceptance": "typical", "method": "medusa"}
@@ -54,7 +53,6 @@ def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
     expect(page.locator(".sl-lossy:visible")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_path):
     page, file = visit(), tmp_path / "trees.json"
     first = tree().rounds[0]
@@ -90,7 +88,6 @@ def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_pat
     expect(tabs.get_by_text("Tree")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     page = visit()
     page.evaluate("document.querySelector('#charts-race .sl-charts').dataset.mine = 'yes'")
@@ -109,7 +106,6 @@ def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
 def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake):
     """Drafting costs so much here that a run comes out just below 1×, where a number could meet the line at 1×."""
     page = visit(viewport={"width": 390, "height": 900})
@@ -129,7 +125,6 @@ def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake):
         assert apart and camera["y"] >= title["y"] - 6, name
 
 
-@pytest.mark.slow
 def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tmp_path):
     page = visit()
     run(page, tokens="60")
@@ -158,7 +153,6 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
 
 
-@pytest.mark.slow
 def test_recipes_follow_the_controls_and_can_be_copied(visit):
     page = visit(permissions=["clipboard-read", "clipboard-write"])
     open_tab(page, "Use it elsewhere")

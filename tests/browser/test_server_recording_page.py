@@ -8,6 +8,7 @@ from server_recordings import file_of, vllm_recording
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
     page, accepted = visit(), {0: (0,), 1: (1, 0, 1, 1), 3: (3, 1, 0, 2)}
     paths = {

@@ -27,6 +27,7 @@ def copied(page: Page) -> str:
     return link
 
 
+@pytest.mark.slow
 def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit, fake_server):
     page = visit()
     assert query(page) == {}

@@ -22,7 +22,7 @@ from page_actions import (
     wait_until_above,
 )
 from playwright.sync_api import Page, expect
-from test_player import tree
+from sample_traces import tree
 
 from engine.trace.trace import to_json
 

@@ -1,4 +1,4 @@
-"""The two tokenizers of lesson thirteen: their stored tables, which can be rebuilt."""
+"""The two tokenizers of the lesson two_tokenizers: their stored tables, which can be rebuilt."""
 
 from lessons import bpe_demo
 

@@ -56,6 +56,7 @@ def test_the_engines_own_sentence_arrives(visit):
     assert visit["long"]["run"] == []
 
 
+@pytest.mark.slow
 def test_the_page_says_when_a_gpu_is_asked_for_and_how_long_it_has_it(visit):
     steps = visit["whole"]["steps"]
     asked = steps.index("Asking the host for its GPU, for up to 120 s")
@@ -64,6 +65,7 @@ def test_the_page_says_when_a_gpu_is_asked_for_and_how_long_it_has_it(visit):
     assert visit["seconds"] == 120 > _SECONDS_FOR_RUNS + 20, "a model has to be loaded and measured in the same call"
 
 
+@pytest.mark.slow
 def test_a_stop_reaches_the_process_over_there(visit):
     assert 0 < len(visit["stopped"]["run"]) < 200 and visit["stopped"]["baseline"] == []
     assert visit["processes left"] == 0
@@ -72,12 +74,14 @@ def test_a_stop_reaches_the_process_over_there(visit):
     )
 
 
+@pytest.mark.slow
 def test_the_hosts_refusal_is_a_sentence_and_the_next_run_works(visit):
     assert visit["refused"]["error"].startswith("Unavailable: ")
     assert visit["refused"]["error"].endswith("You have no GPU time left today.")
     assert len(visit["after"]["run"]) == 8 and visit["after"]["error"] is None
 
 
+@pytest.mark.slow
 def test_the_page_knows_the_engine_of_its_runs_and_starts_no_other(visit):
     """Its facade once had a second worker, which never ran: the status stayed asleep and no costs were known."""
     assert visit["states"] == ["asleep", "ready"] and visit["device"].startswith("cpu")

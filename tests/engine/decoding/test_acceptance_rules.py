@@ -32,7 +32,7 @@ def test_new_rule_decides_and_is_recorded(method, monkeypatch):
 @pytest.mark.parametrize("method", ["lm", "without_replacement"])
 def test_new_rule_keeps_the_law_which_a_wrong_one_does_not(method, monkeypatch):
     toy_rule.register(monkeypatch)
-    settings = {"sampling": SAMPLING, "acceptance": "toy", "gamma": 3, "max_new_tokens": 1500}
+    settings = {"sampling": SAMPLING, "acceptance": "toy", "gamma": 3, "max_new_tokens": 700}
     tokens = generate(TARGET, make_drafter(method, DRAFT), [0, 1], **settings)
     assert markov_p_value(TARGET, tokens, SAMPLING) > FALSE_ALARM
     true_draw = toy_rule.draw

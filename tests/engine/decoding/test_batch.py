@@ -20,8 +20,7 @@ from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.exactness.toy_models import ToyRunner, make_drafter, toy_decoder
 from engine.sampling.random_streams import Uniforms
-
-NEAR_TIE = 1e-3
+from engine.trace.metrics import NEAR_TIE
 
 
 def drive(batch: Batch, arrivals=(), leaves=()) -> dict:

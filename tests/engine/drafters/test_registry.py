@@ -14,20 +14,14 @@ from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
 from engine.exactness.toy_models import ToyLM, ToyRunner, toy_decoder
 
-pytestmark = pytest.mark.xdist_group("registry")  # one process that registers a method
 
-
-@pytest.fixture(scope="module")
-def echo(tiny_pair, tmp_path_factory) -> dict:
-    """Where the made-up method "echo" appears, in a process that registers it first."""
-    folder = tmp_path_factory.mktemp("echo")
-    command = [sys.executable, ROOT / "tests/helpers/echo_method.py", tiny_pair, folder]
+@pytest.mark.slow
+def test_a_new_method_runs_and_is_on_the_command_line_and_the_page(tiny_pair, tmp_path):
+    """In a process that registers it before anything reads the registry."""
+    command = [sys.executable, ROOT / "tests/helpers/echo_method.py", tiny_pair, tmp_path]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:] + result.stdout[-3000:]
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-def test_a_new_method_runs_and_is_on_the_command_line_and_the_page(echo):
+    echo = json.loads(result.stdout.splitlines()[-1])
     assert echo["drafted"] > 0 and echo["lossless"]
     assert echo["pairs"] and echo["help"] and echo["sweep"] and {"none", "echo"} <= set(echo["bench"])
     assert echo["form"] == "echo" and echo["label"] == "echo: repeats the last token"

@@ -80,7 +80,7 @@ class HalfOfQ(Constrained):
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "gamma"), [("eagle", 3), ("medusa", 2), ("block", 3)])
 def test_a_head_with_a_q_that_is_not_scaled_is_caught(engines, method, gamma):
-    assert p_value(engines(method), method, gamma, "token", 900, rules=Rules(constrained=HalfOfQ)) < CAUGHT
+    assert p_value(engines(method), method, gamma, "token", 300, rules=Rules(constrained=HalfOfQ)) < CAUGHT
 
 
 def without_errors(runs):

@@ -19,11 +19,7 @@ from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, exact_distributio
 PROMPT = [0, 1]
 SAMPLINGS = {
     "plain": SamplingParams(1.0),
-    "temperature": SamplingParams(0.6),
-    "hot": SamplingParams(1.7),
     "top-k": SamplingParams(1.0, top_k=3),
-    "top-p": SamplingParams(0.8, top_p=0.85),
-    "min-p": SamplingParams(0.9, min_p=0.15),
     "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05),
 }
 

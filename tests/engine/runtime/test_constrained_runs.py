@@ -18,10 +18,7 @@ pytestmark = pytest.mark.xdist_group("real-model")
 PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl")[::8]  # one of each schema
 TOKENS = 64
 FAST = [(method, 1) for method in ("auto", "grammar", "lm", "eagle")]  # and how many prompts
-
-
-def slow(*methods: str) -> list:
-    return [pytest.param(method, len(PROMPTS), marks=pytest.mark.slow) for method in methods]
+SLOW = [pytest.param(method, len(PROMPTS), marks=pytest.mark.slow) for method in [*METHODS][1:]]
 
 
 def config(prompt, method: str = "none", **settings) -> RunConfig:
@@ -52,7 +49,7 @@ def test_plain_answers_that_end_fit_their_schemas(plain):
     assert len(ended) >= 2 and all(ended)
 
 
-@pytest.mark.parametrize(("method", "prompts"), [*FAST, *slow("auto", *list(METHODS)[1:])])
+@pytest.mark.parametrize(("method", "prompts"), [*FAST, *SLOW])
 def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method, prompts):
     ties, drafts = 0, 0
     for prompt, expected in zip(PROMPTS[:prompts], plain, strict=False):
@@ -62,19 +59,20 @@ def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, m
             ties += 1
         else:
             assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
-    assert ties <= 1 and drafts > 10 * prompts
+    assert 3 * ties <= prompts and drafts > 10 * prompts
 
 
-@pytest.mark.parametrize(("method", "prompts"), [*FAST, *slow("auto", "grammar", "lm", "eagle", "block", "medusa")])
-def test_drawn_answers_fit_the_schema_too(engine, method, prompts):
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["auto", "grammar", "lm", "eagle", "block", "medusa"])
+def test_drawn_answers_fit_the_schema_too(engine, method):
     ended = drafts = 0
-    for seed, prompt in enumerate(PROMPTS[:prompts]):
+    for seed, prompt in enumerate(PROMPTS):
         run = config(prompt, method, sampling=SamplingParams(0.8), seed=seed, max_new_tokens=160, gamma="auto")
         trace = fold(engine.run(run))
         drafts += sum(len(each.parents) for each in trace.rounds)
         ended += trace.finished.reason == "eos"
         assert trace.finished.reason == "length" or fits(trace, prompt)
-    assert ended and drafts > 10 * prompts
+    assert ended and drafts > 10 * len(PROMPTS)
 
 
 def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):

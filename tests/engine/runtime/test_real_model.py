@@ -32,10 +32,10 @@ pytestmark = pytest.mark.xdist_group("real-model")
 
 
 @pytest.mark.parametrize("runtime", ["onnx", pytest.param("torch", marks=pytest.mark.slow)])
-def test_logits_equal_transformers(folder, reference, engine, runtime):
+def test_logits_equal_transformers(real_folder, reference, engine, runtime):
     """As the engine feeds them: a prefill, single tokens, a block of six, and six again after a rollback."""
     with torch.inference_mode():
-        runner = engine.target.runner if runtime == "onnx" else runner_of(folder, reference)
+        runner = engine.target.runner if runtime == "onnx" else runner_of(real_folder, reference)
     assert runner.model.on_host == (runtime == "onnx")
     ids = [(37 * i + 11) % 49_000 for i in range(70)]
     truth = logits_of(reference, ids)
@@ -112,10 +112,10 @@ def plain(engine):
     return cache(lambda prompt: fold(engine.run(RunConfig(prompt, PAIR, "none", 0, max_new_tokens=32))))
 
 
-def compare_on_24_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
-    """Every second prompt of the benchmark; returns how many drafts were accepted."""
+def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
+    """Every sixth prompt of the benchmark, one of each kind or two; returns how many drafts were accepted."""
     ties, accepted = [], 0
-    for row in ROWS[::2]:
+    for row in ROWS[::6]:
         config = RunConfig(row["prompt"], engine.pair.name, method, 3, max_new_tokens=32, acceptance=acceptance)
         plain, whole = plain_run(row["prompt"]), fold(engine.run(config))
         if differs_at_near_tie(whole, plain):
@@ -130,18 +130,18 @@ def compare_on_24_prompts(engine, plain_run, method: str, acceptance: str = "tok
     ("method", "acceptance"),
     [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
 )
-def test_greedy_text_is_the_baselines_on_24_prompts(engine, plain, method, acceptance):
+def test_greedy_text_is_the_baselines_on_8_prompts(engine, plain, method, acceptance):
     """Trees of the EAGLE head by traversal verification, which is the token rule where p is one-hot."""
-    assert compare_on_24_prompts(engine, plain, method, acceptance) > 100
+    assert compare_on_8_prompts(engine, plain, method, acceptance) > 30
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
-def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(folder, plain, tmp_path, kind, monkeypatch):
+def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(real_folder, plain, tmp_path, kind, monkeypatch):
     """The shipped draft with its ids in reverse and the 4,252 shortest of its tokens."""
     draft = renumbered(ASSETS / "drafts" / "smollm2-135m-lm", tmp_path / "draft", merges=4000)
-    engine = load_engine(f"{folder}+{draft}", "cpu", "fp32")
+    engine = load_engine(f"{real_folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}
     monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda m, *_: kind if m == "lm" else drafter_class(m))
-    assert compare_on_24_prompts(engine, plain, "lm") > 100
+    assert compare_on_8_prompts(engine, plain, "lm") > 30
     engine.close()

@@ -8,8 +8,7 @@ from engine.config import MAX_NODES, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.runtime.run_batch import MAX_SHARERS, RunBatch
 from engine.trace.events import CostModel, Round, RunFinished, RunStarted
-
-NEAR_TIE = 1e-3
+from engine.trace.metrics import NEAR_TIE
 
 
 def drive(batch: RunBatch) -> dict:

@@ -98,9 +98,7 @@ def test_tree_keeps_more_than_a_chain_where_rows_are_cheap(engine, plain_text):
 @pytest.mark.parametrize(
     ("method", "gamma", "acceptance"),
     [
-        ("lm", "auto", "token"),
         ("lm", 3, "block"),
-        ("eagle-chain", 2, "token"),
         ("block", 2, "token"),
         ("medusa", 2, "token"),
         ("exit", 2, "token"),

@@ -4,6 +4,7 @@ import gc
 import re
 from math import isfinite
 from pathlib import Path
+from time import process_time
 
 import pytest
 from engine_logs import CASES, text_of
@@ -74,7 +75,9 @@ def test_nothing_of_a_text_is_kept():
 )
 def test_a_long_line_without_its_last_figure_is_read_soon(words):
     """A pattern with a wildcard for each figure took minutes."""
-    assert all(reading.accepted < 1e6 for reading in report(words * 8000 + "\n" + text_of("vLLM 0.32")).readings)
+    text, start = text_of("vLLM 0.32"), process_time()
+    assert report(words * 8000 + "\n" + text).readings == report(text).readings
+    assert process_time() - start < 5
 
 
 @pytest.mark.parametrize(

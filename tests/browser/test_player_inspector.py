@@ -1,0 +1,211 @@
+"""What the player's inspector says of a token, in a real browser."""
+
+import re
+
+import pytest
+from page_actions import wait_until_above
+from player_page import made
+from playwright.sync_api import expect
+from sample_traces import constrained
+from stand_in_server import recorded as served
+from stand_in_server import vllm
+from test_sentences import by_rule, drafted_by
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_rescued_draft_shows_the_numbers_of_its_whole_block(open_player):
+    trace = by_rule("block")
+    round_, token = next((r, t) for r in trace.rounds for t in r.tokens if t.status == "rescued")
+    page = open_player(trace)
+    expect(page.locator(".sl-rounds .sl-means-rescued")).to_be_visible()
+    chip = page.locator(".sl-list .sl-rescued").first
+    chip.click()
+    inspector, rows = page.locator(".sl-inspector"), page.locator(".sl-inspector .sl-block tbody tr")
+    expect(rows).to_have_count(len(round_.parents))
+    here = inspector.locator(".sl-block .sl-here td")
+    recorded = here.all_inner_texts()
+    assert recorded[1:5] == [f"{number:.3f}" for number in (token.accept, token.running, token.h, token.u)]
+    table = inspector.locator(".sl-block tbody")
+    before = table.text_content()
+    inspector.get_by_role("button", name="Re-roll u").click()
+    inspector.get_by_role("button", name="100 times").click()
+    expect(inspector.locator(".sl-rolled")).to_contain_text("of 101")
+    expect(table).not_to_have_text(before)  # one u alone may come again to three digits
+    inspector.get_by_role("button", name="Back to the recorded u").click()
+    expect(here).to_have_text(recorded)
+
+
+def test_click_locks_a_tokens_numbers_and_shows_the_residual(open_player):
+    page = open_player(made())
+    token, inspector = page.locator(".sl-list .sl-accepted").last, page.locator(".sl-inspector")
+    token.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
+    token.click()
+    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735: accepted\."))
+    expect(inspector.locator(".sl-formula")).to_contain_text("min(1, 0.610 / 0.830)")
+    page.locator(".sl-list .sl-bonus").last.hover()
+    expect(inspector).to_contain_text(": accepted")  # locked: hovering elsewhere changes nothing
+    page.keyboard.press("Escape")
+    expect(inspector).to_contain_text("Click a token")
+    page.locator(".sl-list .sl-rejected").last.click()
+    expect(inspector).to_contain_text("was not below 0.735: rejected.")
+    drawn = inspector.locator(".sl-candidates .sl-drawn")
+    expect(drawn).to_contain_text("↻ drawn")
+    expect(inspector).to_contain_text("has 90.9 % of it")
+    expect(inspector).to_contain_text("p over q, 0.220 in all")
+    page.locator(".sl-list .sl-resampled").last.click()
+    expect(inspector).to_contain_text("was rejected, so this came from the residual: u = 0.200 drew it")
+    expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
+
+
+def test_click_counts_for_the_pressed_token_while_the_list_moves(open_player):
+    page = open_player(made(400))
+    token = page.locator(".sl-list .sl-token").last
+    token.hover()
+    word, box = token.inner_text(), token.bounding_box()
+    page.mouse.down()
+    page.locator(".sl-rows").evaluate("node => node.scrollBy(0, -70)")
+    page.mouse.up()
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "locked")
+    expect(page.locator(".sl-list [aria-current=true]")).to_have_text(word, use_inner_text=True)
+    page.keyboard.press("Escape")
+    token.hover()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 5, box["y"] - 90)
+    page.mouse.up()
+    expect(page.locator(".sl-inspector")).to_have_attribute("data-open", "")
+
+
+def test_another_token_is_forced_but_never_the_one_that_was_written(open_player):
+    page = open_player(made())
+    written = page.locator(".sl-list .sl-resampled").last
+    page.locator(".sl-list .sl-rejected").last.click()
+    page.get_by_role("button", name="Force another token").click()
+    forced = [button.get_attribute("aria-label") for button in page.locator(".sl-fork").all()]
+    text = written.locator(".sl-piece").inner_text().strip()
+    assert forced and not [
+        words for words in forced if f"“{text}”" in words.replace("\u2068", "").replace("\u2069", "")
+    ]
+    expect(page.locator(".sl-drawn .sl-fork")).to_have_count(0)
+
+
+def test_rerolling_u_flips_the_verdict_and_comes_back(open_player):
+    page = open_player(made())
+    page.locator(".sl-list .sl-accepted").last.click()
+    said, roll = page.locator(".sl-rolled"), page.get_by_role("button", name="Re-roll u")
+    page.evaluate("Math.random = () => 0.9")
+    roll.click()
+    expect(said).to_contain_text("u = 0.900 is not below 0.735: it would be rejected. The verdict flips.")
+    expect(said).to_contain_text("Its replacement, drawn from the residual")
+    page.evaluate("Math.random = () => 0.1")
+    roll.click()
+    expect(said).to_contain_text("it would be accepted. The same verdict. So far 1 of 2 accepted; expected 73.5 %")
+    expect(roll).to_be_focused()
+    page.get_by_role("button", name="Back to the recorded u").click()
+    expect(said).to_have_text("")
+    expect(roll).to_be_focused()
+    roll.click()
+    page.evaluate("let state = 1; Math.random = () => (state = (state * 48271) % 2147483647) / 2147483647")
+    page.get_by_role("button", name="100 times").click()
+    accepted = int(re.search(r"So far (\d+) of 101 accepted", said.inner_text())[1])
+    assert 60 <= accepted <= 87  # 73.5 expected, 4.4 the standard deviation
+
+
+def test_stepping_by_hand_shows_only_what_is_known_by_then(open_player):
+    page = open_player(made(), at_end=False)
+    page.keyboard.press("Home")
+    page.keyboard.press("k")
+    inspector = page.locator(".sl-inspector")
+    expect(inspector).to_contain_text("the target has not looked at it yet")
+    expect(inspector.locator(".sl-p:not(:empty), .sl-chance")).to_have_count(0)
+    for _ in range(4):
+        page.keyboard.press("k")
+    expect(inspector).to_contain_text("it is accepted if u falls below 0.735")
+    expect(inspector.locator(".sl-chance")).to_have_count(1)
+    expect(inspector.locator(".sl-tick")).to_have_count(0)
+    page.keyboard.press("k")
+    expect(inspector.locator(".sl-tick")).to_have_count(1)
+
+
+def test_a_draft_from_the_grammar_tells_what_it_took_of_p(open_player):
+    page = open_player(constrained())
+    expect(page.locator(".sl-rounds .sl-means-grammar")).to_be_visible()
+    page.get_by_role("button", name="x accepted, from the grammar", exact=True).click()
+    expect(page.locator(".sl-list [data-grammar] .sl-mark")).to_have_text("✓§")
+    expect(page.locator(".sl-inspector")).to_contain_text("The grammar leaves no other text here")
+    expect(page.locator(".sl-inspector")).to_contain_text(
+        "The grammar removed 75.0 % of p, first of all “⁨The⁩” 50.0 %, “⁨<b>⁩” 12.5 %."
+    )
+    expect(page.locator(".sl-compared")).to_contain_text("The text is unfinished, because the token limit was reached.")
+    page = open_player(made())
+    expect(page.locator(".sl-rounds .sl-legend")).to_be_visible()
+    expect(page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)")).to_have_count(2)
+    for entry in page.locator(".sl-rounds :is(.sl-means-grammar, .sl-means-forbidden)").all():
+        expect(entry).to_be_hidden()
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(open_player):
+    page = open_player(made(), **PHONE)
+    sheet = page.locator(".sl-inspector")
+    way_out = page.get_by_role("button", name="Let the token go")
+    page.locator(".sl-list .sl-rejected").last.tap()
+    expect(sheet).to_be_in_viewport()
+    sheet.evaluate("node => { node.style.maxHeight = '180px'; node.scrollTo(0, node.scrollHeight); }")
+    assert sheet.evaluate("node => node.scrollTop") > 50  # else the next lines show nothing
+    expect(way_out).to_be_in_viewport(ratio=1)
+    page.locator(".sl-list .sl-resampled").last.tap()
+    page.wait_for_function("document.querySelector('.sl-inspector').scrollTop === 0")  # the next one from its beginning
+    expect(sheet.locator(".sl-inspected")).to_be_in_viewport(ratio=1)
+    way_out.tap()
+    expect(sheet).to_have_attribute("data-open", "")
+
+    page.add_style_tag(content="body { padding-bottom: 900px }")
+    sheet.evaluate("node => node.scrollIntoView({ block: 'start', behavior: 'instant' })")
+    expect(page.locator(".sl-rows")).not_to_be_in_viewport()
+    page.get_by_role("button", name=re.compile("^Why was")).tap()  # the rejected draft comes into sight
+    asked = page.locator(".sl-list [aria-current]")
+    expect(asked).to_be_in_viewport(ratio=0.99)
+    wait_until_above(asked, sheet)
+
+
+@pytest.mark.parametrize(
+    ("method", "part", "how", "guess"),
+    [
+        ("medusa", "head", "each by a head of its own", "Head 2 guessed it from the state before this round"),
+        ("block", "place", "in one pass of a small network", "Place 2 of its block, from the one pass"),
+    ],
+)
+def test_drafts_guessed_at_once_are_columns_while_their_round_is_inspected(open_player, method, part, how, guess):
+    page = open_player(drafted_by(method, made(30, 3)))
+    row = page.locator(".sl-row").nth(2)
+    expect(row.locator(".sl-how")).to_be_hidden()
+    row.locator(".sl-token").nth(1).click()
+    parts = row.locator(".sl-heads [data-head]").evaluate_all("all => all.map(node => node.dataset.head)")
+    assert parts == [f"{part} {number}" for number in (1, 2, 3)]
+    expect(row.locator(".sl-how")).to_contain_text(how)
+    expect(page.locator(".sl-inspector")).to_contain_text(guess)
+    page.locator(".sl-row").nth(3).locator(".sl-token").first.click()
+    expect(row.locator(".sl-how")).to_be_hidden()
+
+
+def test_a_servers_rejected_guesses_look_unknown(open_player):
+    page = open_player(served(vllm())[0], is_recorded=True)
+    row = page.locator(".sl-row", has=page.locator(".sl-rejected")).first
+    chip = row.locator(".sl-rejected")
+    expect(chip).to_have_css("border-style", "dashed")
+    expect(chip).to_have_css("text-decoration-line", "none")
+    expect(chip).to_contain_text("?")
+    chip.click()
+    inspector = page.locator(".sl-inspected-token")
+    expect(inspector.locator(".sl-rejected")).to_have_css("border-style", "dashed")
+    expect(inspector).to_contain_text("1 of 3 guesses were rejected.")
+    expect(inspector).to_contain_text("not which words they were")
+    expect(inspector).to_contain_text("vLLM 0.32.0 tells")
+    assert "undefined" not in inspector.inner_text() and "one-hot" not in inspector.inner_text()
+    row.locator(".sl-accepted").first.click()
+    expect(inspector).not_to_contain_text("Rejected:")
+    assert "null" not in page.locator(".sl-player").inner_html()

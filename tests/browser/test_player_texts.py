@@ -1,0 +1,97 @@
+"""Hostile tokens in the player, in a real browser: they are only text, and fit."""
+
+from dataclasses import replace
+
+import pytest
+from fake_worker import chances
+from page_actions import OVERFLOW, text_of
+from player_page import made
+from playwright.sync_api import expect
+
+from app.views import player_feed
+from engine.trace.events import PromptToken, Round, Timings, Token
+from engine.trace.trace import Trace
+
+pytestmark = pytest.mark.browser
+HOSTILE = [
+    "<script>window.pwned=1</script>", '<img src=x onerror="window.pwned=2">', "{{1+1}}", "${window.pwned=3}",
+    "</script>", "\\u0041", "\u202eright to left", "\ud83d",  # half of an emoji
+    "🌊" * 300, "a\n\n\tb  c", "'\"`", "  ",
+]  # fmt: skip
+
+
+def with_texts(texts: list[str]) -> Trace:
+    """One plain round per text, then one round that drafts them all and keeps them."""
+    base = made(2)
+    timings = Timings(0, 0.1, 0, 0)
+    events = [
+        Round(i, 0, (Token(i, text, "plain", i, 1, p=0.5, u=0.1),), (), 0, 5, timings, i / 10, i / 10 + 0.1)
+        for i, text in enumerate(texts)
+    ]
+    n = len(texts)
+    drafts = tuple(
+        Token(i, text, "accepted", n + i, i + 1, p=0.5, q=0.6, u=0.1, accept=0.83, **chances(text, text[::-1]))
+        for i, text in enumerate(texts)
+    )
+    last = Round(n, n, drafts, tuple(range(n)), n, 5, timings, n / 10, n / 10 + 0.1)
+    return replace(base, rounds=(*events, last))
+
+
+# The texts, heights and fields that each of these values leaves on the page.
+FORCED = """values => values.map(value => {
+  feed(value);
+  const find = selector => document.querySelector(selector), heads = find('.sl-lane-heads');
+  return {
+    run: find('.sl-text').textContent, branch: find('.sl-branch-text').textContent, height: heads.offsetHeight,
+    words: heads.querySelectorAll('.sl-forced-word').length,
+    overflow: Math.max(0, OVERFLOW),
+  };
+})""".replace("OVERFLOW", OVERFLOW)
+
+
+def test_hostile_tokens_are_only_text(open_player):
+    trace = with_texts(HOSTILE)
+    page = open_player(trace)
+    as_shown = "".join(HOSTILE) * 2
+    assert text_of(page).encode("utf-16", "surrogatepass") == as_shown.encode("utf-16", "surrogatepass")
+    tokens = page.locator(".sl-list .sl-token")
+    tokens.evaluate_all("all => all.forEach(token => token.click())")
+    expect(tokens.last.locator(".sl-piece")).to_have_text("␣␣")  # a token of spaces is seen
+    page.set_viewport_size({"width": 320, "height": 900})
+    runs = [player_feed.complete(f"run {i}", forking(trace, text)) for i, text in enumerate(HOSTILE)]
+    for text, shown in zip(HOSTILE, page.evaluate(FORCED, runs), strict=True):
+        expected = {"run": as_shown, "branch": HOSTILE[0] + text + as_shown, "words": 1, "overflow": 0}
+        height = shown.pop("height")
+        assert shown == expected and height < 40, "one line"
+    assert page.locator("#stage script, #stage img").count() == 0
+
+
+def forking(run: Trace, text: str) -> Trace:
+    """With a branch of the same rounds, in which ``text`` was forced in place of the second token."""
+    first, *_ = run.emitted
+    prefix = (PromptToken(first.id, first.text), PromptToken(99, text))
+    return replace(run, branch=replace(run, started=replace(run.started, prefix=prefix)))
+
+
+def test_captions_point_at_hostile_tokens_and_long_drafts_wrap(open_player):
+    """γ = 16, and tokens of markup where the captions point; also beside a branch."""
+    trace = made(200, gamma=16)
+    rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
+              if 9 <= r.index <= 12 else r for r in trace.rounds]  # fmt: skip
+    page = open_player(replace(trace, rounds=tuple(rounds)), is_recorded=True, at_end=False, fresh=True)
+    expect(page.locator(".sl-captions p b")).to_have_text(["Resampled", "Rejected", "Accepted"])
+    expect(page.locator(".sl-captions")).not_to_contain_text("pwned")
+    for shown in (replace(trace, branch=None), forking(trace, "x")):
+        page.evaluate("text => feed(text)", player_feed.complete(f"branch {bool(shown.branch)}", shown))
+        for width, height in ((1280, 800), (320, 844)):
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_function(f"{OVERFLOW} <= 0")
+            page.wait_for_function(f"({CUT})().length === 0")
+    assert max(row.locator(".sl-token").count() for row in page.locator(".sl-row").all()) >= 17
+
+
+# Tokens that reach beyond their row.
+CUT = """() => [...document.querySelectorAll('.sl-row .sl-token')].filter(token => {
+  const [box, line, row] = [token, token.parentNode, token.closest('li')].map(node => node.getBoundingClientRect());
+  return box.width && (box.right > line.right + 1 || box.left < line.left - 1 || box.bottom > row.bottom + 1);
+}).map(token => token.textContent)"""
