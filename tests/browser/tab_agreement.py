@@ -1,9 +1,9 @@
 """Compares the engine in a tab with the served one on the benchmark's prompts, both in fp32, token by token.
 
 python tests/browser/tab_agreement.py [--prompts 48] [--tokens 48] [--method block]: at temperature 0 and 0.8; each
-difference is a near tie and every number agrees to 2e-4, or the command fails. Needs npm, a browser and the embedded weights; a quarter of an hour on
-two quiet cores. The block head is in fp32 on both sides: the served page rounds a head's products to 8 bits, so there q
-is another one, and the law of the text the same.
+difference is a near tie and every number agrees to 2e-4, or the command fails. Needs npm, a browser and the embedded
+weights; a quarter of an hour on two quiet cores. The block head is in fp32 on both sides: the served page rounds a
+head's products to 8 bits, so there q is another one, and the law of the text the same.
 """
 
 import argparse

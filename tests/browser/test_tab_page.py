@@ -391,7 +391,7 @@ def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolat
         run(page, temperature=0.8, seed=3)
         ours = from_json(saved(page))
     assert ours.started.device == f"browser tab, WASM, {threads}"
-    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(config_of(ours))))
+    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(request_of(ours))))
 
 
 @pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "ngram")])
