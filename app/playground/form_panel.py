@@ -149,7 +149,7 @@ def _wire_constraint(service: Service, controls: Controls) -> None:
         example, filled = CONSTRAINT_EXAMPLES[kind], controls.some("prompt", "constraint", kind)
         click = button.click(partial(list, (example.prompt, kind, example.text)), None, filled, **QUIET)
         click.then(**checked, **QUIET)  # the kind, and with it the note, may be the one before
-    left = [controls.widgets[name].blur for name in (*CONSTRAINT_EXAMPLES, "tokens")]
+    left = [controls.widgets[name].blur for name in CONSTRAINT_EXAMPLES]
     changed = [controls.widgets[name].change for name in ("constraint", "compact_json", "pair")]
     gr.on([*left, *changed], **checked, **QUIET)
 

@@ -100,7 +100,7 @@ def test_page_before_the_lessons_plays_from_disk(open_offline, site, width, sche
     assert page.evaluate(OVERFLOW) <= 0 and violations(page, ".sl-minute") == []
     page.get_by_role("link", name="Be the drafter yourself").click()
     expect(page.locator("#sl-lesson-title")).to_have_text(re.compile(r"^0\. "))
-    open_lesson(page, 2)
+    open_lesson(page, "draft_then_verify")
     page.get_by_role("button", name="All lessons").click()
     page.locator(".sl-minute summary").click()
     page.locator(".sl-minute").get_by_role("link", name="Recorded runs").click()
