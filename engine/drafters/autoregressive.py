@@ -67,7 +67,7 @@ class AutoregressiveDrafter(Drafter):
         is one graph. Appends up to W + gamma − 1 tokens to the cache."""
         runner, u, seen = self.runner, self._uniforms(position, gamma), self._seen()
         policy = None if runner.captured else self.setup.policy
-        key = (len(ids), gamma, self.setup.sampling)
+        key = (self.name, len(ids), gamma, self.setup.sampling)  # the buffers are the drafter's own
         return runner.loop(
             key, len(ids) + gamma - 1, lambda step: self._draft(step, ids, inputs, u, seen, gamma, policy)
         )

@@ -5,18 +5,15 @@ on CUDA those are the captured ones, overwritten by the next replay of the same 
 """
 
 import os
-import threading
 from collections.abc import Callable, Hashable
-from functools import cache
 
 import torch
 
 SWITCH = "SPECLENS_CUDA_GRAPHS"  # 0 in the environment: nothing is captured
-MOST_GRAPHS = 128  # of one model; each holds the scratch memory of its passes
+MOST_GRAPHS = 128  # of one model; each holds the scratch memory of its passes, and every sampling setting brings some
 SMALLEST_CACHE = 1024  # slots; a larger cache needs new graphs
 _SMALLEST_LENGTH = 256
 _EXACT_WIDTH, _WIDTH_STEP = 4, 8
-_CAPTURING = threading.Lock()
 
 
 class EagerGraphs:
@@ -33,30 +30,32 @@ class EagerGraphs:
 
 class CudaGraphs:
     """One graph per key, each with memory of its own: in a shared pool one graph's scratch space may be another's
-    result, and a round holds the draft's q while the verify graph replays. The ones used last are kept, because every
-    sampling setting brings graphs of its own."""
+    result, and a round holds the draft's q while the verify graph replays.
+
+    All are captured on one stream, because each stream has a workspace of cuBLAS (32 MB on an H200). They are also
+    given up together: torch 2.13 frees a stream's workspace with any graph that was captured on it (pytorch 193402).
+    """
 
     captured = True
 
     def __init__(self, device: str):
         self._device = torch.device(device)
-        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}  # the one used last is at the end
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, object]] = {}
+        self._side: torch.cuda.Stream | None = None
 
     def run(self, key: Hashable, step: Callable):
         with torch.cuda.device(self._device):  # otherwise a stream belongs to the first device
-            graph, outputs = self._graphs[key] = self._graphs.pop(key, None) or self._capture(step)
-            if len(self._graphs) > MOST_GRAPHS:
-                del self._graphs[next(iter(self._graphs))]
+            if key not in self._graphs:
+                if len(self._graphs) == MOST_GRAPHS:
+                    self.clear()
+                self._graphs[key] = self._capture(step)
+            graph, outputs = self._graphs[key]
             graph.replay()
         return outputs
 
     def _capture(self, step: Callable):
-        with _CAPTURING:  # work that another thread sent to the same stream would be recorded
-            return self._capture_alone(step)
-
-    def _capture_alone(self, step: Callable):
         # Warm-up on a side stream, as capture requires: lazy initialisation and autotuning must not be recorded.
-        side = _side_stream(self._device)
+        side = self._side = self._side or torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             step()
@@ -83,12 +82,6 @@ def wide_enough(width: int) -> int:
     [1, 4, 8, 8, 16]
     """
     return width if width <= _EXACT_WIDTH else -(-width // _WIDTH_STEP) * _WIDTH_STEP
-
-
-@cache
-def _side_stream(device: torch.device) -> "torch.cuda.Stream":
-    """One for all captures: each stream gets a workspace of cuBLAS, 32 MB on an H200, that is never given back."""
-    return torch.cuda.Stream(device)
 
 
 def graphs_for(device: str):

@@ -150,6 +150,9 @@ class DecoderRunner:
             self.cache = None
             self.cache = self.model.new_cache(slots)
         self.cache.length = 0
+        if self.graphs.captured:  # a pass that was not finite would reach this run's: 0 · NaN is NaN
+            for tensor in (self.cache.keys, self.cache.values, *self._inputs.values()):
+                tensor.zero_()
         self._make_room_for_features()
 
     def tap(self, layers: Sequence[int]) -> None:
@@ -344,4 +347,5 @@ class DecoderRunner:
 
     def close(self) -> None:
         self.graphs.clear()
+        self._inputs.clear()
         self.cache = self.tapped = None

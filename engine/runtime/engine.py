@@ -121,7 +121,7 @@ class Engine:
                 "torch": torch.__version__,
                 "onnxruntime": onnx_session.installed_version() if onnx_session.works() else "",
                 "engine": engine.__version__,
-            }
+            } | ({"passes": "captured"} if self.target.runner.captured else {})
 
             def measure() -> CostModel:
                 step = "Calibrating: what scoring several tokens at once costs on this device"
