@@ -164,7 +164,7 @@ def test_a_round_waits_for_the_device_once(engine_on, method):
     assert len(caught) == 1
 
 
-def test_a_step_is_captured_once_on_its_own_device_and_all_graphs_go_together(monkeypatch):
+def test_a_step_is_captured_once_and_all_graphs_go_together(monkeypatch):
     """Every sampling setting brings graphs of its own, and visitors choose those."""
     calls, stream = [], SimpleNamespace(wait_stream=lambda other: None)
 
