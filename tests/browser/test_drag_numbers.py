@@ -123,7 +123,7 @@ def test_u_is_drawn_after_the_bet_and_decides(open_offline, site):
     assert not re.search(r"0\.69", page.locator(".sl-lesson-body").inner_text())
     page.get_by_label("Your guess").fill("0.5")
     page.keyboard.press("Enter")
-    expect(page.locator(".sl-lesson-body")).to_contain_text("Now u was drawn: 0.69. It's rejected.")
+    expect(page.locator(".sl-lesson-body")).to_contain_text("Now u is drawn: 0.69. It's rejected.")
 
 
 def test_users_in_the_sentence_and_in_the_tool_are_the_same(open_offline, site):
