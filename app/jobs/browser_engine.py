@@ -78,8 +78,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
         f"{FOLDER}/LICENSE-{RUNTIME}.txt": (ASSETS / "web" / "engine" / "licence.txt").read_bytes(),
     }
     page = {
-        "address": address,
-        "size": facts["size"], "sha256": facts["sha256"],
+        "address": address, "size": facts["size"], "sha256": facts["sha256"],
         "head": {name: facts["head"][name] for name in ("size", "sha256")} if head else None,
         "memory": int(MEMORY * (facts["graph"]["bytes"] + (facts["head"]["bytes"] if head else 0))),
         "defaults": _defaults(spec.name), "mostTokens": NEW_TOKENS,

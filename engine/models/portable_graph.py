@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -77,17 +78,6 @@ class PortableGraph(Graph):
         return name
 
 
-@dataclass
-class _Sizes:
-    H: int
-    K: int
-    D: int
-    width: int
-    inner: int
-    eps: float
-    layers_count: int
-
-
 def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
     """Returns the graph of the model in ``folder``, prepared from a GGUF file, and its description as plain data: the
     sizes, the rotary frequencies, where each tensor lies in the file, and the recipe. BadInput for a model that the
@@ -96,9 +86,9 @@ def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
         raise BadInput(f"This model cannot run in a browser: {reason}.")
     reader, D = GgufReader(folder, torch.float32, "cpu"), head_size(config)
     check_layers(reader, config, reader.folder)
-    sizes = _Sizes(
-        config.num_attention_heads, config.num_key_value_heads, D, config.hidden_size, config.intermediate_size,
-        config.rms_norm_eps, config.num_hidden_layers,
+    sizes = SimpleNamespace(
+        H=config.num_attention_heads, K=config.num_key_value_heads, D=D, width=config.hidden_size,
+        inner=config.intermediate_size, eps=config.rms_norm_eps, layers_count=config.num_hidden_layers,
     )  # fmt: skip
     graph, embedding = PortableGraph("fp32"), embedding_name(reader, config)
     attention = Attention(graph, 1, Heads(sizes.H, sizes.K, D, sizes.eps), trees=False)
