@@ -127,8 +127,9 @@ export function makeMinute(page, markup, links) {
     text.replaceChildren(make('span', '', before), ' ', row);
     drawNote(isKept ? '' : now.drafts.map(([words]) => words).join(''));
     for (const each of MOVES) steps[each].toggleAttribute('data-now', each === move && at > first);
-    bars.drafted.set('with guesses', texts.length / total, `${texts.length} tokens`);
-    bars.alone.set('one at a time', alone / total, `${alone} tokens`);
+    const said = count => `${count} ${count === 1 ? 'token' : 'tokens'}`;
+    bars.drafted.set('with guesses', texts.length / total, said(texts.length));
+    bars.alone.set('one at a time', alone / total, said(alone));
     setText(result, isKept && at > first ? verdictOn(now) : '');
     end.hidden = !isOver();
     Object.assign(result.dataset, { tokens: texts.length, alone, passes: isKept ? round + 1 : round });
