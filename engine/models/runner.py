@@ -150,10 +150,15 @@ class DecoderRunner:
             self.cache = None
             self.cache = self.model.new_cache(slots)
         self.cache.length = 0
-        if self.graphs.captured:  # a pass that was not finite would reach this run's: 0 · NaN is NaN
-            for tensor in (self.cache.keys, self.cache.values, *self._inputs.values()):
-                tensor.zero_()
+        if self.graphs.captured:
+            self._empty_buffers()
         self._make_room_for_features()
+
+    @torch.inference_mode()  # as the passes that made the buffers
+    def _empty_buffers(self) -> None:
+        """A run whose numbers were not finite must not reach the next one: 0 · NaN is NaN."""
+        for tensor in (self.cache.keys, self.cache.values, *self._inputs.values()):
+            tensor.zero_()
 
     def tap(self, layers: Sequence[int]) -> None:
         """Stores, from the next reset on, the hidden states that enter these layers: ``tapped[i]`` of token i."""

@@ -101,6 +101,18 @@ def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(engine_
                     made.keep(made.length - width, [0, 2])
 
 
+def test_a_pass_that_was_not_finite_reaches_no_later_run(engine_on, device):
+    runner = engine_on(captured=True).target.runner
+    logits = []
+    for _ in range(2):
+        runner.reset(200)
+        runner.prefill(PROMPT_IDS)
+        logits.append(runner.forward(torch.tensor([3], device=device)).clone())
+        with torch.inference_mode():
+            runner.cache.values.fill_(float("nan"))
+    assert logits[0].isfinite().all() and torch.equal(*logits)
+
+
 @torch.inference_mode()
 def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(engine_on, device):
     drafts = {}
