@@ -81,6 +81,7 @@ def test_drafts_stay_with_the_chance_that_was_set():
     assert all(int(verdict.closing) == int(verdict.last) for verdict in verdicts)
 
 
+@pytest.mark.timing
 def test_measured_beside_predicted_and_not_measured_again(engine, tmp_path):
     path, config = tmp_path / "points.jsonl", RunConfig("say", engine.pair.name, "lm", max_new_tokens=120, chat=False)
     (first,) = measure(engine, config, [0.0], [3], out=path)
