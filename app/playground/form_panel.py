@@ -151,7 +151,7 @@ def _wire_constraint(service: Service, controls: Controls) -> None:
         click.then(**checked, **QUIET)  # the kind, and with it the note, may be the one before
     left = [controls.widgets[name].blur for name in CONSTRAINT_EXAMPLES]
     changed = [controls.widgets[name].change for name in ("constraint", "compact_json", "pair")]
-    gr.on([*left, *changed], **checked, **QUIET)
+    gr.on([*left, *changed], **checked, trigger_mode="always_last", **QUIET)
 
 
 def _show_dependents(controls: Controls, name: str) -> None:

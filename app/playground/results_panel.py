@@ -67,6 +67,6 @@ def results(service: Service, controls: Controls, drawn_first: list[str], sessio
     shown = Shown(race, acceptance, time, tree, tree_tab, trace, baseline, table, page)
     tabs = ResultTabs(handlers, shown, upload, recipes, count, repeat)
     choices = controls.some(*CHOICES)
-    for choice in choices:
-        choice.change(handlers.configure, [*choices, session], recipes, **QUIET)
+    changes = [choice.change for choice in choices]  # in one event: an answer that is late must not replace a newer one
+    gr.on(changes, handlers.configure, [*choices, session], recipes, trigger_mode="always_last", **QUIET)
     return tabs

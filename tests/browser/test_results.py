@@ -153,6 +153,37 @@ def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tm
     assert json.loads(saved(page, "trace-file")) == json.loads(texts["trace-file"])
 
 
+# The next answer with a recipe comes late.
+NEXT_COMES_LATE = """() => {
+  const real = window.fetch;
+  window.fetch = async (...request) => {
+    const answer = await real(...request);
+    const isNext = window.isLate === undefined && String(request[0]).includes('/run/');
+    if (isNext && (await answer.clone().text()).includes('num_speculative_tokens')) {
+      window.isLate = true;
+      await new Promise(done => setTimeout(done, 1500));
+      window.isLate = false;
+    }
+    return answer;
+  };
+}"""
+
+
+def test_recipes_are_of_the_last_change_though_an_answer_is_late(visit):
+    page = visit()
+    open_tab(page, "Use it elsewhere")
+    choose(page, "method", "n-gram lookup")
+    code = page.locator(".sl-recipe-code")
+    expect(code).to_contain_text('"num_speculative_tokens": 4')
+    page.evaluate(NEXT_COMES_LATE)
+    page.locator("#auto input").uncheck()
+    page.wait_for_function("window.isLate")
+    set_number(page, "gamma", 7)
+    page.wait_for_function("window.isLate === false")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(code).to_contain_text('"num_speculative_tokens": 7')
+
+
 def test_recipes_follow_the_controls_and_can_be_copied(visit):
     page = visit(permissions=["clipboard-read", "clipboard-write"])
     open_tab(page, "Use it elsewhere")
