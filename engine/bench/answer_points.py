@@ -36,7 +36,7 @@ from engine.runtime.engine import Engine
 from engine.trace.noise import largest_share
 
 SECONDS_BETWEEN_REPORTS = 0.5
-_VERSION = 1  # of the files of loads
+_VERSION = 2  # of the files of loads
 _LOAD = "load"  # begins the names of their files
 
 
@@ -82,9 +82,10 @@ class AnswerPoints:
         return [self._load_file(users, setting, afresh) for users in self.plan.loads for setting in best]
 
     def _load_file(self, users: int, setting: Setting, afresh: bool = False) -> _LoadFile:
-        """Returns the file of a load. With fewer texts than users, some ask the same."""
-        (method, gamma), plan = setting, self.plan
-        each = [self.prompts[i % len(self.prompts)] for i in range(users)]
+        """Returns the file of a load. With fewer texts than users, some ask the same; with more, the users take texts
+        from the whole list, because its kinds often stand one after the other."""
+        (method, gamma), plan, texts = setting, self.plan, self.prompts
+        each = [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
         settings = Settings(
             (users,), (method,), plan.tokens, plan.temperature, plan.repeats, gamma, prompts_first=True,
             until_one_ends=True,
