@@ -87,7 +87,7 @@ class AnswerPoints:
         (method, gamma), plan, texts = setting, self.plan, self.prompts
         each = [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
         settings = Settings(
-            (users,), (method,), plan.tokens, plan.temperature, plan.repeats, gamma, prompts_first=True,
+            (users,), (method,), plan.tokens, plan.temperature, plan.turns_of_a_load, gamma, prompts_first=True,
             until_one_ends=True,
         )  # fmt: skip
         many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
@@ -156,7 +156,7 @@ class AnswerPoints:
         cells = sum(len(file.many.cells) for file in self.loads)
         missing = sum(len(file.many.missing()) for file in self.loads)
         is_sweeping = bool(self.sweep.benchmark.missing())
-        expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.repeats if is_sweeping else 0
+        expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.turns_of_a_load if is_sweeping else 0
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
 

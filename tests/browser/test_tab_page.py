@@ -120,7 +120,7 @@ def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp
     engine = load_engine(tiny, precision="fp32")
     for text in texts:
         ours = from_json(text)
-        theirs = fold(engine.run(request_of(ours)))
+        theirs = fold(engine.run(request_of(ours), gammas=[r.gamma for r in ours.rounds]))
         assert ours.started.prompt == theirs.started.prompt
         assert decisions(ours) == decisions(theirs)
         assert (ours.finished.reason, ours.finished.text) == (theirs.finished.reason, theirs.finished.text)
