@@ -34,8 +34,8 @@ HUB = "https://huggingface.co"
 BESIDE = f"{FOLDER}/weights.gguf"
 HEAD = "block"  # the draft that the tab can run
 PROMPT_TOKENS, NEW_TOKENS = 700, 256  # a longer cache would be copied in and out of the runtime at every pass
-# What γ = auto goes by: the cost of scoring so many tokens, in plain steps, and of a pass of the block head, in WASM on one
-# thread (Chromium 156, AVX-512). They are the same in every tab, so that a seed gives the same text everywhere.
+# What γ = auto goes by: the cost of scoring so many tokens, in plain steps, and of a pass of the block head, in WASM on
+# one thread (Chromium 156, AVX-512). They are the same in every tab, so that a seed gives the same text everywhere.
 ROW_COSTS, HEAD_COST = {1: 1.0, 2: 1.22, 4: 2.07, 8: 3.7, 16: 6.8}, 0.12
 HEAD_PRIORS = (0.53, 0.16, *(0.1,) * 14)  # the chance of a guess by its place in the block, greedy
 MEMORY = 2.25  # times the weights in fp32: the peak of the tab's process, in Chromium 156

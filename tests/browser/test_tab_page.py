@@ -129,7 +129,8 @@ def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp
         assert (ours.started.weights, ours.started.draft_dtype) == (theirs.started.weights, theirs.started.draft_dtype)
     assert ours.started.device == "browser tab, WASM, 1 thread"
     statuses = {token.status for r in from_json(texts[0]).rounds for token in r.tokens}
-    assert method == "none" or statuses >= {"accepted", "rejected", "resampled", "discarded"}
+    at_work = {"rejected", "resampled"} if gamma == "auto" else {"accepted", "rejected", "resampled", "discarded"}
+    assert method == "none" or statuses >= at_work  # with auto few drafts are worth it, because the weights are random
 
 
 def test_saved_trace_has_the_fields_of_the_events(server, visit):

@@ -31,7 +31,7 @@ function gapOf(row) {
 // proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from (null: one-hot), and its model's passes.
 function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
   if (config.method === 'block') return makeBlock(head, model, tokenizer.size, config.sampling, uniform);
-  const ready = { reset() {}, read() {}, keysOf: () => [] };
+  const ready = { reset() {}, read() {}, keysOf: () => [], propose: () => NOTHING };
   if (config.method !== 'ngram') return ready;
   const look = makeNgram(tokenizer.templateLength(config.prompt), eos, control);
   let found = { tokens: [], keys: [] };
