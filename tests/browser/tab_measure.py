@@ -1,6 +1,6 @@
 """Measures the engine in a tab on a quiet machine, beside the served one, and prints goals and results in Markdown.
 
-python tests/browser/tab_measure.py [--tokens 96] [--presses 3]: greedy, γ = auto, one thread, every example of the page,
+python tests/browser/tab_measure.py [--tokens 96] [--presses 3]: greedy, γ = auto, one thread, each example of the page,
 each press with its baseline and then the served engine's plain run in turn. Needs npm, a browser and the embedded
 weights, and a machine that does nothing else.
 """
