@@ -23,6 +23,7 @@ HERE, ELSEWHERE = "here", "elsewhere"
 CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
+_TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 SETTINGS_OF_A_LOAD = 4  # at most; the sweep says how many are worth it
 _QUICKEST = 3.5  # tokens a pass of the answer that ends first, which ends the timing of a load; only an estimate
 
@@ -61,6 +62,10 @@ class AnswerPlan:
         return self.repeats if self.place == HERE else 1
 
     @property
+    def turns_of_a_load(self) -> int:
+        return _TURNS_OF_A_LOAD * self.repeats
+
+    @property
     def turns(self) -> int:
         return len(self.texts) * self.turns_of_a_text
 
@@ -73,7 +78,7 @@ class AnswerPlan:
         """About how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them longer."""
         alone = self.runs * self.tokens * costs.step
         passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
-        return alone + SETTINGS_OF_A_LOAD * self.repeats * self.tokens / _QUICKEST * passes * costs.step
+        return alone + SETTINGS_OF_A_LOAD * self.turns_of_a_load * self.tokens / _QUICKEST * passes * costs.step
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from engine.runtime.engine import Engine
 from engine.trace.noise import largest_share
 
 SECONDS_BETWEEN_REPORTS = 0.5
-_VERSION = 1  # of the files of loads
+_VERSION = 2  # of the files of loads
 _LOAD = "load"  # begins the names of their files
 
 
@@ -82,11 +82,12 @@ class AnswerPoints:
         return [self._load_file(users, setting, afresh) for users in self.plan.loads for setting in best]
 
     def _load_file(self, users: int, setting: Setting, afresh: bool = False) -> _LoadFile:
-        """Returns the file of a load. With fewer texts than users, some ask the same."""
-        (method, gamma), plan = setting, self.plan
-        each = [self.prompts[i % len(self.prompts)] for i in range(users)]
+        """Returns the file of a load. With fewer texts than users, some ask the same; with more, the users take texts
+        from the whole list, because its kinds often stand one after the other."""
+        (method, gamma), plan, texts = setting, self.plan, self.prompts
+        each = [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
         settings = Settings(
-            (users,), (method,), plan.tokens, plan.temperature, plan.repeats, gamma, prompts_first=True,
+            (users,), (method,), plan.tokens, plan.temperature, plan.turns_of_a_load, gamma, prompts_first=True,
             until_one_ends=True,
         )  # fmt: skip
         many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
@@ -155,7 +156,7 @@ class AnswerPoints:
         cells = sum(len(file.many.cells) for file in self.loads)
         missing = sum(len(file.many.missing()) for file in self.loads)
         is_sweeping = bool(self.sweep.benchmark.missing())
-        expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.repeats if is_sweeping else 0
+        expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.turns_of_a_load if is_sweeping else 0
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
 

@@ -17,10 +17,12 @@ from playwright.sync_api import Page
 from tab_model import tab_model
 from transformers import LlamaConfig
 
+from app.jobs.browser_engine import draft_costs
 from app.ui.html_component import bundle
 from app.views import player_feed, tiles
 from app.views.trees import branches
 from engine.config import RunConfig, SamplingParams
+from engine.decoding.draft_length import AdaptiveGamma
 from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
@@ -152,7 +154,7 @@ TOY = np.random.default_rng(8).normal(0, 1.2, (4, 4)).astype(np.float32)  # logi
 HEAD = (
     np.random.default_rng(9).normal(0, 1.2, (3, 3)).astype(np.float32)
 )  # at three masked slots, over words 0, 2 and 3
-SAMPLE = """async ([logits, seeds, method, headLogits]) => {
+SAMPLE = """async ([logits, seeds, method, gamma, headLogits]) => {
     const model = { context: 512, reset() {}, pass: async (ids, start, wanted) =>
         ids.slice(ids.length - wanted).map(id => Float32Array.from(logits[id])),
         statesOf: (start, end) => new Float32Array(end - start) };
@@ -160,12 +162,13 @@ SAMPLE = """async ([logits, seeds, method, headLogits]) => {
     const head = { facts, mask: new Float32Array(1), model: { reset() {}, pass: async (ids, start, wanted) =>
         headLogits.slice(0, wanted).map(row => Float32Array.from(row)) } };
     const tokenizer = { size: 4, join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
+    const costs = { c: 0, v: { 1: 1, 2: 1.1, 3: 1.4 }, priors: Array(9).fill(0.5) };
     const sampling = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 }, counts = {};
     let tested = 0;
     for (let seed = 0; seed < seeds; seed++) {
-        const config = { prompt: 'x', sampling, method, gamma: 3, seed, max_new_tokens: 3, trace_top: 4 };
+        const config = { prompt: 'x', sampling, method, gamma, seed, max_new_tokens: 3, trace_top: 4 };
         const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, head,
-            tokenizer, eos: new Set(), control: new Set(), cancelled: async () => false, now: () => 0 });
+            tokenizer, eos: new Set(), control: new Set(), costs, cancelled: async () => false, now: () => 0 });
         const written = [];
         for await (const event of run) for (const token of event.tokens ?? []) {
             if (/accepted|resampled|bonus|plain/.test(token.status)) written.push(token.id);
@@ -177,7 +180,7 @@ SAMPLE = """async ([logits, seeds, method, headLogits]) => {
 }"""
 
 
-def law_p_value(browser, method: str, *change: str) -> float:
+def law_p_value(browser, method: str, *change: str, gamma: int | str = 3) -> float:
     """How probable the texts of 4,000 seeds are by the toy's own law; ``change``: of the engine's script."""
     p = warp(torch.from_numpy(TOY), SamplingParams(1.0)).double().numpy()
     places = list(itertools.product(range(4), repeat=3))
@@ -185,7 +188,7 @@ def law_p_value(browser, method: str, *change: str) -> float:
     script, page = bundle("engine/loop.js"), browser.new_page()
     assert not change or script.count(change[0]) == 1
     page.add_script_tag(content=script.replace(*change) if change else script)
-    counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000, method, HEAD.tolist()])
+    counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000, method, gamma, HEAD.tolist()])
     page.close()
     assert tested > 4_000  # drafts are at work
     return joint_p_value(Counter(counts), law)
@@ -194,6 +197,7 @@ def law_p_value(browser, method: str, *change: str) -> float:
 def test_tab_writes_by_the_law_of_its_model(browser):
     """The seeds are fixed; a right engine would fail with another 4,000 of them once in 10,000 times."""
     assert law_p_value(browser, "ngram") > FALSE_ALARM
+    assert law_p_value(browser, "ngram", gamma="auto") > FALSE_ALARM
     for mutant in [
         ("uniform(CLOSING, position", "uniform(ACCEPTING, position"),
         ("row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last]", "row = p[last]"),
@@ -262,18 +266,50 @@ def test_lookup_proposes_what_the_engines_does(browser):
             drafter.start(grown, setup)
             while len(grown) < 50:
                 known = drafter.confidence_classes(grown)
-                steps.append([len(grown), drafter.propose(grown, 4, 0).tokens.tolist() if known else []])
+                tokens = drafter.propose(grown, 4, 0).tokens.tolist() if known else []
+                steps.append([len(grown), tokens, list(known or ())[: len(tokens)]])
                 grown += text[: (new := int(random.integers(1, 4)))]
                 text = text[new:] or [1, 2, 1, 2]
             got = page.evaluate(
                 """([copyFrom, all, lengths]) => {
-                    const propose = makeNgram(copyFrom, new Set([5]), new Set([4, 5]));
-                    return lengths.map(n => [n, propose(all.slice(0, n), 4)]);
+                    const look = makeNgram(copyFrom, new Set([5]), new Set([4, 5]));
+                    return lengths.map(n => [n, ...Object.values(look(all.slice(0, n), 4))]);
                 }""",
-                [copy_from, grown, [n for n, _ in steps]],
+                [copy_from, grown, [n for n, *_ in steps]],
             )
             assert got == steps
-            assert any(tokens for _, tokens in steps)
+            assert any(tokens for _, tokens, _ in steps)
+
+
+def test_draft_length_is_what_the_engines_policy_chooses(browser):
+    random = np.random.default_rng(4)
+    with page_with(browser, "engine/draft_length.js") as page:
+        for method, costs in draft_costs().items():
+            policy = AdaptiveGamma(costs["c"], costs["v"], costs["priors"], at_once=True)
+            asked, chosen = [], []
+            for turn in range(300):
+                first, most = int(random.integers(0, 8)), int(random.integers(1, 20))
+                keys = [min(first + i, 8) for i in range(1, 13)] if method == "ngram" else list(range(8))
+                length = policy.choose(keys, most)
+                accepted = int(random.binomial(length, (0.95, 0.05, 0.6)[turn // 25 % 3]))
+                outcomes = [i < accepted for i in range(min(accepted + 1, length))]
+                policy.observe(keys, [*outcomes, *[None] * (length - len(outcomes))])
+                asked.append([keys, most, outcomes])
+                chosen.append(length)
+            got = page.evaluate(
+                """([costs, asked]) => {
+                    const { choose, observe } = makeDraftLength('auto', costs);
+                    return asked.map(([keys, most, outcomes]) => {
+                        const length = choose(keys, most);
+                        observe(keys, outcomes);
+                        return length;
+                    });
+                }""",
+                [costs | {name: {str(key): x for key, x in costs[name].items()} for name in ("v", "priors")}, asked],
+            )
+            assert got == chosen
+            assert {*chosen} >= {"ngram": {0, 1, 2, 3}, "block": {0, 1}}[method]
+        assert page.evaluate("makeDraftLength(5, null).choose([1, 2], 3)") == 3
 
 
 # ── tokens ──

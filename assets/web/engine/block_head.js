@@ -36,8 +36,8 @@ export async function loadBlockHead(ort, graph, file, facts, embed) {
   return { facts, mask, model: await loadModel(ort, graph, weights, facts, embed) };
 }
 
-// ``vocabulary``: words of the target. Returns what reads the prompt, and ``propose(committed, most, position)``: the drafts,
-// and the rows q that they were drawn from, null for greedy ones.
+// ``vocabulary``: words of the target. Returns what reads the prompt, the key of each guess (its place in the block), and
+// ``propose(committed, most, position)``: the drafts, and the rows q that they were drawn from, null for greedy ones.
 /**
  * @param {{ facts: HeadFacts, mask: Float32Array, model: any }} head
  * @param {{ statesOf: (start: number, end: number) => Float32Array }} target
@@ -76,6 +76,9 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
     return { id: facts.words[draw(own, u)], q };
   }
 
+  /** @param {number[]} committed */
+  const keysOf = committed => (committed.length < 2 ? [] : Array.from({ length: facts.slots }, (_, i) => i));
+
   /**
    * @param {number[]} committed
    * @param {number} most
@@ -84,7 +87,6 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
   async function propose(committed, most, position) {
     const known = committed.length - 1,
       count = Math.min(most, facts.slots);
-    if (known < 1) return { drafts: [], q: null, steps: 0 };
     if (known - length > LONGEST_CATCH_UP) await read(committed, known - 1);
     const start = Math.min(length, known - 1),
       masks = Array(count - 1).fill(facts.maskToken),
@@ -103,5 +105,5 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
       steps: 1,
     };
   }
-  return { reset, read, propose };
+  return { reset, read, keysOf, propose };
 }

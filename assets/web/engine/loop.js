@@ -2,6 +2,7 @@
 // drafts it is plain decoding.
 // @ts-check
 import { makeBlock } from './block_head.js';
+import { makeDraftLength } from './draft_length.js';
 import { makeNgram } from './ngram.js';
 import { ACCEPTING, CLOSING, makeUniforms } from './philox.js';
 import { warp } from './probabilities.js';
@@ -26,18 +27,27 @@ function gapOf(row) {
   return Math.fround(first - second);
 }
 
-// What drafts with a method: ``reset`` and ``read`` prepare it for a run, ``propose`` gives the drafts of a round, the rows q
-// that they were drawn from (null: one-hot), and its model's passes.
+// What drafts with a method: ``reset`` and ``read`` prepare it for a run; ``keysOf`` gives the key of each guess that could be
+// proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from (null: one-hot), and its model's passes.
 function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
-  const ready = { reset() {}, read() {} };
   if (config.method === 'block') return makeBlock(head, model, tokenizer.size, config.sampling, uniform);
-  if (config.method !== 'ngram') return { ...ready, propose: () => NOTHING };
+  const ready = { reset() {}, read() {}, keysOf: () => [], propose: () => NOTHING };
+  if (config.method !== 'ngram') return ready;
   const look = makeNgram(tokenizer.templateLength(config.prompt), eos, control);
-  return { ...ready, propose: (committed, most) => ({ ...NOTHING, drafts: look(committed, most) }) };
+  let found = { tokens: [], keys: [] };
+  return {
+    ...ready,
+    keysOf(committed) {
+      found = look(committed, MAX_GAMMA);
+      return found.keys;
+    },
+    propose: (_, most) => ({ ...NOTHING, drafts: found.tokens.slice(0, most) }),
+  };
 }
 
 // Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
-// ``wanted`` of ids whose places begin at ``start``; ``cancelled()`` is awaited once a round; ``now()``: seconds.
+// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``cancelled()`` is awaited once a round;
+// ``now()``: seconds.
 export async function* decode(run) {
   const { config, prompt, model, tokenizer, eos, cancelled, now } = run;
   const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config,
@@ -53,7 +63,8 @@ export async function* decode(run) {
     output = '',
     first = null,
     last = null;
-  const drafter = drafterOf(run, uniform);
+  const drafter = drafterOf(run, uniform),
+    draftLength = makeDraftLength(gamma, run.costs);
 
   async function poll() {
     if (!reason && (await cancelled())) reason = 'cancelled';
@@ -82,8 +93,9 @@ export async function* decode(run) {
       position = committed.length - prompt.length;
     // 1 draft
     const room = Math.min(most - position - 1, MAX_GAMMA, capacity - base - 2),
-      { drafts, q, steps } =
-        room < 1 || !gamma ? NOTHING : await drafter.propose(committed, Math.min(gamma, room), position);
+      keys = drafter.keysOf(committed),
+      length = room < 1 || !keys.length ? 0 : draftLength.choose(keys, room),
+      { drafts, q, steps } = length ? await drafter.propose(committed, length, position) : NOTHING;
     const drafted = clock();
     // 2 verify: one pass over the pending token and the drafts
     const logits = await model.pass([committed[base], ...drafts], base, drafts.length + 1);
@@ -97,6 +109,10 @@ export async function* decode(run) {
       verdict = verifyChain(p, q, drafts, u, uClosing);
     const accepted = clock();
     // 4 commit
+    draftLength.observe(
+      keys,
+      drafts.slice(0, verdict.tested).map((_, i) => i < verdict.last),
+    );
     const draftTexts = text.peek(drafts),
       texts = [];
     for (const id of [...drafts.slice(0, verdict.last), verdict.closing]) if (!reason) texts.push(append(id));

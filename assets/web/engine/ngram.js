@@ -1,11 +1,11 @@
-// Drafts by prompt lookup, as engine/drafters/ngram.py does with a fixed γ: proposes what followed the most recent
-// occurrence of the longest matching end of the text.
+// Drafts by prompt lookup, as engine/drafters/ngram.py does for a chain: proposes what followed the most recent occurrence of the
+// longest matching end of the text.
 // @ts-check
 
 const LONGEST = 8; // tokens of the longest match that is looked up
 
 // ``copyFrom``: the first prompt token that may be copied; ``eos`` ends a text, ``control``: ids that no text has inside.
-// Returns ``propose(committed, most)``.
+// Returns ``look(committed, most)``: the tokens, and the length of the match before each, as if those before it were right.
 /**
  * @param {number} copyFrom
  * @param {Set<number>} eos
@@ -52,14 +52,15 @@ export function makeNgram(copyFrom, eos, control) {
   /**
    * @param {number[]} committed
    * @param {number} most
-   * @returns {number[]}
    */
   return (committed, most) => {
     read(committed);
     for (let n = Math.min(LONGEST, committed.length - 1); n > 0; n--) {
       const after = follow.get(ngram(committed, committed.length, n));
-      if (after !== undefined) return continuation(committed, after, most);
+      if (after === undefined) continue;
+      const tokens = continuation(committed, after, most);
+      return { tokens, keys: tokens.map((_, i) => Math.min(n + i, LONGEST)) };
     }
-    return [];
+    return { tokens: [], keys: [] };
   };
 }

@@ -95,7 +95,9 @@ async function run({ lanes, source }) {
   for (const [lane, config] of lanes) {
     const begin = started(facts, config, prompt, tokenizer.nameOf, device, config.method === 'block' && facts.head);
     post({ type: 'event', lane, kind: 'started', event: begin });
-    for await (const event of decode({ config, prompt, model, head, tokenizer, eos, control, cancelled, now }))
+    const costs = facts.costs[config.method] ?? null,
+      run = { config, prompt, model, head, tokenizer, eos, control, costs, cancelled, now };
+    for await (const event of decode(run))
       post({ type: 'event', lane, kind: 'reason' in event ? 'finished' : 'round', event });
     if (stopped) break;
   }

@@ -26,16 +26,20 @@ export function idealisedSpeedup(alpha, gamma, c, v) {
 }
 
 // The draft length (0 = none) with the highest speedup; the shorter one on a tie.
-export function bestGamma(alpha, c, v, most) {
+export const bestGamma = (alpha, c, v, most) => bestLength(Array(most).fill(alpha), c, v);
+
+// The same where acceptance depends on depth: ``alphas[i]`` is the chance of draft i + 1, given those before it. ``atOnce``: c is
+// the cost of all drafts of a round.
+export function bestLength(alphas, c, v, atOnce = false) {
   let best = 0,
     bestRate = 1,
     tokens = 1,
     reached = 1;
-  for (let gamma = 1; gamma <= most; gamma++) {
+  for (const [i, alpha] of alphas.entries()) {
     reached *= alpha;
     tokens += reached;
-    const rate = tokens / (gamma * c + interpolate(v, gamma + 1));
-    if (rate > bestRate) [best, bestRate] = [gamma, rate];
+    const rate = tokens / ((atOnce ? 1 : i + 1) * c + interpolate(v, i + 2));
+    if (rate > bestRate) [best, bestRate] = [i + 1, rate];
   }
   return best;
 }

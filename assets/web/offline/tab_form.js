@@ -11,13 +11,15 @@ const FIELDS = {
   seed: 'seed',
   tokens: 'max_new_tokens',
 };
+const AUTO = 'auto',
+  LONGEST = 16; // γ
 const LABEL_STAYS = 3000; // milliseconds
 
 // A run's settings as a trace has them. ``defaults``: of what the form doesn't ask for.
 export function configOf(fields, defaults, method) {
   const number = name => Number(fields[name].value),
     sampling = { ...defaults.sampling, temperature: number('temperature') },
-    gamma = method === 'none' ? 0 : number('gamma');
+    gamma = method === 'none' ? 0 : fields.gamma.value === AUTO ? AUTO : number('gamma');
   const [prompt, seed, max_new_tokens] = [fields.prompt.value, number('seed'), number('max_new_tokens')];
   return { ...defaults, prompt, method, gamma, sampling, seed, max_new_tokens };
 }
@@ -45,6 +47,7 @@ export function offerLink(button, fields) {
 export function fillForm(fields, examples, page) {
   for (const [name, title] of Object.entries(page.titles))
     fields.method.append(make('option', '', title, { value: name }));
+  for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', gamma));
   for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
     const fill = () =>
       Object.assign(fields.prompt, { value: prompt }) && Object.assign(fields.temperature, { value: temperature });
@@ -53,5 +56,7 @@ export function fillForm(fields, examples, page) {
   fields.prompt.value = Object.values(page.examples)[0].prompt;
   const query = new URLSearchParams(location.search);
   for (const [name, field] of Object.entries(FIELDS)) if (query.has(name)) fields[field].value = query.get(name);
-  fields.method.value ||= Object.keys(page.titles)[0]; // the link named a method that only the served page has
+  // The link may have named a method or a length that only the served page has.
+  fields.method.value ||= Object.keys(page.titles)[0];
+  fields.gamma.value ||= AUTO;
 }

@@ -177,6 +177,14 @@ def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
     json.dumps(told, allow_nan=False)
 
 
+@pytest.mark.parametrize(("users", "kinds"), [(2, "ab"), (3, "abb"), (4, "aabb"), (6, "aaabbb")])
+def test_a_load_takes_texts_of_every_kind(engine, tmp_path, users, kinds):
+    texts = (("a", "a one"), ("a", "a two"), ("b", "b three"), ("b", "b four"))
+    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (users,)), tmp_path)
+    asked = points._load_file(users, ("ngram", 2)).many.configs
+    assert "".join(config.prompt[0] for config in asked) == kinds
+
+
 def test_another_server_is_counted_without_loads(asked):
     counted = asked(8, place=ELSEWHERE)
     assert counted.is_complete and not counted.loads and counted.at(8) == {NONE: counted.at(1)[NONE]}
