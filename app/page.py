@@ -10,7 +10,7 @@ from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
 from app.lessons_tab.page import lessons
-from app.playground import engine_status, share_panel
+from app.playground import engine_status, share_panel, tab_page
 from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
@@ -76,6 +76,7 @@ def build(service: Service) -> gr.Blocks:
         demo.unload(RunHandlers(service).leave)
     demo.queue(max_size=2 * service.runs.most_requests, default_concurrency_limit=8)
     service.state.warm(service.offer.pair)
+    service.tab.prepare()
     return demo
 
 
@@ -125,6 +126,7 @@ def launch_options(service: Service) -> dict:
                 engine_status.route(service),
                 http_route(service),
                 script_route(),
+                tab_page.route(service),
                 *operator_routes(service),
                 *ROUTES,
             ],

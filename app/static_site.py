@@ -21,7 +21,7 @@ from app.lessons_tab import handlers, sheets, view
 from app.playground import html_export, tab_page
 from app.playground.startup_run import recorded
 from app.ui.html_component import template
-from app.ui.static_page import document, mount
+from app.ui.static_page import document, heading, mount
 from app.views.safe_json import encode
 from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput, EngineError
@@ -133,8 +133,7 @@ def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:
 def _head(name: str, pages: Pages) -> str:
     current = {page: ' aria-current="page"' if page == name else "" for page in pages}
     links = " ".join(_link(page, title, current[page]) for page, title in pages.items())
-    note = WITH_TAB if pages.keys() >= TAB.keys() else NOT_LIVE
-    return f'<header class="sl-heading"><h1>SpecLens</h1><nav class="sl-site">{links}</nav><p>{note}</p></header>'
+    return heading(links, WITH_TAB if pages.keys() >= TAB.keys() else NOT_LIVE)
 
 
 def _link(target: str, title: str, more: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Collects the files of the engine that runs in a visitor's browser tab, for the site without a server.
+"""Collects the files of the engine that runs in a visitor's browser tab, for the served page and the static site.
 
 The runtime comes from the npm registry, pinned by its hash; the graph has no weights, because the tab makes them from
 the same GGUF file as every other engine of this project.
@@ -26,8 +26,8 @@ from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.specs import ModelSpec
 from engine.weights.store import locate
 
-WEIGHTS = ("hub", "beside", "none")  # where the tab gets the file from; none: the site has no engine
-FOLDER = "engine"  # of the site
+WEIGHTS = ("hub", "beside", "none")  # where the tab gets the file from; none: no tab runs it
+FOLDER = "engine"  # beside the page
 RUNTIME, VERSION = "onnxruntime-web", "1.30.0"
 INTEGRITY = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="  # sha512
 HUB = "https://huggingface.co"
@@ -53,8 +53,10 @@ class BrowserEngine:
 
 
 def browser_engine(pair: str, weights: str) -> BrowserEngine:
-    """``weights``: one of WEIGHTS but none. Raises BadInput for a pair that no tab can run, Unavailable where its model
-    or the runtime cannot be had."""
+    """``weights``: one of WEIGHTS but none. Raises BadInput for another and for a pair that no tab can run, Unavailable
+    where its model or the runtime cannot be had."""
+    if weights not in WEIGHTS:
+        raise BadInput(f"The model's file cannot come from {weights[:40]!r}; choose from {', '.join(WEIGHTS)}.")
     spec = get_pair(pair)
     address = hub_address(spec.target) if weights == "hub" else BESIDE
     folder = locate(spec.target)
@@ -110,7 +112,7 @@ def _defaults(pair: str) -> dict:
 def hub_address(model: ModelSpec) -> str:
     """Returns where the hub has the model's file, at its pinned commit. BadInput for a model that is not of the hub."""
     if model.gguf is None or model.repo is None:
-        raise BadInput(f"{model.name} is not a file of the hub; use --weights beside.")
+        raise BadInput(f"{model.name} is not a file of the hub; choose beside, so that the page's own host has it.")
     return f"{HUB}/{model.repo}/resolve/{model.revision}/{model.gguf.file}"
 
 
@@ -119,10 +121,10 @@ def _compress(data: bytes) -> bytes:
 
 
 def _runtime() -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(fileobj=io.BytesIO(_package())) as package:
+    with tarfile.open(fileobj=io.BytesIO(package())) as files:
 
         def read(name: str) -> bytes:
-            file = package.extractfile(f"package/dist/{name}")
+            file = files.extractfile(f"package/dist/{name}")
             assert file is not None
             return file.read()
 
@@ -130,7 +132,7 @@ def _runtime() -> Iterator[tuple[str, bytes]]:
         yield "ort.wasm.gz", _compress(read("ort-wasm-simd-threaded.wasm"))
 
 
-def _package() -> bytes:
+def package() -> bytes:
     """The npm package, from the cache folder or through npm, so that its settings count. Unavailable unless its hash is
     INTEGRITY."""
     stored = cache_root() / f"{RUNTIME}-{VERSION}.tgz"
@@ -138,7 +140,7 @@ def _package() -> bytes:
         return data
     npm = shutil.which("npm")
     if npm is None:
-        raise Unavailable(f"npm is needed to download {RUNTIME}; install Node.js, or leave --weights out.")
+        raise Unavailable(f"npm is needed to download {RUNTIME}; install Node.js.")
     with tempfile.TemporaryDirectory() as folder:
         command = [npm, "pack", "--silent", "--pack-destination", folder, f"{RUNTIME}@{VERSION}"]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

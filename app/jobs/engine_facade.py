@@ -10,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.jobs.browser_engine import BrowserEngine, browser_engine
 from engine.config import AUTO, RunConfig
-from engine.errors import EngineError
+from engine.errors import EngineError, Unavailable
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
 from engine.trace.events import CostModel
@@ -274,6 +275,13 @@ class EngineFacade:
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None
+
+    def browser_engine(self, pair: str, weights: str) -> BrowserEngine:
+        """Makes the files that run the pair's target in a visitor's tab; takes seconds. Raises EngineError where none
+        can."""
+        if self.worker.is_remote:
+            raise Unavailable("The models are loaded by other processes, and the page has none to make its files from.")
+        return browser_engine(pair, weights)
 
 
 def _offered(spec: PairSpec) -> Pair:

@@ -20,6 +20,7 @@ def route(service: Service) -> Route:
         state = service.state.now()
         progress = (state.progress.message, state.progress.fraction) if state.progress else ()
         value = status(state.kind, state.device, state.precision, state.waiting, *progress, together=state.together)
+        value["tab"] = service.tab.engine is not None
         return JSONResponse(value, headers={"Cache-Control": "no-store"})
 
     return Route("/_state", handler)

@@ -11,6 +11,7 @@ from app.form import CONSTRAINT_EXAMPLES, CONTROLS, EXAMPLES, FREE, NAMES, Contr
 from app.jobs.service import Service
 from app.playground.constraint_note import constraint_note
 from app.playground.pair_handlers import PairHandlers
+from app.playground.tab_link import tab_link
 from app.ui.html_component import component
 from app.ui.method_choices import run_methods
 from app.ui.widgets import QUIET, control
@@ -47,13 +48,15 @@ class Controls(NamedTuple):
         return [self.widgets[name] for name in names]
 
 
-def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr.Button]:
-    """Lays out the prompt, Run and Stop. ``specs``: every control by name, with its value at the start."""
+def prompt_line(specs: Mapping[str, Control]) -> tuple[gr.Textbox, gr.Button, gr.Button, gr.HTML]:
+    """Lays out the prompt, Run, Stop, and the link to the visitor's own engine. ``specs``: every control by name, with
+    its value at the start."""
     with gr.Row(elem_classes="sl-ask"):
         box = control(specs["prompt"])
         run = gr.Button("Run", variant="primary", elem_id="run", scale=0, min_width=112)
         stop = gr.Button("Stop", variant="secondary", elem_id="stop", interactive=False, scale=0, min_width=64)
-    return box, run, stop
+        link = tab_link()
+    return box, run, stop, link
 
 
 def quick_row(

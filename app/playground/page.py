@@ -8,7 +8,7 @@ from gradio.events import Dependency
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.playground import share_panel, startup_run
+from app.playground import share_panel, startup_run, tab_link
 from app.playground.after_run import AfterRun
 from app.playground.form_panel import drawer, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
@@ -21,6 +21,7 @@ from app.ui.html_component import component
 from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams
 
+OFFER = "Run it in your browser"  # in the stage's head, where many runs go first
 # Stop is about to vanish, which would drop the keyboard's focus.
 TO_STAGE = "() => { document.querySelector('#stage .sl-rows').focus({ preventScroll: true }); return []; }"
 
@@ -31,12 +32,13 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     specs = startup_run.controls(service)
     handlers = RunHandlers(service)
     session, press = gr.State(Session()), gr.State(RunPress())
-    text, run, stop = prompt_line(specs)
+    text, run, stop, link = prompt_line(specs)
     quick = quick_row(service, specs, text)
     stage_first, charts_first = startup_run.opening()
-    stage = keep_alive(component("stage", stage_first, look="sl-stage"))
+    stage = keep_alive(component("stage", stage_first, look="sl-stage", offer=tab_link.anchor(OFFER)))
     controls = drawer(service, specs, quick)
     wire(service, controls, status)
+    tab_link.connect(link, controls.inputs)
     tabs = results(service, controls, charts_first, session)
     links = LinkHandlers(service, specs, tabs.handlers)
     after = AfterRun(service, tabs.handlers, links)

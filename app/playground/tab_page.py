@@ -1,22 +1,44 @@
 """Writes the page that runs the model in the visitor's tab: its document, its worker, and what keeps both for a visit
-without a network."""
+without a network. Serves them beside the page, too."""
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from string import Template
 
-from app.jobs.browser_engine import FOLDER, HEAD, BrowserEngine
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.form import CONTROLS
+from app.jobs.browser_engine import BESIDE, FOLDER, HEAD, BrowserEngine
+from app.jobs.service import Service
 from app.playground.html_export import STYLES
 from app.ui.html_component import bundle, read
-from app.ui.static_page import document, mount
+from app.ui.static_page import document, heading, mount
 from app.views.figures import TITLES
 from app.views.safe_json import encode
+from engine.config import AUTO, METHODS, method_of
 from lessons.examples import EXAMPLES
 
 NAME, TITLE = "tab.html", "Run it here"
 SERVICE_WORKER = "service_worker.js"  # at the top, because it answers for nothing outside its own folder
 # The page's script starts both workers; the policy knows no other address. A service worker reads what it keeps.
 RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
+FIELDS = ("prompt", "method", "auto", "gamma", "temperature", "seed", "tokens")  # of a link, that the page has, too
+
+SERVED = "here"  # the folder beside the page, so that the service worker answers for nothing of the page itself
+BACK = '<a href="../" data-tab="back">Back to the page, with these settings</a>'
+NOTE = "The model runs in your own browser here, without the queue. A run that you save opens on the page under Files."
+ABSENT = "This page does not offer “Run it here”."
+TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".txt": "text/plain"}
+# The first two isolate the page, which is what browsers ask for before they give it threads.
+HEADERS = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",  # so that a browser never mixes the files of two versions
+}
 
 
 def files(engine: BrowserEngine, head: str) -> Iterator[tuple[str, str | bytes]]:
@@ -27,6 +49,26 @@ def files(engine: BrowserEngine, head: str) -> Iterator[tuple[str, str | bytes]]
     yield SERVICE_WORKER, _service_worker(content)
 
 
+def route(service: Service) -> Route:
+    """Serves the files below SERVED, once the engine is ready. The model's own file comes from the disk."""
+    contents: dict[str, str | bytes] = {}
+
+    def answer(request: Request) -> Response:  # in a thread, because the first one makes the files
+        engine, name = service.tab.engine, request.path_params["name"]
+        if engine is None:
+            return PlainTextResponse(ABSENT, 404, HEADERS)
+        if engine.weights and name == BESIDE:
+            return FileResponse(engine.weights, headers=HEADERS, media_type="application/octet-stream")
+        if not contents:
+            contents.update(files(engine, heading(BACK, NOTE)))
+        if name not in contents:
+            return PlainTextResponse("There is no such file.", 404, HEADERS)
+        kind = TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
+        return Response(contents[name], headers=HEADERS, media_type=kind)
+
+    return Route(f"/{SERVED}/{{name:path}}", answer)
+
+
 def _page(engine: BrowserEngine, head: str) -> str:
     methods = ("ngram", *([HEAD] if engine.page["head"] else []), "none")
     data = engine.page | {
@@ -34,11 +76,22 @@ def _page(engine: BrowserEngine, head: str) -> str:
         "examples": {
             name: {"prompt": example.prompt, "temperature": example.temperature} for name, example in EXAMPLES.items()
         },
+        "absent": {  # in the links of the served page: each method with the nearest one here, and the other controls
+            "methods": {name: [TITLES[name], _nearest(name, methods)] for name in (AUTO, *METHODS)},
+            "controls": {control.name: control.label for control in CONTROLS if control.name not in FIELDS},
+        },
     }
     form = Template(read("offline/tab.html")).substitute(
         stage=mount("stage", look="sl-stage"), most=engine.page["mostTokens"]
     )
     return document(f"SpecLens: {TITLE}", head + form, (*STYLES, "offline/tab.css"), "offline/tab.js", data, RULES)
+
+
+def _nearest(method: str, methods: tuple[str, ...]) -> str:
+    """Returns the one of ``methods`` that drafts most like this one: with a trained head, or from the text."""
+    if method in methods:
+        return method
+    return HEAD if HEAD in methods and method_of(method).reads == "head" else "ngram"
 
 
 def _service_worker(content: dict[str, str | bytes]) -> str:

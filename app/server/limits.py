@@ -38,7 +38,8 @@ class Limits:
     none that need a model. ``cached_runs``: ended runs that are shown again instead of repeated (0 for none).
     ``pairs``: the pairs on offer, the first one chosen at start; empty means the whole catalogue. ``fetch``: whether a
     visitor's choice may download weights. ``own_models``: whether visitors may name folders and models of the hub.
-    ``log``: whether each run is a line of JSON on stdout.
+    ``log``: whether each run is a line of JSON on stdout. ``tab``: where an engine in a visitor's tab gets the model's
+    file, "none" for a page without one.
     """
 
     prompt_chars: int = 8_000
@@ -53,6 +54,7 @@ class Limits:
     fetch: bool = True
     own_models: bool = True
     log: bool = False
+    tab: str = "beside"
 
     @classmethod
     def from_env(cls) -> "Limits":
@@ -69,6 +71,7 @@ class Limits:
             fetch=bool(_integer("SPECLENS_FETCH", 0 if is_hosted() else 1, 0, 1)),
             own_models=bool(_integer("SPECLENS_OWN_MODELS", 0 if is_hosted() else 1, 0, 1)),
             log=bool(_integer("SPECLENS_LOG", 1 if is_hosted() else 0, 0, 1)),
+            tab=os.environ.get("SPECLENS_TAB", cls.tab).strip(),
         )
 
     def check(self, config: RunConfig) -> None:

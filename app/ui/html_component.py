@@ -32,6 +32,7 @@ PARTS = {  # name → template and module below assets/web/, without .html and .
     "share_dialog": "playground/share_dialog",
     "stage": "player/stage",
     "engine_status": "playground/engine_status",
+    "tab_link": "playground/tab_link",
     "table": "lib/table",
     "tree": "player/tree_tab",
     "theory": "lab/theory",
@@ -50,7 +51,9 @@ def bundle(*modules: str) -> str:
 
 def template(part: str, **fields: str) -> str:
     """Fills each ``$name`` of the part's HTML with the field of that name. Raises KeyError for one without."""
-    return Template(read(f"{PARTS[part]}.html")).substitute({"look": ""} | fields, legend=statuses.legend())
+    return Template(read(f"{PARTS[part]}.html")).substitute(
+        {"look": "", "offer": ""} | fields, legend=statuses.legend()
+    )
 
 
 @cache

@@ -40,6 +40,11 @@ def document(
     return Template(read("offline/page.html")).substitute(fields, scripts=blocks if module else "")
 
 
+def heading(links: str, note: str) -> str:
+    """Returns the head of a page beside others, as HTML. ``links``: to those; ``note``: a sentence."""
+    return f'<header class="sl-heading"><h1>SpecLens</h1><nav class="sl-site">{links}</nav><p>{note}</p></header>'
+
+
 def mount(part: str, **fields: str) -> str:
     """Returns the element that the module of a ``document`` mounts the part in, as HTML."""
     return f'<div id="{part}">{template(part, id=part, **fields)}</div>'

@@ -7,23 +7,13 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
-import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import httpx
 import pytest
-import uvicorn
 from gradio_client import Client
 from paths import ROOT
-from server import APP, FAKE_APP, free_port, serving
-from starlette.applications import Starlette
-from starlette.background import BackgroundTask
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from reverse_proxy import proxy
+from server import APP, FAKE_APP, serving
 
 TEXT = (ROOT / "Dockerfile").read_text()
 STEPS = [step for step in re.sub(r"\\\n\s*", " ", TEXT).splitlines() if step and not step.startswith("#")]
@@ -65,40 +55,6 @@ def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
         with urllib.request.urlopen(f"{url}/healthz", timeout=5) as answer:
             assert answer.read() == b"ok"
     assert health_check(port) != 0, "of a page that has ended"
-
-
-HOP = {"host", "connection", "transfer-encoding", "content-length", "accept-encoding"}
-
-
-@contextmanager
-def proxy(target: str, prefix: str) -> Iterator[str]:
-    """A reverse proxy as a campus has one: serves ``target`` under a path, over a stream, with the usual headers."""
-    client = httpx.AsyncClient(timeout=None)
-
-    async def pass_on(request: Request) -> Response:
-        path = request.url.path.removeprefix(prefix)
-        headers = {name: value for name, value in request.headers.items() if name not in HOP}
-        headers |= {"x-forwarded-host": request.headers["host"], "x-forwarded-proto": request.url.scheme}
-        url = f"{target}{path}?{request.url.query}"
-        sent = client.build_request(request.method, url, headers=headers, content=await request.body())
-        answer = await client.send(sent, stream=True)
-        passed = {name: value for name, value in answer.headers.items() if name not in HOP | {"content-encoding"}}
-        return StreamingResponse(
-            answer.aiter_bytes(), answer.status_code, passed, background=BackgroundTask(answer.aclose)
-        )
-
-    routes = [Route(f"{prefix}/{{path:path}}", pass_on, methods=["GET", "POST", "HEAD"])]
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), port=port, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}{prefix}/"
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join(10)
 
 
 @pytest.mark.slow

@@ -25,11 +25,10 @@ def free_port() -> int:
 
 @contextmanager
 def serving(command: list[str], log: Path, seconds: float = 240, **environment: str):
-    """Yields the address; ends the server afterwards. AssertionError with its log if it never answers."""
-    port = free_port()
-    variables = (
-        os.environ | {"PORT": str(port), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/helpers'}"} | environment
-    )
+    """Yields the address; ends the server afterwards. AssertionError with its log if it never answers. Offers no engine
+    in the tab unless ``environment`` says so, because its files are made beside what many tests time."""
+    port, path = free_port(), f"{ROOT}{os.pathsep}{ROOT / 'tests/helpers'}"
+    variables = os.environ | {"PORT": str(port), "PYTHONPATH": path, "SPECLENS_TAB": "none"} | environment
     variables.pop("SPACE_ID", None)
     with log.open("w") as out:
         server = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=out, stderr=subprocess.STDOUT)

@@ -1,12 +1,22 @@
-"""Serves a static site with an engine, as a host would: with or without isolation, and with weights that go wrong."""
+"""Serves a static site with an engine, as a host would: with or without isolation, and with weights that go wrong. Does
+with its page what a visitor does."""
 
 import functools
+import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+from playwright.sync_api import Page, expect
+
+from app import static_site
+from app.jobs.browser_engine import browser_engine
+
+PROMPT = "the robot and the baker, the robot and the baker, the robot"
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
 
 
@@ -56,3 +66,41 @@ def serving_site(folder: Path, isolated: bool = False) -> Iterator[ThreadingHTTP
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def require_npm() -> None:
+    """Skips the test where nothing brings the runtime, unless that is required."""
+    if shutil.which("npm") is None and os.environ.get("REQUIRE_NPM") != "1":
+        pytest.skip("npm brings the runtime, and is not here")
+
+
+def written_site(tmp_path_factory, pair: str) -> Path:
+    require_npm()
+    folder = tmp_path_factory.mktemp("tab")
+    static_site.write(folder, browser_engine(pair, "beside"))
+    return folder
+
+
+def fill(page: Page, **values) -> None:
+    values = {"prompt": PROMPT, "max_new_tokens": 40} | values
+    for name, usual in {"method": "ngram", "gamma": "4"}.items():
+        page.locator(f"[name={name}]").select_option(str(values.pop(name, usual)))
+    for name, value in values.items():
+        page.locator(f"[name={name}]").fill(str(value))
+
+
+def press_run(page: Page) -> None:
+    page.get_by_role("button", name="Run", exact=True).click()
+
+
+def run(page: Page, **values) -> None:
+    fill(page, **values)
+    press_run(page)
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=240_000)
+    assert page.locator(".sl-alert").text_content() == ""
+
+
+def saved(page: Page, button: str = "Save the run") -> str:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button).click()
+    return download.value.path().read_text(encoding="utf-8")

@@ -1,10 +1,8 @@
 """The engine in a tab, in a real browser, on a tiny model and on the embedded one."""
 
 import json
-import os
 import re
 import shutil
-from urllib.parse import urlencode
 
 import pytest
 from page_actions import violations
@@ -13,10 +11,8 @@ from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import LARGEST_DIFFERENCE, compare, configs_of, decisions, largest_difference
 from tab_model import tab_pair
-from tab_site import serving_site
+from tab_site import fill, press_run, run, saved, serving_site, written_site
 
-from app import static_site
-from app.jobs.browser_engine import browser_engine
 from app.views import player_feed
 from engine.config import RunConfig
 from engine.runtime.engine import load_engine
@@ -25,15 +21,6 @@ from engine.trace.events import Candidate, Distribution, PromptToken, Round, Run
 from engine.trace.trace import fold, from_json, to_json
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
-PROMPT = "the robot and the baker, the robot and the baker, the robot"
-
-
-def site(tmp_path_factory, pair: str):
-    if shutil.which("npm") is None and os.environ.get("REQUIRE_NPM") != "1":
-        pytest.skip("npm brings the runtime, and is not here")
-    folder = tmp_path_factory.mktemp("tab")
-    static_site.write(folder, browser_engine(pair, "beside"))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +30,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny):
-    return site(tmp_path_factory, tiny)
+    return written_site(tmp_path_factory, tiny)
 
 
 @pytest.fixture
@@ -61,31 +48,6 @@ def fp32_head(monkeypatch):
 @pytest.fixture
 def visit(open_page):
     return lambda server, query="", **options: open_page(f"{server.url}/tab.html{query}", fresh=True, **options)
-
-
-def fill(page: Page, **values) -> None:
-    values = {"prompt": PROMPT, "max_new_tokens": 40} | values
-    for name, usual in {"method": "ngram", "gamma": "4"}.items():
-        page.locator(f"[name={name}]").select_option(str(values.pop(name, usual)))
-    for name, value in values.items():
-        page.locator(f"[name={name}]").fill(str(value))
-
-
-def press_run(page: Page) -> None:
-    page.get_by_role("button", name="Run", exact=True).click()
-
-
-def run(page: Page, **values) -> None:
-    fill(page, **values)
-    press_run(page)
-    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled(timeout=240_000)
-    assert page.locator(".sl-alert").text_content() == ""
-
-
-def saved(page: Page, button: str = "Save the run") -> str:
-    with page.expect_download() as download:
-        page.get_by_role("button", name=button).click()
-    return download.value.path().read_text(encoding="utf-8")
 
 
 def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
@@ -398,14 +360,26 @@ def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolat
     assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(request_of(ours))))
 
 
-@pytest.mark.parametrize(("asked", "chosen"), [
-    ({"method": "none", "gamma": "7"}, {"method": "none", "gamma": "7"}),
-    ({"method": "eagle", "gamma": "25"}, {"method": "ngram", "gamma": "auto"}),
+@pytest.mark.parametrize(("settings", "values", "note"), [
+    ("method=eagle&auto=1&gamma=7&top_k=5", {"method": "block", "gamma": "auto"},
+     "This tab can’t take over everything: EAGLE head (block head instead), Top-k."),
+    ("method=lookahead&tokens=900&auto=0&gamma=25", {"method": "ngram", "max_new_tokens": "256", "gamma": "16"},
+     "This tab can’t take over everything: lookahead (n-gram lookup instead), New tokens 900 (256 instead), "
+     "Draft length γ 25 (16 instead)."),
+    ("method=none&auto=0&gamma=25&precision=fp32", {"method": "none", "gamma": "16"}, ""),
+    ("method=constructor&seed=x&auto=0&gamma=", {"method": "ngram", "seed": "0", "gamma": "auto"}, ""),
 ])  # fmt: skip
-def test_link_carries_the_settings_of_the_served_page(server, visit, asked, chosen):
-    query = f"?prompt=hello+there&auto=0&temperature=0.8&seed=5&tokens=12&{urlencode(asked)}"
+def test_settings_that_the_tab_has_not_are_said(server, visit, settings, values, note):
+    page = visit(server, f"#{settings}")
+    assert {name: page.locator(f"[name={name}]").input_value() for name in values} == values
+    expect(page.locator(".sl-tab-note")).to_have_text(note)
+
+
+@pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "block")])
+def test_link_carries_the_settings_of_the_served_page(server, visit, method, chosen):
+    query = f"?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&tokens=12&method={method}"
     page = visit(server, query)
-    expected = {"prompt": "hello there", "seed": "5", "max_new_tokens": "12"} | chosen
+    expected = {"prompt": "hello there", "gamma": "7", "seed": "5", "max_new_tokens": "12", "method": chosen}
     assert {name: page.locator(f"[name={name}]").input_value() for name in expected} == expected
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }")
     page.clock.install()
@@ -426,7 +400,7 @@ def test_link_carries_the_settings_of_the_served_page(server, visit, asked, chos
 def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page, fp32_head):
     """`tab_agreement.py` compares 48 prompts, this test one with each method."""
     engine = load_engine(PAIR, precision="fp32")
-    with serving_site(site(tmp_path_factory, PAIR)) as server:
+    with serving_site(written_site(tmp_path_factory, PAIR)) as server:
         page = open_page(f"{server.url}/check_server.py", fresh=True)
         results = list(
             compare(

@@ -93,8 +93,9 @@ def follow() -> dict[str, tuple[str, list[str]]]:
     threading.setprofile(way.profile)
     from app.jobs.service import Service
     from app.page import build, launch_options
+    from app.server.limits import Limits
 
-    service = Service()
+    service = Service(limits=Limits(tab="none"))
     demo = build(service)
     options = launch_options(service) | {"prevent_thread_lock": True, "quiet": True}
     _, url, _ = demo.launch(server_name="127.0.0.1", **options)

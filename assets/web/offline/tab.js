@@ -13,7 +13,7 @@ import { make } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { page } from './page.js';
-import { configOf, fillForm, offerLink } from './tab_form.js';
+import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
 
 const MB = 1e6,
   SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
@@ -212,6 +212,9 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
   }
 });
 
-fillForm(fields, find('.sl-tab-examples'), page);
+find('.sl-tab-note').textContent = fillForm(fields, find('.sl-tab-examples'), page);
+buttons.back?.addEventListener('click', () => {
+  buttons.back.href = linkOf(fields, new URL('../', location.href));
+});
 describe([false, false]);
 if (!obstacle()) askWhetherStored();

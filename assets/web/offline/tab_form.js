@@ -2,11 +2,10 @@
 import { copyText } from '../lib/copy_button.js';
 import { make, makeButton } from '../lib/dom.js';
 
-// The form's fields by their names in a link of the served page.
+// The form's fields by their names in a link of the served page, where γ has two: ``auto`` and ``gamma``.
 const FIELDS = {
   prompt: 'prompt',
   method: 'method',
-  gamma: 'gamma',
   temperature: 'temperature',
   seed: 'seed',
   tokens: 'max_new_tokens',
@@ -24,10 +23,10 @@ export function configOf(fields, defaults, method) {
   return { ...defaults, prompt, method, gamma, sampling, seed, max_new_tokens };
 }
 
-const linkOf = (fields, base) =>
+export const linkOf = (fields, base) =>
   new URL(
     `?${new URLSearchParams({
-      auto: '0',
+      ...(fields.gamma.value === AUTO ? { auto: '1' } : { auto: '0', gamma: fields.gamma.value }),
       ...Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [name, fields[field].value])),
     })}`,
     base,
@@ -43,7 +42,8 @@ export function offerLink(button, fields) {
   });
 }
 
-// Lists the methods and examples, and takes over what the page's own address says.
+// Lists the methods and examples, and takes over what the page's own address says: a link, or the served page after the #,
+// which no server gets. Returns a sentence on settings that are missing here, or ''.
 export function fillForm(fields, examples, page) {
   for (const [name, title] of Object.entries(page.titles))
     fields.method.append(make('option', '', title, { value: name }));
@@ -54,9 +54,35 @@ export function fillForm(fields, examples, page) {
     examples.append(makeButton(name, fill));
   }
   fields.prompt.value = Object.values(page.examples)[0].prompt;
-  const query = new URLSearchParams(location.search);
-  for (const [name, field] of Object.entries(FIELDS)) if (query.has(name)) fields[field].value = query.get(name);
-  // The link may have named a method or a length that only the served page has.
-  fields.method.value ||= Object.keys(page.titles)[0];
-  fields.gamma.value ||= AUTO;
+  const absent = takeOver(fields, page, new URLSearchParams(location.hash.slice(1) || location.search));
+  return absent.length ? `This tab can’t take over everything: ${absent.join(', ')}.` : '';
+}
+
+// Fills in a link's settings, or those nearest to them here. Returns the ones that this page has not, in words.
+function takeOver(fields, { absent, defaults }, query) {
+  const words = [],
+    instead = (name, value) => words.push(`${name} (${value} instead)`);
+  for (const [name, field] of Object.entries(FIELDS)) {
+    const node = fields[field],
+      wanted = query.get(name) ?? '';
+    if (!wanted) continue;
+    if (name === 'method') {
+      if (!Object.hasOwn(absent.methods, wanted)) continue;
+      const [title, nearest] = absent.methods[wanted];
+      node.value = nearest;
+      if (nearest !== wanted) instead(title, node.selectedOptions[0].text);
+    } else if (node.type === 'number') {
+      if (Number.isNaN(Number(wanted))) continue;
+      node.value = Math.min(Math.max(wanted, node.min), node.max);
+      if (node.valueAsNumber !== Number(wanted)) instead(`${node.labels[0].textContent.trim()} ${wanted}`, node.value);
+    } else node.value = wanted;
+  }
+  const gamma = query.get('auto') === '0' && Number(query.get('gamma'));
+  fields.gamma.value = gamma ? Math.min(Math.max(Math.round(gamma), 1), LONGEST) : AUTO;
+  if (gamma && fields.method.value !== 'none' && Number(fields.gamma.value) !== gamma)
+    instead(`Draft length γ ${gamma}`, fields.gamma.value);
+  const others = Object.entries(absent.controls).filter(
+    ([name]) => query.has(name) && query.get(name) !== String(defaults[name]),
+  );
+  return [...words, ...others.map(([, label]) => label)];
 }

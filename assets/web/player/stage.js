@@ -4,6 +4,8 @@ import { makeHeartbeat } from '../lib/heartbeat.js';
 import { makePlayer } from './player.js';
 import { makeWhatIf } from './what_if.js';
 
+const LONG_QUEUE = 3; // runs before the visitor's
+
 // ``part.isOffline``: nothing answers a trigger, so that no button may ask for a branch or another measurement.
 export function mount(part) {
   const { element, trigger } = part;
@@ -21,6 +23,7 @@ export function mount(part) {
 
   function heard(status) {
     expectValues(status.kind === 'progress');
+    box.toggleAttribute('data-queue', status.place >= LONG_QUEUE); // then the head offers to run it elsewhere
     document.dispatchEvent(new CustomEvent('speclens-place', { detail: status.place ?? null }));
   }
 

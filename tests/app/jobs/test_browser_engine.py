@@ -71,7 +71,7 @@ def test_runtime_with_another_hash_is_refused(npm, tmp_path, monkeypatch):
 
 def test_hub_has_an_address_for_the_catalogues_models_only(npm, tmp_path, monkeypatch):
     pin(monkeypatch, npm.data)
-    with pytest.raises(BadInput, match="use --weights beside"):
+    with pytest.raises(BadInput, match="choose beside"):
         browser_engine.browser_engine(str(tab_model(tmp_path)), "hub")
     assert not npm.calls, "before anything is built"
     target = get_pair("smollm2-135m").target
