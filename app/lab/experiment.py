@@ -324,11 +324,6 @@ def titled(methods: Sequence[str]) -> list[tuple[str, str]]:
     return [(TITLES.get(method, method), method) for method in methods]
 
 
-def counted(number: int, noun: str) -> str:
-    """1 turn, 2 turns."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def fold(name: str, what: str) -> gr.Accordion:
     """The form of an experiment, folded above its results; ``what``: what can be chosen there."""
     return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from app.views.safe_json import encode, short
 from engine.bench.sample import BASELINE
 from engine.config import AUTO, METHODS
+from engine.errors import counted
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
@@ -109,7 +110,7 @@ def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
         steps.append((short(event.end - trace.rounds[0].start), count))
     x, y = zip(*_thin(steps), strict=True)
     line = {"shape": "hv", "width": 3, "color": colour, "dash": dash}
-    return points(name, x, y, mode="lines", line=line, hovertemplate="%{y} tokens after %{x:.2f} s")
+    return points(name, x, y, mode="lines", line=line, hovertemplate="tokens: %{y}, after %{x:.2f} s")
 
 
 def _thin(steps: list) -> list:
@@ -175,7 +176,7 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tokens = [token for event in run.rounds if event.drafter == method for token in event.tokens]
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
-        parts.append(f"{TITLES.get(method, method)} in {rounds} rounds{alpha}")
+        parts.append(f"{TITLES.get(method, method)} in {counted(rounds, 'round')}{alpha}")
     return f" auto chose {'; '.join(parts)}; no draft in {_undrafted(run)}." if parts else ""
 
 

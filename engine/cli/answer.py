@@ -10,6 +10,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, SamplingParams
+from engine.errors import counted
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
 
@@ -51,7 +52,8 @@ def answer(
     with progress() as show:
         engine.on_progress(show)
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
-        say(f"{len(chosen)} prompts, {plan.runs} runs: about {duration(plan.seconds(engine.costs('none')))}.")
+        seconds = plan.seconds(engine.costs("none"))
+        say(f"{counted(len(chosen), 'prompt')}, {counted(plan.runs, 'run')}: about {duration(seconds)}.")
         try:
             points.run(show)
         except KeyboardInterrupt:

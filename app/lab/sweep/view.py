@@ -25,6 +25,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, leaders
 from engine.config import AUTO
+from engine.errors import counted
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.verdicts import DASH, doubts, number
 
@@ -201,7 +202,7 @@ def _overall(first: Sequence[Cell]) -> str:
     if not sure:
         return f"These may be faster, but none certainly is: {'; '.join(names[:3])}. More texts or repeats would tell."
     others = len(names) - len(sure)
-    rest = f"{others} other{'s' * (others > 1)} may be as fast" if others else "these cannot be told apart"
+    rest = f"{counted(others, 'other')} may be as fast" if others else "these cannot be told apart"
     return (
         f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )

@@ -126,7 +126,7 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
                     marker=look,
                     line={"width": 3, "color": look["color"], "dash": DASHES[context]}, error_y=_spread(line),
                     showlegend=context == contexts[0],
-                    hovertemplate=f"%{{x}} users, {CONTEXTS[context].lower()}: %{{y:.2f}}×",
+                    hovertemplate=f"%{{y:.2f}}×, {CONTEXTS[context].lower()}, users at once: %{{x}}",
                 ))  # fmt: skip
     if not data:
         return Figure(note="Choose a method to compare with plain decoding." if not methods else WAITING.note)
@@ -183,7 +183,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
     if not data:
         return Figure(note="Choose a method that drafts one token after another to see its price.")
     if crosses:
-        data.append(_crosses("costs more than it saves", crosses, "%{x} users"))
+        data.append(_crosses("costs more than it saves", crosses, "users at once: %{x}"))
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
