@@ -267,7 +267,7 @@ class Measurement(Experiment):
 
     def _progress(self, step: Step, eta: Eta) -> str:
         doing = f": {step.doing}" if step.doing else ""
-        return notice("progress", f"{self._place(step)}{doing}{eta.words(step)}", step.done / step.of)
+        return notice("progress", f"{self._place(step)}{doing}{eta.words()}", step.done / step.of)
 
     def _place(self, step: Step) -> str:
         return f"{self.NOUN} {min(int(step.done) + 1, step.of)} of {step.of}"

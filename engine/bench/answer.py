@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.bench.expected_time import alone_steps, together_steps
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
@@ -24,7 +25,7 @@ CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 SETTINGS_OF_A_LOAD = 4  # at most; the sweep says how many are worth it
-_QUICKEST = 3.5  # tokens a pass of the answer that ends first, which ends the timing of a load; only an estimate
+_DRAFTS = 2  # of a round at a load; only an estimate
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,21 @@ class AnswerPlan:
         """The runs of one user alone: plain decoding and every setting."""
         return self.turns * (1 + len(GAMMAS) * len(self.methods))
 
+    def steps_alone(self, v: Mapping[int, float]) -> float:
+        """About how many plain steps one of the runs of one user alone takes, on average."""
+        return sum(alone_steps(v, text, self.tokens) for _, text in self.texts) / len(self.texts)
+
+    def steps_together(self, v: Mapping[int, float]) -> float:
+        """About how many plain steps all loads take, if as many settings as possible are worth it."""
+        each = 0.0
+        for users in self.loads:
+            texts = [self.texts[i % len(self.texts)][1] for i in range(users)]
+            each += sum(together_steps(v, texts, users, self.tokens, drafts, True) for drafts in (0, _DRAFTS))
+        return SETTINGS_OF_A_LOAD * self.repeats * each
+
     def seconds(self, costs: CostModel) -> float:
-        """About how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them longer."""
-        alone = self.runs * self.tokens * costs.step
-        passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
-        return alone + SETTINGS_OF_A_LOAD * self.repeats * self.tokens / _QUICKEST * passes * costs.step
+        """About how long it takes, from what passes take here."""
+        return (self.runs * self.steps_alone(costs.v) + self.steps_together(costs.v)) * costs.step
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,10 @@ class AnswerPoints:
         if self.missing():
             progress(0.0, "Warming up")
             self.warm()
+        total = self.work_left() if self.missing() else 0.0
         while missing := self.missing():
-            done, of = self.size()
             for doing, share in self.measure(missing[0]):
-                progress(min(0.999, (done + share) / of), doing)
+                progress(max(0.0, min(0.999, 1 - self.work_left(share) / total)), doing)
         return self.result()
 
     def size(self) -> tuple[int, int]:
@@ -158,6 +158,16 @@ class AnswerPoints:
         expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.repeats if is_sweeping else 0
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
+
+    def work_left(self, share: float = 0.0) -> float:
+        """About how many plain steps are left once ``share`` of the first missing point is done: runs of a turn, or a
+        part of a cell."""
+        v, turns = self.engine.costs(BASELINE).v, len(self.sweep.benchmark.missing())
+        if turns:
+            runs = turns * len(self.sweep.grid.settings()) - share
+            return runs * self.plan.steps_alone(v) + self.plan.steps_together(v)
+        each = [many.expected_steps(cell) for many, cell in self.missing()]
+        return sum(each) - share * sum(each[:1])
 
     def result(self) -> AnswerResult:
         cells = tuple(self.sweep.cells())

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.bench.benchmark import Cancelled, describe, never, request
+from engine.bench.expected_time import together_steps
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
@@ -122,6 +123,15 @@ class ManyUsers:
     def costs(self) -> dict[str, CostModel]:
         """c and v of each method but auto, which has those of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
+
+    def expected_steps(self, cell: Cell) -> float:
+        """About how many plain steps the cell takes."""
+        texts, gamma = [config.prompt for config in self.configs], self._gamma(cell.method)
+        drafts = 2 if gamma == AUTO else int(gamma)
+        return together_steps(
+            self.engine.costs(BASELINE).v, texts, cell.users, self.settings.max_new_tokens, drafts,
+            self.settings.until_one_ends,
+        )  # fmt: skip
 
     def warm(self, cancelled: Cancelled = never) -> None:
         """Two users with each method, a few tokens each. Otherwise the first cell would pay for loading."""
