@@ -14,10 +14,10 @@ from app.views.figures import (
     Figure,
     axes,
     encode_figures,
+    interval_whiskers,
     level,
     points,
     setting_title,
-    whiskers,
 )
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
@@ -118,15 +118,13 @@ def lengths(cells: Sequence[Cell]) -> Figure:
 
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
     colour = COLOURS[place % len(COLOURS)]
-    known, name = all(cell.low is not None for cell in cells), TITLES.get(method, method)
+    name = TITLES.get(method, method)
     lengths = [cell for cell in cells if cell.gamma != AUTO]
     drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
-    up = [cell.measured.ends[1] - cell.speedup if cell and known else 0 for cell in drawn]
-    down = [cell.speedup - cell.measured.ends[0] if cell and known else 0 for cell in drawn]
     return points(
         name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
         mode="lines+markers",
-        error_y=whiskers(up, down), line={"width": 3, "color": colour},
+        error_y=interval_whiskers(cell and cell.measured for cell in drawn), line={"width": 3, "color": colour},
         marker={"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
         hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×",
     )  # fmt: skip
