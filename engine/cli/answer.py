@@ -72,7 +72,7 @@ def answer(
 def _print(result, as_json: bool) -> None:
     from engine.bench.answer import NONE, schedule
     from engine.bench.answer_words import sentences, to_dict
-    from engine.bench.metrics import show, table
+    from engine.bench.metrics import table, times
 
     if as_json:
         print(json.dumps(to_dict(result), ensure_ascii=False, indent=1, allow_nan=False))
@@ -86,7 +86,7 @@ def _print(result, as_json: bool) -> None:
         for setting, speedup in result.at(users).items():
             if setting != NONE and setting in result.alone:
                 predicted = result.predicted(setting, users).value
-                lines.append([str(users), *map(str, setting), speedup.words, show(predicted, ".2f")])
+                lines.append([str(users), *map(str, setting), speedup.words, times(predicted)])
     print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
     for method in dict.fromkeys(method for method, _ in result.settings):
         print(f"\n{METHODS[method].title}: {schedule(result, method).words}")

@@ -194,7 +194,7 @@ def synthetic(
 ):  # fmt: skip
     """Measured and predicted speedup for an α set by hand. The text is not the model's and is not shown."""
     from engine.bench.fixed_acceptance import measure
-    from engine.bench.metrics import show, table, table_row
+    from engine.bench.metrics import show, table, table_row, times
     from engine.trace.speedup_model import expected_tokens, idealised_speedup
 
     config = RunConfig(prompt, pair, method, max_new_tokens=max_new_tokens, seed=seed)
@@ -205,7 +205,7 @@ def synthetic(
         costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
         seen = (show(number, ".2f") for number in (p.seen, p.tau, expected))
-        numbers = [*seen, p.measured.words, f"{predicted:.2f}×"]
+        numbers = [*seen, p.measured.words, times(predicted)]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
 
 
