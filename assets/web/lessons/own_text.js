@@ -97,11 +97,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       make(
         'span',
         'sl-dim',
-        drafts.length
-          ? `matched ${counted(length, 'token')}`
-          : gamma.value
-            ? 'nothing to copy'
-            : 'no draft',
+        drafts.length ? `matched ${counted(length, 'token')}` : gamma.value ? 'nothing to copy' : 'no draft',
       ),
     ]);
   }

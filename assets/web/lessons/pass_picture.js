@@ -98,10 +98,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     sums.set('sums', wide / top, `${wide} ×`);
     time.set('time', whole / top, `${short(whole)} ×`);
     apart.set(zoom === 'users' ? 'each in turn' : 'one by one', wide / top, `${wide} ×`);
-    picture.setAttribute(
-      'aria-label',
-      `A pass over ${counted(wide, 'token')}: the target's weights are read once`,
-    );
+    picture.setAttribute('aria-label', `A pass over ${counted(wide, 'token')}: the target's weights are read once`);
     const tell = {
       one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
       two: `Drafting ${count.value} · ${c.toFixed(3)} and one wide pass: ${short(whole)} plain steps for at most ${counted(wide, 'token')}.`,
