@@ -21,7 +21,7 @@ from engine.config import (
     RunConfig,
     SamplingParams,
 )
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 from lessons.examples import EXAMPLES
 
@@ -148,7 +148,7 @@ def choices(words: Mapping[str, str], values: Iterable[str] | None = None) -> li
 def described(limits: Limits) -> dict[str, Control]:
     """Returns the controls by name, in order, with the limits of this server."""
     controls = {control.name: control for control in CONTROLS}
-    room = f"Up to {limits.prompt_tokens:,} tokens ({limits.prompt_chars:,} characters)."
+    room = f"Up to {counted(limits.prompt_tokens, 'token')} ({counted(limits.prompt_chars, 'character')})."
     controls["prompt"] = replace(controls["prompt"], hint=f"{room} {controls['prompt'].hint}")
     tokens = controls["tokens"]
     most = min(tokens.default, limits.new_tokens)

@@ -5,7 +5,8 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.api import Api, http_route
+from app.api.endpoints import Api
+from app.api.http import http_route
 from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES

@@ -132,4 +132,5 @@ def processor() -> str:
         name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration, IndexError):
         name = platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"
+    cores = os.cpu_count()
+    return f"{name}, {'one core' if cores == 1 else f'{cores} cores'}"

@@ -1,4 +1,4 @@
-"""Defines the exceptions whose messages users read.
+"""Defines the exceptions whose messages users read, and words the numbers in them.
 
 Every message is a full sentence: the problem, and how to solve it. The command line prints it and exits with 1; the
 page shows it and serves the next request. Any other exception that escapes is a bug.
@@ -38,6 +38,17 @@ def explain(error) -> str:
     field = ".".join(part if re.fullmatch(r"[\w-]{1,40}", part) else "…" for part in map(str, first["loc"][:6]))
     problem = _PROBLEMS.get(first["type"]) or first["msg"].removeprefix("Value error, ")[:160]
     return f"{field}: {problem}" if field else problem
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns the number with its noun.
+
+    >>> counted(1, "token"), counted(2000, "token"), counted(3, "pass"), counted(0, "reply", "replies")
+    ('1 token', '2,000 tokens', '3 passes', '0 replies')
+    """
+    if number != 1:
+        noun = plural or f"{noun}{'es' if noun.endswith('s') else 's'}"
+    return f"{number:,} {noun}"
 
 
 def matching(pattern: str, form: str) -> "AfterValidator":

@@ -181,7 +181,8 @@ def main():
     print(f"Without drafts a log-probability changed by up to {change:.3f}, so a gap up to {tie:.3f} may be a tie.")
     wide = sum(gap > tie for _, gap in differences(alone, drafted))
     statistic, freedom, p = chi_squared(*words)
-    print(f"Sampled, {options.draws} a side: chi-squared {statistic:.1f}, {freedom} degrees of freedom, p = {p:.2g}.")
+    degrees = "1 degree" if freedom == 1 else f"{freedom} degrees"
+    print(f"Sampled, {options.draws} a side: chi-squared {statistic:.1f}, {degrees} of freedom, p = {p:.2g}.")
     bad = wide or p < 1e-4
     print("Not lossless." if bad else "No difference found. A smaller one than these draws can show may remain.")
     sys.exit(bool(bad))

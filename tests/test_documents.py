@@ -11,8 +11,8 @@ from paths import ROOT
 from sample_traces import small
 from tiny_pairs import model_folder
 
-from app.api import NAMES as ARGUMENTS
-from app.api import _figures
+from app.api.endpoints import _figures
+from app.api.http import NAMES as ARGUMENTS
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")  # not https: and the like
 LINES = 130  # of the README

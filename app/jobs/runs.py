@@ -21,7 +21,7 @@ from engine.trace.events import Progress
 SECONDS_TO_RELOAD = 20.0  # that a run continues after its page has closed
 SECONDS_BEFORE_OTHERS = 4.0  # the same, if others wait for the device
 NO_EXPERIMENTS = (
-    "This page is shared and offers no experiments that need a model. On your own machine, `make run` has the same "
+    "This page is shared and offers no experiments that need a model: on your own machine `make run` has the same "
     "page, and `python -m engine answer FILE.jsonl --users 1,8,32` answers in a terminal."
 )
 MOST_RELOADS = 64  # pages whose newest run a reload brings back

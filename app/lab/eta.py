@@ -1,26 +1,62 @@
 """Estimates how much longer an experiment takes."""
 
 import time
+from bisect import bisect_right
+from collections.abc import Callable
 
-from app.lab.work_units import WARMING_UP, Step
+from app.lab.work_units import Step
+
+_HIGHER = 1.25  # an estimate that grew by less than this is not worth a word
+_LONGER = ", longer than it seemed"
 
 
 class Eta:
-    """Estimates the time left from the parts so far, without warm-up."""
+    """Estimates the time left from this very job: from how long the newer half of its work took. The estimate never
+    grows without a word."""
 
-    def __init__(self):
-        self._first: tuple[float, float] | None = None
-        self._last = 0.0, 0.0
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._times: list[float] = []
+        self._left: list[float] = []  # the work that was left at each of them
+        self._shown: float | None = None  # seconds
+        self._seemed: float | None = None  # seconds that were shown before the estimate grew
 
     def add(self, step: Step) -> None:
-        if step.result is None and step.doing != WARMING_UP:
-            self._last = step.done, time.monotonic()
-            self._first = self._first or self._last
+        if step.left is not None and (not self._left or step.left != self._left[-1]):
+            self._times.append(self._clock())
+            self._left.append(step.left)
 
-    def words(self, step: Step) -> str:
-        """Empty until two parts have been seen."""
-        if self._first is None or self._last[0] <= self._first[0]:
+    def words(self) -> str:
+        """Empty until some work has been seen."""
+        seconds = self._seconds()
+        if seconds is None:
             return ""
-        each = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
-        seconds = each * (step.of - step.done)
-        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {max(1, seconds):.0f} s left"
+        seconds = _round_off(seconds)
+        if self._shown is not None and seconds > self._shown:
+            if seconds < _HIGHER * self._shown:
+                seconds = self._shown
+            elif self._seemed is None:
+                self._seemed = self._shown
+        self._shown = seconds
+        if self._seemed is not None and seconds <= self._seemed:
+            self._seemed = None
+        how_long = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        return f", about {how_long} left{_LONGER if self._seemed is not None else ''}"
+
+    def _seconds(self) -> float | None:
+        if len(self._times) < 2:
+            return None
+        last = self._times[-1]
+        middle = bisect_right(self._times, (self._times[0] + last) / 2) - 1
+        done = self._left[middle] - self._left[-1]
+        if done <= 0:
+            return None
+        expected = (last - self._times[middle]) / done * self._left[-1]
+        # Half of the estimate stays when a part takes longer than it should.
+        return max(expected - (self._clock() - last), expected / 2)
+
+
+def _round_off(seconds: float) -> float:
+    """No more digits than such an estimate has."""
+    step = 60 if seconds >= 90 else 5 if seconds >= 20 else 1
+    return max(1, round(seconds / step) * step)

@@ -25,7 +25,7 @@ from app.lab.eta import Eta
 from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
-from app.ui.widgets import QUIET, SKIP, control, streams
+from app.ui.widgets import QUIET, SKIP, control, run_and_stop, streams
 from app.views.figures import TITLES
 from app.views.notice import notice
 from engine import __version__
@@ -267,7 +267,7 @@ class Measurement(Experiment):
 
     def _progress(self, step: Step, eta: Eta) -> str:
         doing = f": {step.doing}" if step.doing else ""
-        return notice("progress", f"{self._place(step)}{doing}{eta.words(step)}", step.done / step.of)
+        return notice("progress", f"{self._place(step)}{doing}{eta.words()}", step.done / step.of)
 
     def _place(self, step: Step) -> str:
         return f"{self.NOUN} {min(int(step.done) + 1, step.of)} of {step.of}"
@@ -283,13 +283,23 @@ class Measurement(Experiment):
 
     # ── the form ──
 
+    def buttons(self, name: str) -> tuple[gr.Button, gr.Button]:
+        """Lays out Run and Stop. Where this server refuses experiments, Run is disabled and a sentence says why; the
+        recorded result can still be looked at."""
+        can_run = self.service.runs.offers_experiments
+        run, stop = run_and_stop(self.RUN, name, can_run)
+        if not can_run:
+            words = re.sub("`(.+?)`", r"<code>\1</code>", NO_EXPERIMENTS)
+            gr.HTML(f'<p class="sl-no-experiments" role="note">{words}</p>', apply_default_css=False)
+        return run, stop
+
     def extent(self, pair: str, plan) -> str:
         """How much work a plan is."""
         raise NotImplementedError
 
     def size(self, *values) -> str:
         if not self.service.runs.offers_experiments:
-            return notice("quiet", NO_EXPERIMENTS)
+            return notice("quiet")  # the buttons say why
         try:
             config, plan = self.parse(values)
         except EngineError as error:
@@ -322,11 +332,6 @@ def whole_number(value: Any, label: str, low: int | None = None, high: int | Non
 def titled(methods: Sequence[str]) -> list[tuple[str, str]]:
     """(title, name) for a list."""
     return [(TITLES.get(method, method), method) for method in methods]
-
-
-def counted(number: int, noun: str) -> str:
-    """1 turn, 2 turns."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def fold(name: str, what: str) -> gr.Accordion:

@@ -9,7 +9,7 @@ from app.lab.experiment import Measurement, PageState, Wiring, fold
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice as notice_area
-from app.ui.widgets import QUIET, SKIP, download, run_and_stop
+from app.ui.widgets import QUIET, SKIP, download
 from app.views.notice import notice
 
 
@@ -73,7 +73,7 @@ def lay_out(
     """
     state, opening = gr.State(PageState()), handlers.opening()
     with gr.Row(elem_classes="sl-actions"):
-        run, stop = run_and_stop(handlers.RUN, name)
+        run, stop = handlers.buttons(name)
         over = gr.Button("Start over", elem_id=f"{name}-over", interactive=False, scale=1, min_width=110)
     with fold(name, form[0]):
         gr.HTML(lead, apply_default_css=False)

@@ -17,12 +17,13 @@ Again = Literal["all", "noise"]
 @dataclass(frozen=True)
 class Step:
     """``done`` of ``of`` parts; ``doing``: the one under way, "" between two points. ``result``: everything measured so
-    far, None: as before."""
+    far, None: as before; ``left``: the work that is left, as `Points.work_left`, None where that is not known yet."""
 
     done: float
     of: int
     doing: str = ""
     result: Any = None
+    left: float | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -45,6 +46,12 @@ class Points(Protocol):
         ...
 
     def result(self) -> Any: ...
+
+    def work_left(self, share: float = 0.0) -> float:
+        """About how much work is left, in any unit, once ``share`` parts of the first missing point are done. Where a
+        class does not say, every part is as much."""
+        done, of = self.size()
+        return of - done - share
 
     def forget_noise(self) -> None:
         """Makes the points missing whose speedup came out larger than it can be."""
@@ -99,9 +106,9 @@ def _next_point(open_points: Callable[[Any, bool], Points], warm_up: WarmUpOnce)
                 yield Report(Step(done, of, WARMING_UP))
             warm_up(engine, lambda: points.warm(cancelled))
             for doing, share in points.measure(missing[0], cancelled):
-                yield Report(Step(done + share, of, doing))
+                yield Report(Step(done + share, of, doing, left=points.work_left(share)))
         if not cancelled():
-            yield Report(Step(*points.size(), result=points.result()))
+            yield Report(Step(*points.size(), result=points.result(), left=points.work_left()))
 
     return work
 

@@ -17,7 +17,7 @@ from app.playground.startup_run import recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.notice import Kind
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.trace.branch import branch_request, check_models
 from engine.trace.events import Round, RunStarted
 from engine.trace.trace import Trace, with_branch
@@ -157,7 +157,7 @@ class LiveBranch:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
         most = (self._started.max_new_tokens or 0) - len(self._started.prefix)
-        return f"The branch: {written} of up to {most} tokens", written / most, 0
+        return f"The branch: {written} of up to {counted(most, 'token')}", written / most, 0
 
 
 def forced_in(branch: Trace) -> tuple[int, int]:

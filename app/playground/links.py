@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 from app.form import Control
 from app.jobs.engine_facade import Pair
 from engine.config import AUTO, constraint_methods
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 
 MOST = 7_000  # characters of a query: some servers take a request line of 8,192 bytes and no more
 MOST_PIECES = 64
@@ -176,7 +176,7 @@ def _hidden(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...]
     """Returns the controls to hide, and the number of unknown ones in words (empty for none)."""
     named = {name.strip() for name in text.split(",") if name.strip()}
     others = len(named - set(controls))
-    unknown = f"{others} control{'s' if others > 1 else ''}" if others else ""
+    unknown = counted(others, "control") if others else ""
     return tuple(name for name in controls if name in named), unknown
 
 

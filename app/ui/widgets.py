@@ -52,6 +52,8 @@ def open_files(label: str, elem_id: str) -> gr.UploadButton:
     return button
 
 
-def run_and_stop(run: str, name: str) -> tuple[gr.Button, gr.Button]:
-    start = gr.Button(run, variant="primary", elem_id=f"{name}-run", scale=3, min_width=220)
+def run_and_stop(run: str, name: str, can_run: bool = True) -> tuple[gr.Button, gr.Button]:
+    start = gr.Button(
+        run, variant="primary", elem_id=f"{name}-run", scale=3, min_width=220, interactive=can_run
+    )  # fmt: skip
     return start, gr.Button("Stop", elem_id=f"{name}-stop", interactive=False, scale=1, min_width=90)

@@ -4,18 +4,21 @@ Colours are roles ("@run"), which the page maps to its light or dark palette. Mo
 Plotly reads some HTML in every text that it draws.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from app.views.safe_json import encode, short
 from engine.bench.sample import BASELINE
 from engine.config import AUTO, METHODS
+from engine.errors import counted
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
 from engine.trace.verdicts import number
 
+T = TypeVar("T")
 MOST_POINTS = 400  # of a line; a screen has no room for more
 MOST_BARS = 120
 COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")  # of several lines, in turn
@@ -62,6 +65,18 @@ def points(name: str, x: Sequence, y: Sequence[float | None], **more) -> dict:
     return {"type": "scatter", "name": name, "x": list(x), "y": [short(value) for value in y]} | more
 
 
+def with_gaps(line: Mapping[int, T], places: Iterable[int]) -> dict[int, T | None]:
+    """Returns a line with None at each place within it that it has no point for. Otherwise the line would be drawn over
+    that place, as if it had been measured.
+
+    >>> with_gaps({2: 1.5, 8: 0.9}, (1, 2, 4, 8))
+    {2: 1.5, 4: None, 8: 0.9}
+    """
+    if not line:
+        return {}
+    return {place: line.get(place) for place in sorted({*places, *line}) if min(line) <= place <= max(line)}
+
+
 def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
     """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, is visible without
     colour."""
@@ -73,6 +88,14 @@ def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
     """Lines from each point to ``up`` above it and ``down`` below it."""
     reaches = {"array": [short(reach) for reach in up], "arrayminus": [short(reach) for reach in down]}
     return {"type": "data", "symmetric": False, "thickness": 1.5} | reaches | more
+
+
+def interval_whiskers(line: Iterable[Speedup | None]) -> dict:
+    """Lines to the ends of each interval, and none at a gap or for a single measurement."""
+    known = [(gain.value, *gain.ends) if gain and gain.low is not None else (0.0, 0.0, 0.0) for gain in line]
+    return whiskers(
+        [max(0.0, high - value) for value, _, high in known], [max(0.0, value - low) for value, low, _ in known]
+    )
 
 
 def level(at: float, is_upright: bool = False) -> dict:
@@ -109,7 +132,7 @@ def timeline(trace: Trace, name: str, colour: str, dash: str) -> dict:
         steps.append((short(event.end - trace.rounds[0].start), count))
     x, y = zip(*_thin(steps), strict=True)
     line = {"shape": "hv", "width": 3, "color": colour, "dash": dash}
-    return points(name, x, y, mode="lines", line=line, hovertemplate="%{y} tokens after %{x:.2f} s")
+    return points(name, x, y, mode="lines", line=line, hovertemplate="tokens: %{y}, after %{x:.2f} s")
 
 
 def _thin(steps: list) -> list:
@@ -175,7 +198,7 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tokens = [token for event in run.rounds if event.drafter == method for token in event.tokens]
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
-        parts.append(f"{TITLES.get(method, method)} in {rounds} rounds{alpha}")
+        parts.append(f"{TITLES.get(method, method)} in {counted(rounds, 'round')}{alpha}")
     return f" auto chose {'; '.join(parts)}; no draft in {_undrafted(run)}." if parts else ""
 
 

@@ -10,6 +10,7 @@ from app.views.safe_json import short
 from app.views.tiles import machine
 from app.views.trees import has_trees
 from engine.config import method_of
+from engine.errors import counted
 from engine.trace.events import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
@@ -41,7 +42,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
     layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[level(1.0, is_upright=True)])
     layout["annotations"] = [_number(name, value) for name, value, *_ in bars]
     layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
-    note = f"{_formula(run, result.predicted)} c and v measured at a context of {costs.context} tokens."
+    note = f"{_formula(run, result.predicted)} c and v measured at a context of {counted(costs.context, 'token')}."
     if result.efficiency is not None and speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {result.efficiency:.2f}."
     if speedup is not None and not speedup.is_possible:
@@ -100,7 +101,7 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
     alone = _curve("one by one", [1, widths[-1]], [1, widths[-1]], "@plain", "lines", dash="dash")
     layout = axes("W, tokens scored at once", "time ÷ time of one")
     layout["yaxis"] |= {"range": [0, short(max(top, 2.0))]}
-    note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {costs.context} tokens."
+    note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {counted(costs.context, 'token')}."
     if costs.c:
         note += f" A draft step costs c = {costs.c:.3f} of that."
     if dear := {name: c for name, c in costs.draft_costs.items() if c}:

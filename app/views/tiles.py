@@ -7,6 +7,7 @@ from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
 from engine.config import AUTO, constraint_methods
+from engine.errors import counted
 from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
@@ -61,19 +62,19 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     line = {"type": "numbers", "measuring": measuring}
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
-    shared = f", shared with {_runs(run.others)}" if run.others else ""
-    counted = "reading the prompt not counted"
+    shared = f", shared with {counted(run.others, 'other run')}" if run.others else ""
+    clock = "reading the prompt not counted"
     if run.started and run.started.server:
-        counted = "after the first, by the clock of the client"
+        clock = "after the first, by the clock of the client"
     numbers = {
         "alpha": _alpha(run),
         "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
-        "speed": [number(run.tokens_per_second, 1), f"{run.tokens} tokens, {counted}{shared}"],
+        "speed": [number(run.tokens_per_second, 1), f"{counted(run.tokens, 'token')}, {clock}{shared}"],
     }
     if run.started and run.started.constraint:
         numbers["grammar"] = _from_grammar(run)
     if beside := run.others or others:
-        numbers["speedup"] = ["No speedup", f"ran beside {_runs(beside)}"]
+        numbers["speedup"] = ["No speedup", f"ran beside {counted(beside, 'other run')}"]
         line |= {"shared": True, "measuring": False}
     return line | {"tiles": numbers}
 
@@ -98,14 +99,10 @@ def machine(run: Trace, baseline: Trace | None) -> str:
 def shared(run: Trace, others: int = 0) -> str:
     """Says why a run has no speedup; empty for one that had the device to itself. ``others``: as for `tiles`."""
     if run.others:
-        return f"{_runs(run.others).capitalize()} shared the model, so this clock says nothing about drafting."
+        return f"{counted(run.others, 'other run')} shared the model, so this clock says nothing about drafting."
     if others:
         return "Another run came before plain decoding was measured, so there is no speedup."
     return ""
-
-
-def _runs(count: int) -> str:
-    return "1 other run" if count == 1 else f"{count} other runs"
 
 
 def verdict(
@@ -148,7 +145,7 @@ def _spent(run: Trace, baseline: Trace) -> str:
     if ours.tokens == plain.tokens:
         took, plainly = (rate * ours.tokens for rate in rates)
         digits = 1 if min(took, plainly) >= 10 else 2
-        return f"{ours.tokens} tokens took {took:.{digits}f} s instead of {plainly:.{digits}f} s"
+        return f"{counted(ours.tokens, 'token')} took {took:.{digits}f} s instead of {plainly:.{digits}f} s"
     return f"a token took {1000 * rates[0]:.0f} ms instead of {1000 * rates[1]:.0f} ms"
 
 
@@ -167,13 +164,13 @@ def _alpha(run: Totals) -> list[str]:
         return [DASH, "the server does not count its drafts" if is_uncounted else "no draft was tested"]
     words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
     if run.discarded:
-        words += f"; {run.discarded} more came after a rejected one and were never tested"
+        words += f"; {run.discarded} more came after a rejected one, never tested"
     return [f"{run.alpha:.0%}", words]
 
 
 def _from_grammar(run: Totals) -> list[str]:
     """Counts the tokens that had to come; accepted drafts alone, because a closing token is drawn."""
-    words = f"{run.from_grammar} of {run.tokens} tokens came from the grammar: it left no other text there"
+    words = f"{run.from_grammar} of {counted(run.tokens, 'token')} came from the grammar: it left no other text there"
     if not run.from_grammar:
         words = "the grammar drafts only with the methods auto and grammar"
         if run.started and run.started.method in (AUTO, *constraint_methods()):

@@ -6,6 +6,7 @@ A draft's rank is its place among its siblings, in the order they were tried.
 from collections import Counter
 
 from app.views.figures import Figure, axes, filled
+from engine.errors import counted
 from engine.trace.events import TESTED, Round
 from engine.trace.metrics import tested_drafts
 from engine.trace.trace import Trace
@@ -36,13 +37,12 @@ def sizes(run: Trace) -> Figure:
         "x": sorted(counts),
         "y": [counts[size] for size in sorted(counts)],
         "marker": filled("@accepted"),
-        "hovertemplate": "%{y} rounds with %{x} drafts<extra></extra>",
+        "hovertemplate": "drafts: %{x}, rounds: %{y}<extra></extra>",
     }
     tested = sum(_count(event, TESTED) for event in trees)
     drafted = sum(len(event.parents) for event in trees)
-    note = (
-        f"{len(trees)} of {len(run.rounds)} rounds drafted a tree. Of their {drafted:,} drafts {tested:,} were tested."
-    )
+    note = f"{len(trees)} of {counted(len(run.rounds), 'round')} drafted a tree. "
+    note += f"Of their {drafted:,} drafts {tested:,} were tested."
     layout = axes("drafts in the round", "rounds", showlegend=False)
     layout["xaxis"] |= {"type": "category"}  # no ticks between whole numbers
     return Figure([bars], layout, note)

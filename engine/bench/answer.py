@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.bench.expected_time import alone_steps, together_steps
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
@@ -25,7 +26,7 @@ Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 SETTINGS_OF_A_LOAD = 4  # at most; the sweep says how many are worth it
-_QUICKEST = 3.5  # tokens a pass of the answer that ends first, which ends the timing of a load; only an estimate
+_DRAFTS = 2  # of a round at a load; only an estimate
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,27 @@ class AnswerPlan:
         """The runs of one user alone: plain decoding and every setting."""
         return self.turns * (1 + len(GAMMAS) * len(self.methods))
 
+    def steps_alone(self, v: Mapping[int, float]) -> float:
+        """About how many plain steps one of the runs of one user alone takes, on average."""
+        return sum(alone_steps(v, text, self.tokens) for _, text in self.texts) / len(self.texts)
+
+    def steps_together(self, v: Mapping[int, float]) -> float:
+        """About how many plain steps all loads take, if as many settings as possible are worth it."""
+        each = 0.0
+        for users in self.loads:
+            texts = [text for _, text in texts_of_users(self.texts, users)]
+            each += sum(together_steps(v, texts, users, self.tokens, drafts, True) for drafts in (0, _DRAFTS))
+        return SETTINGS_OF_A_LOAD * self.turns_of_a_load * each
+
     def seconds(self, costs: CostModel) -> float:
-        """About how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them longer."""
-        alone = self.runs * self.tokens * costs.step
-        passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
-        return alone + SETTINGS_OF_A_LOAD * self.turns_of_a_load * self.tokens / _QUICKEST * passes * costs.step
+        """About how long it takes, from what passes take here."""
+        return (self.runs * self.steps_alone(costs.v) + self.steps_together(costs.v)) * costs.step
+
+
+def texts_of_users(texts: Sequence[Any], users: int) -> list[Any]:
+    """Returns a text for each user, from the whole list, because its kinds often stand one after the other. With fewer
+    texts than users some ask the same."""
+    return [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
 
 
 @dataclass(frozen=True)
@@ -209,15 +226,15 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
 
 def shortlist(cells: Sequence[Cell]) -> list[Setting]:
     """The settings that are worth measuring with more users: the best length of the two best methods, and one draft a
-    round, because every further row is dearer there."""
+    round of every method that may pay alone, because every further row is dearer there."""
     possible = [
         cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
     ]
     best: dict[str, Cell] = {}
     for cell in sorted(possible, key=lambda cell: cell.measured.ends[0], reverse=True):
         best.setdefault(cell.method, cell)
-    several = [(cell.method, gamma) for cell in [*best.values()][:2] for gamma in (cell.gamma, 1)]
-    return [*dict.fromkeys(several)]
+    longest = [(cell.method, cell.gamma) for cell in [*best.values()][:2]]
+    return [*dict.fromkeys([*longest, *((name, 1) for name, cell in best.items() if cell.measured.ends[1] > 1)])]
 
 
 def schedule(result: AnswerResult, method: str) -> LoadSchedule:

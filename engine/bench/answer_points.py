@@ -19,6 +19,7 @@ from engine.bench.answer import (
     Setting,
     by_setting,
     shortlist,
+    texts_of_users,
 )
 from engine.bench.answer_words import name
 from engine.bench.benchmark import Cancelled, describe, never
@@ -82,10 +83,9 @@ class AnswerPoints:
         return [self._load_file(users, setting, afresh) for users in self.plan.loads for setting in best]
 
     def _load_file(self, users: int, setting: Setting, afresh: bool = False) -> _LoadFile:
-        """Returns the file of a load. With fewer texts than users, some ask the same; with more, the users take texts
-        from the whole list, because its kinds often stand one after the other."""
-        (method, gamma), plan, texts = setting, self.plan, self.prompts
-        each = [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
+        """Returns the file of a load."""
+        (method, gamma), plan = setting, self.plan
+        each = texts_of_users(self.prompts, users)
         settings = Settings(
             (users,), (method,), plan.tokens, plan.temperature, plan.turns_of_a_load, gamma, prompts_first=True,
             until_one_ends=True,
@@ -144,10 +144,10 @@ class AnswerPoints:
         if self.missing():
             progress(0.0, "Warming up")
             self.warm()
+        total = self.work_left() if self.missing() else 0.0
         while missing := self.missing():
-            done, of = self.size()
             for doing, share in self.measure(missing[0]):
-                progress(min(0.999, (done + share) / of), doing)
+                progress(max(0.0, min(0.999, 1 - self.work_left(share) / total)), doing)
         return self.result()
 
     def size(self) -> tuple[int, int]:
@@ -159,6 +159,16 @@ class AnswerPoints:
         expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.turns_of_a_load if is_sweeping else 0
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
+
+    def work_left(self, share: float = 0.0) -> float:
+        """About how many plain steps are left once ``share`` of the first missing point is done: runs of a turn, or a
+        part of a cell."""
+        v, turns = self.engine.costs(BASELINE).v, len(self.sweep.benchmark.missing())
+        if turns:
+            runs = turns * len(self.sweep.grid.settings()) - share
+            return runs * self.plan.steps_alone(v) + self.plan.steps_together(v)
+        each = [many.expected_steps(cell) for many, cell in self.missing()]
+        return sum(each) - share * sum(each[:1])
 
     def result(self) -> AnswerResult:
         cells = tuple(self.sweep.cells())

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Setting
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
+from engine.errors import counted
 from engine.trace.events import CostModel
 from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
@@ -139,13 +140,13 @@ def _needed(result: AnswerResult, setting: Setting, users: int) -> str:
 
 def _sure(result: AnswerResult) -> str:
     turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
-    counted = f"{_counted(texts, 'text')}, {_counted(turns, 'turn')} for each setting"
+    basis = f"{counted(texts, 'text')}, {counted(turns, 'turn')} for each setting"
     if result.is_elsewhere:
-        return f"Counted here with {result.pair}: {counted}.{_unfinished(result)}"
+        return f"Counted here with {result.pair}: {basis}.{_unfinished(result)}"
     if turns > 1:
-        sure = f"Measured here: {counted}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
+        sure = f"Measured here: {basis}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
     else:
-        sure = f"Measured here once: {counted}. Let it go on to get intervals."
+        sure = f"Measured here once: {basis}. Let it go on to get intervals."
     speedups = [cell.measured for cell in result.alone.values()] + [load.speedup for load in result.loads]
     noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
     if noise:
@@ -163,10 +164,6 @@ def _sure(result: AnswerResult) -> str:
 
 def _unfinished(result: AnswerResult) -> str:
     return "" if result.is_complete else " Not everything is measured yet: this is what there is so far."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # ── for programs ──

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from engine.bench.benchmark import greedy_answers
-from engine.bench.metrics import table
+from engine.bench.metrics import table, times
 from engine.bench.prompts import Prompt
 from engine.device import to_device
 from engine.errors import Unavailable
@@ -88,11 +88,12 @@ def to_json(engine: Engine, results: Sequence[Exit]) -> str:
 
 def markdown(results: Sequence[Exit]) -> str:
     """Returns a table with a row for each depth."""
-    rows = [
-        [str(each.layers), "the exit head" if each.is_trained else "the output layer"]
-        + [f"{number:.3f}" for number in (each.agreement, each.c, each.predicted)]
-        for each in results
-    ]
+    rows = []
+    for each in results:
+        reader = "the exit head" if each.is_trained else "the output layer"
+        rows.append([
+            str(each.layers), reader, f"{each.agreement:.3f}", f"{each.c:.3f}", times(each.predicted)
+        ])  # fmt: skip
     return table(["layers", "read by", "agrees", "c", "predicted at γ = 1"], rows)
 
 

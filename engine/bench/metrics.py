@@ -194,7 +194,8 @@ def markdown(rows_: Sequence[dict]) -> str:
             f"{r['method']} ({r['setting']})" if r["setting"] else r["method"],
             show(r["tokens_per_second"], ".1f"),
             _speedup(r),
-            *(show(r[name], ".2f") for name in ("predicted_speedup", "efficiency", "tau", "acceptance")),
+            times(r["predicted_speedup"]),
+            *(show(r[name], ".2f") for name in ("efficiency", "tau", "acceptance")),
             show(r["wasted"], ".0%"),
             f"{1000 * r['ttft']:.0f} ms",
             show(r["speedup_end_to_end"], ".2f"),
@@ -228,10 +229,15 @@ def show(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
+def times(speedup: float | None) -> str:
+    """A speedup, as every table writes it; a dash where there is none."""
+    return show(speedup, ".2f") + "×" * (speedup is not None)
+
+
 def _speedup(row: dict) -> str:
     """Words a speedup with its interval. τ bounds it only for a method of ours in the target's own precision."""
     if row["speedup"] is None or row["method"] == BASELINE:
-        return show(row["speedup"], ".2f")
+        return times(row["speedup"])
     is_bounded = row["c"] is not None and ":" not in row["method"] and row["tau"]
     low, high = row["ci95"] or (None, None)
     return Speedup(row["speedup"], low, high, ceiling(row["tau"]) if is_bounded else math.inf).words

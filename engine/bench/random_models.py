@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, Pr
 
 from engine.bench.benchmark import Benchmark, Cancelled, Turn, never, warm_up
 from engine.bench.fixed_acceptance import accept_with_probability
-from engine.bench.metrics import show, table
+from engine.bench.metrics import show, table, times
 from engine.bench.sample import BASELINE, Sample
 from engine.bench.systems import generate
 from engine.config import RunConfig
@@ -350,9 +350,9 @@ def _scoring_table(ours: Sequence[dict]) -> str:
 
 def _drafting_table(ours: Sequence[dict]) -> str:
     heads = ["shape", "context", "draft", "c", "α set", "γ", "τ", "tokens/s", "speedup", "predicted", "efficiency"]
-    names = ("tau", "tokens_per_second", "speedup", "predicted", "efficiency")
     return table(heads, [
         [*_place(part), method, f"{draft['c']:.3f}", f"{point['alpha']:g}", str(point["gamma"]),
-         *(f"{point[name]:.2f}" for name in names)]
+         *(f"{point[name]:.2f}" for name in ("tau", "tokens_per_second")),
+         *map(times, (point["speedup"], point["predicted"])), f"{point['efficiency']:.2f}"]
         for part in ours for method, draft in part["drafts"].items() for point in draft["synthetic"]
     ])  # fmt: skip

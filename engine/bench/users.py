@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.bench.benchmark import Cancelled, describe, never, request
+from engine.bench.expected_time import together_steps
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
 from engine.config import AUTO, MAX_SHARERS, RunConfig
 from engine.device import OtherPrograms
-from engine.errors import BadInput, Unavailable
+from engine.errors import BadInput, Unavailable, counted
 from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
@@ -123,6 +124,15 @@ class ManyUsers:
         """c and v of each method but auto, which has those of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
 
+    def expected_steps(self, cell: Cell) -> float:
+        """About how many plain steps the cell takes."""
+        texts, gamma = [config.prompt for config in self.configs], self._gamma(cell.method)
+        drafts = 2 if gamma == AUTO else int(gamma)
+        return together_steps(
+            self.engine.costs(BASELINE).v, texts, cell.users, self.settings.max_new_tokens, drafts,
+            self.settings.until_one_ends,
+        )  # fmt: skip
+
     def warm(self, cancelled: Cancelled = never) -> None:
         """Two users with each method, a few tokens each. Otherwise the first cell would pay for loading."""
         tokens = min(_WARM_UP_TOKENS, self.settings.max_new_tokens)
@@ -141,7 +151,7 @@ class ManyUsers:
                 pass
             done, served = 1 - len(self.missing()) / len(self.cells), self.file.results[cell.key]
             rate = served.tokens / served.seconds
-            progress(done, f"{cell.users} users, {cell.method}: {rate:.1f} tokens/s in total")
+            progress(done, f"{counted(cell.users, 'user')}, {cell.method}: {rate:.1f} tokens/s in total")
 
     def steps(self, cell: Cell, cancelled: Cancelled = never) -> Iterator[float]:
         """Measures a cell; yields the share that is done, pass after pass. Nothing is added if it is cancelled."""

@@ -10,6 +10,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, SamplingParams
+from engine.errors import counted
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
 
@@ -51,7 +52,8 @@ def answer(
     with progress() as show:
         engine.on_progress(show)
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
-        say(f"{len(chosen)} prompts, {plan.runs} runs: about {duration(plan.seconds(engine.costs('none')))}.")
+        seconds = plan.seconds(engine.costs("none"))
+        say(f"{counted(len(chosen), 'prompt')}, {counted(plan.runs, 'run')}: about {duration(seconds)}.")
         try:
             points.run(show)
         except KeyboardInterrupt:
@@ -70,7 +72,7 @@ def answer(
 def _print(result, as_json: bool) -> None:
     from engine.bench.answer import NONE, schedule
     from engine.bench.answer_words import sentences, to_dict
-    from engine.bench.metrics import show, table
+    from engine.bench.metrics import table, times
 
     if as_json:
         print(json.dumps(to_dict(result), ensure_ascii=False, indent=1, allow_nan=False))
@@ -84,7 +86,7 @@ def _print(result, as_json: bool) -> None:
         for setting, speedup in result.at(users).items():
             if setting != NONE and setting in result.alone:
                 predicted = result.predicted(setting, users).value
-                lines.append([str(users), *map(str, setting), speedup.words, show(predicted, ".2f")])
+                lines.append([str(users), *map(str, setting), speedup.words, times(predicted)])
     print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
     for method in dict.fromkeys(method for method, _ in result.settings):
         print(f"\n{METHODS[method].title}: {schedule(result, method).words}")

@@ -11,7 +11,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 from engine.trace.noise import about_machine, largest_busy_share
 
 
@@ -81,7 +81,8 @@ def compare(
         print(f"\n{validity_table(report['validity'])}")
     _say_busy(largest_busy_share(report["samples"]))
     if comparison.interrupted:
-        say(f"Stopped early: the numbers are of {report['environment']['prompts']['run']} of {len(chosen)} prompts.")
+        done = report["environment"]["prompts"]["run"]
+        say(f"Stopped early: the numbers are of {done} of {counted(len(chosen), 'prompt')}.")
         raise typer.Exit(options.INTERRUPTED)
 
 

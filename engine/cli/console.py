@@ -16,6 +16,7 @@ from rich.text import Text
 
 from engine.cli import constraint
 from engine.config import LOSSY
+from engine.errors import counted
 from engine.trace.events import FORBIDDEN, STATUSES, CostModel, Event, Round, RunStarted, Server, Token
 from engine.trace.metrics import (
     PARTS,
@@ -185,9 +186,11 @@ def _rows(trace: Trace, s: RunMetrics):
     yield from constraint.rows(trace)
     if started.translated:
         yield "translation", started.translated.words
-    count = f"{s.tokens} in {s.passes} target passes"
+    count = f"{s.tokens} in {counted(s.passes, 'target pass')}"
     if started.server:
-        count = f"{s.decoded} in {s.passes} passes, and {s.tokens - s.decoded} by the prompt’s own pass before"
+        count = (
+            f"{s.decoded} in {counted(s.passes, 'pass')}, and {s.tokens - s.decoded} by the prompt’s own pass before"
+        )
     yield "tokens", f"{count}, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:
@@ -235,7 +238,9 @@ def server_totals(console: Console, traces: list[Trace]) -> None:
     """Prints what several recordings of one server come to together."""
     each = [compute_metrics(trace) for trace in traces]
     tokens, passes = sum(s.decoded for s in each), sum(s.passes for s in each)
-    rows = [("tokens", f"{tokens} in {passes} passes after the prompts’ own, {len(traces)} prompts")]
+    rows = [
+        ("tokens", f"{tokens} in {counted(passes, 'pass')} after the prompts’ own, {counted(len(traces), 'prompt')}")
+    ]
     if passes:
         rows.append(("τ, tokens per pass", f"{tokens / passes:.3f}"))
     counters = Counter()
@@ -246,7 +251,7 @@ def server_totals(console: Console, traces: list[Trace]) -> None:
         counts = ", ".join(f"{n} {name}" for name, n in counters.items())
         rows.append(("the server’s own counts", f"{counts}: {own:.3f} tokens per round with drafts"))
     notes = Counter(note for trace in traces if (server := trace.started.server) for note in server.notes)
-    rows += [("note", f"{note} ({n} prompts)") for note, n in notes.items()]
+    rows += [("note", f"{note} ({counted(n, 'prompt')})") for note, n in notes.items()]
     _print_rows(console, rows)
 
 
@@ -294,7 +299,7 @@ def verdict(speedup: Speedup | None, ours: RunMetrics, plain: RunMetrics) -> str
 
 def costs_line(costs: CostModel) -> str:
     v = ", ".join(f"v({w}) {x:.2f}" for w, x in sorted(costs.v.items()))
-    return f"c {costs.c:.3f}, {v}, one plain step {_time(costs.step)} at {costs.context} tokens"
+    return f"c {costs.c:.3f}, {v}, one plain step {_time(costs.step)} at {counted(costs.context, 'token')}"
 
 
 def _interval(x: Interval) -> str:

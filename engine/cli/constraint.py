@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.config import CONSTRAINTS, Constraint
+from engine.errors import counted
 from engine.files import read_text
 from engine.trace.trace import Trace
 
@@ -28,6 +29,9 @@ def rows(trace: Trace) -> Iterator[tuple[str, str]]:
     removed = [sum(c.mass for c in t.removed.top) + t.removed.rest for t in trace.emitted if t.removed is not None]
     layout = ", compact" if constraint.get("compact") is True else ""
     yield "constraint", f"{CONSTRAINTS.get(str(constraint.get('kind')), 'of an unknown kind')}{layout}"
-    yield "from the grammar", f"{own} of {tokens} tokens (§); {cut} drafts were forbidden (⊘) and not scored"
+    yield (
+        "from the grammar",
+        f"{own} of {counted(tokens, 'token')} (§); not scored: {counted(cut, 'forbidden draft')} (⊘)",
+    )
     if removed:
         yield "removed by it", f"{sum(removed) / len(removed):.1%} of p on average"

@@ -8,7 +8,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.config import DEFAULT_PAIR
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 from engine.files import read_text
 
 
@@ -39,8 +39,7 @@ def corpus(
     texts = [text for file in files for text in _texts(file, tokenizer, spec.target.vocab_size)]
     path = out or own_corpus(pair)
     count = corpus_file.save(path, texts, tokenizer)
-    number = "one text" if len(texts) == 1 else f"{len(texts):,} texts"
-    say(f"{count:,} tokens of {number} are in {path}.")
+    say(f"{path} has {counted(count, 'token')} of {counted(len(texts), 'text')}.")
 
 
 def _texts(file: Path, tokenizer, vocab_size: int):

@@ -11,7 +11,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, TOY_METHODS, TOYS, as_it_should_be
 from engine.trace.noise import about_machine, largest_share
 
@@ -123,7 +123,7 @@ def distribution(
         if pair == JSON_TOY:
             _say_broken(test)
     if interrupted.is_set():
-        say(f"Stopped early: these are the first {test.runs:,} of {runs:,} runs.")
+        say(f"Stopped early: these are the first {test.runs:,} of {counted(runs, 'run')}.")
         raise typer.Exit(options.INTERRUPTED)
     if not test.lossless:
         raise typer.Exit(NOT_LOSSLESS)
@@ -149,7 +149,7 @@ def _say_broken(test) -> None:
     if counts:
         text = json_text(max(counts, key=lambda answer: counts[answer]))
         right = as_it_should_be(text, {json_text(answer): mass for answer, mass in test.law.items()})
-        print(f"{sum(counts.values())} answers are broken JSON, such as {text!r} instead of {right!r}.")
+        print(f"Broken JSON: {counted(sum(counts.values()), 'answer')}, such as {text!r} instead of {right!r}.")
 
 
 def _numbers(test, method: str, pair: str, wrong: str | None) -> dict:
@@ -172,8 +172,8 @@ def _say(test, mistake: str) -> None:
     if test.lossless and not draws.tested:
         verdict += ", but nothing was drafted"
     print(
-        f"{test.runs} runs, {len(law)} outcomes: {verdict}.\n"
-        f"chi-squared {test.statistic:.1f} with {test.freedom} degrees of freedom, p = {test.p_value:.3g} "
+        f"{counted(test.runs, 'run')}, {counted(len(law), 'outcome')}: {verdict}.\n"
+        f"chi-squared {test.statistic:.1f} with {counted(test.freedom, 'degree')} of freedom, p = {test.p_value:.3g} "
         f"(called wrong under {test.false_alarm:g})\n"
         f"distance {test.distance:.4f}; a lossless engine shows {test.band[0]:.4f}–{test.band[1]:.4f}\n"
         + (f"α = {draws.alpha:.3f}" if draws.alpha is not None else "nothing was drafted")
@@ -194,7 +194,7 @@ def synthetic(
 ):  # fmt: skip
     """Measured and predicted speedup for an α set by hand. The text is not the model's and is not shown."""
     from engine.bench.fixed_acceptance import measure
-    from engine.bench.metrics import show, table, table_row
+    from engine.bench.metrics import show, table, table_row, times
     from engine.trace.speedup_model import expected_tokens, idealised_speedup
 
     config = RunConfig(prompt, pair, method, max_new_tokens=max_new_tokens, seed=seed)
@@ -204,8 +204,8 @@ def synthetic(
     for p in measure(engine, config, levels, lengths, repeats, out):
         costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
-        counted = (show(number, ".2f") for number in (p.seen, p.tau, expected))
-        numbers = [*counted, p.measured.words, f"{predicted:.2f}×"]
+        seen = (show(number, ".2f") for number in (p.seen, p.tau, expected))
+        numbers = [*seen, p.measured.words, times(predicted)]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 from engine.exactness.server_json import COUNT, REQUESTS, invalid
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
@@ -239,10 +239,12 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
             continue
         if (reason == "length" and count != subject.tokens) or count > subject.tokens:
             return Finding(
-                "limits", "wrong", f"max_tokens {subject.tokens} gave {count} tokens and the reason {reason!r}."
+                "limits",
+                "wrong",
+                f"max_tokens {subject.tokens} gave {counted(count, 'token')} and the reason {reason!r}.",
             )
         if one.tokens and len(one.tokens) != count:
-            return Finding("limits", "wrong", f"It counted {count} tokens, but wrote {len(one.tokens)}.")
+            return Finding("limits", "wrong", f"It counted {counted(count, 'token')}, but wrote {len(one.tokens)}.")
     text = written[0].text
     stop = next((word for word in text.split()[2:] if len(word) > 1), None)
     if stop and stop in (stopped := subject.write(PROMPTS[0], stop=[stop])).text:
@@ -295,16 +297,15 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
 def _acceptance(subject: Subject) -> Finding:
     """An acceptance of exactly nothing is a fault of the wiring."""
     rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
-    counted = [r for r in rounds if r.gamma is not None]
-    drafted = [r for r in counted if r.parents]
+    with_counts = [r for r in rounds if r.gamma is not None]
+    drafted = [r for r in with_counts if r.parents]
     sizes = [len(r.emitted) for r in rounds]
-    if not drafted and (counted or max(sizes, default=1) == 1):
+    if not drafted and (with_counts or max(sizes, default=1) == 1):
         return Finding("acceptance", "unknown", "It drafts nothing, or does not say so: is drafting switched on?")
     tau = sum(sizes) / len(sizes)
     if drafted and sum(map(len, (r.emitted for r in drafted))) == len(drafted):
-        words = (
-            f"In {len(drafted)} rounds no draft was accepted. A length of exactly 1.00 means a drafter wired wrongly."
-        )
+        words = f"In {counted(len(drafted), 'round')} no draft was accepted. A length of exactly 1.00 means a drafter "
+        words += "wired wrongly."
         return Finding("acceptance", "wrong", words, "sgl-project/sglang pull request 21272", WIRING)
     if not drafted:
         return Finding("acceptance", "right", f"τ is {tau:.2f}; it does not say how many drafts were rejected.")
@@ -321,7 +322,8 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
         statistic, freedom, p = chi_squared(*rows)
         worst = min(worst, p)
-        words.append(f"{name} token: chi-squared {statistic:.1f} at {freedom} degrees of freedom, p = {p:.2g}")
+        degrees = counted(freedom, "degree")
+        words.append(f"{name} token: chi-squared {statistic:.1f} at {degrees} of freedom, p = {p:.2g}")
     sentence = f"{len(ones)} draws a side, {'; '.join(words)}."
     if worst < FALSE_ALARM:
         return Finding("distribution", "wrong", sentence, "vllm-project/vllm#47087",

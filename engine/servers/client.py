@@ -97,12 +97,12 @@ class Client:
             while block := answer.read1(2**16):
                 at, size = time.perf_counter() - start, size + len(block)
                 if at > self.seconds:
-                    raise Unavailable(f"The answer was not complete after {self.seconds:g} seconds; it was given up.")
+                    raise Unavailable(f"The answer was not complete after {self.seconds:g} s; it was given up.")
                 if size > MAX_ANSWER:
                     raise Unavailable(f"The server sent over {MAX_ANSWER // 2**20} MiB, so the answer was given up.")
                 yield at, block
         except TimeoutError as error:
-            raise Unavailable(f"The server sent nothing for {min(QUIET, self.seconds):g} seconds.") from error
+            raise Unavailable(f"The server sent nothing for {min(QUIET, self.seconds):g} s.") from error
         except (ConnectionRefusedError, socket.gaierror, UnicodeError) as error:
             raise Unavailable(f"No server answers at {self.address}; is it running, and is the port right?") from error
         except ssl.SSLError as error:

@@ -5,6 +5,7 @@ import platform
 
 import torch
 
+from engine.errors import counted
 from engine.models.onnx_session import threads
 from engine.training.evaluate import read_evaluations
 from engine.training.students import student_class
@@ -20,18 +21,18 @@ tags: [speculative-decoding]
 {use}
 
 ## Data
-{rows} replies of the target itself, {tokens:,} tokens, sampled at temperatures {temperatures}. A twenty-fifth of the
+{rows} of the target itself, {tokens}, sampled at temperatures {temperatures}. A twenty-fifth of the
 prompts was held out and never trained on.
 
 ## Recipe
-{updates} updates of {batch} rows{start} ({seen:,} reply tokens seen in all), AdamW at {rate:g} with warm-up and
+{updates} of {batch}{start} ({seen} seen in all), AdamW at {rate:g} with warm-up and
 cosine, {loss} against the target's whole distribution, seed {seed}.{head} Hardware: {hardware}.
 
 ## Acceptance
 On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
 """
 _LOOP = """
-In the real loop, over {prompts} prompts that it was never trained on:
+In the real loop, over {counted} that it was never trained on:
 
 {lines}
 
@@ -54,12 +55,13 @@ def write(project, setup, state: dict, samples) -> str:
     )  # fmt: skip
     text = _CARD.format(
         licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
-        use=kind.USE, rows=len(samples), tokens=int(samples.reply_len.astype(int).sum()),
+        use=kind.USE, rows=counted(len(samples), "reply", "replies"),
+        tokens=counted(int(samples.reply_len.astype(int).sum()), "token"),
         temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
-        updates=state["update"], start=" on top of an older draft" if setup.start else "",
-        loss=_loss(recipe["tv"]), batch=recipe["rows"], seen=state["seen"], rate=recipe["learning_rate"],
-        seed=recipe["seed"], head=head, hardware=hardware(), greedy=last["greedy"],
-        sampled=last["sampled"],
+        updates=counted(state["update"], "update"), start=" on top of an older draft" if setup.start else "",
+        loss=_loss(recipe["tv"]), batch=counted(recipe["rows"], "row"),
+        seen=counted(state["seen"], "reply token"), rate=recipe["learning_rate"],
+        seed=recipe["seed"], head=head, hardware=hardware(), greedy=last["greedy"], sampled=last["sampled"],
     )  # fmt: skip
     return text
 
@@ -71,10 +73,11 @@ def in_the_loop(project, student: str, weights: str) -> str:
     if not measured or any(one.weights != weights for one in measured):
         return ""
     lines = "\n".join(f"- {one.line()}" for one in measured)
-    return _LOOP.format(student=student, prompts=measured[0].prompts, lines=lines)
+    count = measured[0].prompts
+    return _LOOP.format(student=student, prompts=count, counted=counted(count, "prompt"), lines=lines)
 
 
 def hardware() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{threads()} CPU threads ({platform.machine()}), no GPU"
+    return f"{counted(threads(), 'CPU thread')} ({platform.machine()}), no GPU"

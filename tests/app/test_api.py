@@ -1,11 +1,13 @@
 """The endpoints for programs, as functions and once through a real client: plain values, refusals as sentences."""
 
+import gzip
 import json
 import re
 import time
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import gradio as gr
 import pytest
@@ -15,7 +17,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from tiny_pairs import model_folder
 
-from app.api import Api, http_route
+from app.api.endpoints import Api
+from app.api.http import http_route
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.page import build, launch_options
@@ -155,10 +158,11 @@ def test_a_refusal_before_the_queue_is_counted():
     assert 'speclens_refusals_total{kind="BadInput"} 1.0' in api.service.runs.numbers.text().decode()
 
 
-def posted(url: str, body) -> tuple[int, str]:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+def posted(url: str, body, path="api/run", method="POST", **headers: str) -> tuple[int, str]:
+    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}api/run", data, method="POST")) as answer:
+        with urllib.request.urlopen(request) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -185,6 +189,30 @@ def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
     ):  # fmt: skip
         status, text = posted(url, body)
         assert status == 400 and re.search(words, json.loads(text)["error"]), text
+
+
+@pytest.mark.parametrize(("status", "words", "request_"), [
+    (404, "POST a JSON object to /api/run", {"path": "api/runs"}),
+    (404, "POST a JSON object to /api/run", {"path": "api/", "method": "GET"}),
+    *((405, "takes POST", {"method": method}) for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS")),
+    (413, "more than 1,000,000 bytes", {"body": b"x" * 3_000_000}),
+    (400, "must be a JSON object", {"body": gzip.compress(b'{"prompt": "a"}'), "Content-Encoding": "gzip"}),
+    (400, "must be a JSON object", {"body": b"--x\r\n", "Content-Type": "multipart/form-data; boundary=x"}),
+    (400, "Tokens|tokens", {"body": {"prompt": "a", "tokens": None}}),
+    (400, "temperature|Temperature", {"body": {"prompt": "a", "temperature": {"of": 1}}}),
+])  # fmt: skip
+def test_every_refusal_over_http_is_the_same_json(url, status, words, request_):
+    code, text = posted(url, **{"body": None} | request_)
+    refusal = json.loads(text)
+    assert code == status and list(refusal) == ["error"] and re.search(words, refusal["error"]), text
+
+
+def test_a_bug_over_http_is_the_server_s_and_not_the_client_s(monkeypatch):
+    service = Service(FakeEngine(FakeWorker()), Limits())
+    monkeypatch.setattr(service.offer, "check_models", Mock(side_effect=ZeroDivisionError))
+    with TestClient(Starlette(routes=[http_route(service)])) as client:
+        answer = client.post("/api/run", json={"prompt": "Ho"})
+    assert answer.status_code == 500 and "stumbled on this run (ZeroDivisionError)" in answer.json()["error"]
 
 
 def test_a_full_queue_over_http_may_be_tried_again():

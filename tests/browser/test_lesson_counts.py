@@ -65,7 +65,7 @@ def test_best_length_follows_alpha_by_position_and_bad_logs_are_refused(bare):
 def test_reports_of_the_script_are_judged_by_its_own_limits(bare):
     for report in bare.evaluate("() => REPORTS"):
         gaps = [float(gap) for gap in re.findall(r"gap (\d+\.\d+)", report["lines"][1])]
-        pattern = r"Sampled, (\d+) a side: chi-squared ([\d.]+), (\d+) degrees of freedom, p = ([\d.e-]+)\."
+        pattern = r"Sampled, (\d+) a side: chi-squared ([\d.]+), (\d+) degrees? of freedom, p = ([\d.e-]+)\."
         printed = re.fullmatch(pattern, report["lines"][3]).groups()
         change, tie = map(float, re.findall(r"up to (\d\.\d+)", report["lines"][2]))
         assert tie == max(check_server.NEAR_TIE, 2 * change)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.lab.answer import recordings, view, work
-from app.lab.experiment import Measurement, PageState, counted, whole_number
+from app.lab.experiment import Measurement, PageState, whole_number
 from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
 from app.playground.trace_files import uploads
@@ -20,7 +20,7 @@ from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.bench.answer_words import COLUMNS, duration, people
 from engine.bench.prompts import parse_prompts
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
-from engine.errors import BadInput, EngineError
+from engine.errors import BadInput, EngineError, counted
 from engine.trace.verdicts import doubts
 
 MOST_TEXTS, EACH = 64, 2

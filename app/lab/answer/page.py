@@ -12,7 +12,7 @@ from app.lab.sweep.work import prompts
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, open_files, run_and_stop
+from app.ui.widgets import QUIET, download, open_files
 from engine.config import MAX_SHARERS
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
@@ -26,7 +26,7 @@ def answer(service: Service) -> Wiring:
     with gr.Row(elem_classes="sl-answer-form"):
         inputs, file = _form(handlers, service)
     with gr.Row(elem_classes="sl-actions"):
-        run, stop = run_and_stop(handlers.RUN, "answer")
+        run, stop = handlers.buttons("answer")
         over = gr.Button("Measure again", elem_id="answer-over", interactive=False, scale=1, min_width=110)
         recorded = open_files("Answer from recordings of your server", "answer-recordings")
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))

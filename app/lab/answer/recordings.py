@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from app.lab.experiment import counted
 from app.lab.theory import server_view
 from app.playground.trace_files import read_each
 from app.views import servers
 from app.views.figures import Figure
 from app.views.tiles import speedup
 from engine.bench.server_costs import Point, Split, split, verdict
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace

@@ -4,7 +4,7 @@ import json
 
 from app.lab.recorded import Recorded
 from app.views.engine_recipes import Choice, nothing, production
-from app.views.figures import Figure, axes, encode_figures, level, points, whiskers
+from app.views.figures import Figure, axes, encode_figures, interval_whiskers, level, points, with_gaps
 from app.views.safe_json import encode, short
 from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerResult, Setting, schedule
 from engine.bench.answer_words import from_dict, name, people, sentences, to_dict, to_rows
@@ -68,7 +68,7 @@ def _speedups(result: AnswerResult) -> Figure:
     for place, setting in enumerate(settings):
         look, measured = _look(place), _measured(result, setting)
         if measured:
-            data.append(_line(name(setting), measured, look))
+            data.append(_line(name(setting), with_gaps(measured, result.measured_loads), look))
         if setting[0] in result.costs:
             curve = [result.predicted(setting, users).known for users in CURVE]
             data.append(points(
@@ -81,18 +81,17 @@ def _speedups(result: AnswerResult) -> Figure:
     layout = axes("users at once", "× plain decoding", shapes=[level(1.0)])
     layout["xaxis"] |= {"type": "log", "tickvals": list(CURVE), "ticktext": [str(users) for users in CURVE]}
     layout["xaxis"]["range"] = [short(-0.05), short(1.86)]
-    note = "Points are measured, with the interval of each. Dashed: predicted from costs. Above 1 drafting pays."
+    note = "Marks are measured, with the interval of each, and lines connect neighbours. Dashed: predicted from costs. "
+    note += "Above 1 drafting pays."
     if result.refuted():
         note += " Where a point's interval excludes the dashed line, the point is right."
     return Figure(data, layout, note)
 
 
-def _line(title: str, measured: dict[int, Speedup], look: dict) -> dict:
-    ends, values = [speedup.ends for speedup in measured.values()], [speedup.value for speedup in measured.values()]
-    up = [max(0.0, high - value) for (_, high), value in zip(ends, values, strict=True)]
-    down = [max(0.0, value - low) for (low, _), value in zip(ends, values, strict=True)]
+def _line(title: str, measured: dict[int, Speedup | None], look: dict) -> dict:
+    values = [speedup and speedup.value for speedup in measured.values()]
     return points(
-        title, [*measured], values, mode="lines+markers", marker=look, error_y=whiskers(up, down),
+        title, [*measured], values, mode="lines+markers", marker=look, error_y=interval_whiskers(measured.values()),
         line={"width": 3, "color": look["color"]}, hovertemplate="%{y:.2f}×, users at once: %{x}",
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
 from engine.config import AUTO
-from engine.errors import BadInput, EngineError
+from engine.errors import BadInput, EngineError, counted
 from engine.trace.events import Round, RunFinished
 
 FEWEST, MOST = 2, 4
@@ -271,7 +271,7 @@ def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Ou
     text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
     tokens, most = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
     count = sum(not column.source for column in columns)
-    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {most} tokens"
+    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {counted(most, 'token')}"
     progress = notice("progress", words, (at + min(1.0, tokens / most)) / count)
     drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
     return Outputs(progress, text, **drawn)

@@ -17,6 +17,7 @@ from app.views.safe_json import encode
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
+from engine.errors import counted
 from engine.trace.branch import request_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
@@ -126,7 +127,7 @@ def _facts(column: Column) -> list[tuple[str, str]]:
     numbers = compute_metrics(column.trace)
     return [
         ("tokens per second", number(numbers.tokens_per_second, 1)),
-        ("target passes", f"{numbers.passes} for {numbers.decoded} tokens"),
+        ("target passes", f"{numbers.passes} for {counted(numbers.decoded, 'token')}"),
         ("τ, tokens per pass", number(numbers.tau, 2)),
         ("α, drafts accepted", number(numbers.alpha, 2)),
     ]

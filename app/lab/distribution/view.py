@@ -11,6 +11,7 @@ from app.lab.distribution.request import REVEALING, RuleReport, RuleTest, Tested
 from app.views.figures import Figure, axes, encode_figures, filled, points, whiskers
 from app.views.safe_json import short
 from app.views.table import empty, sheet
+from engine.errors import counted
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
 from engine.trace.noise import Z95
 from engine.trace.verdicts import DASH, number
@@ -90,7 +91,7 @@ def _law_note(report: RuleReport, outcomes: Sequence[Outcome]) -> str:
     possible = sum(mass > 0 for mass in report.result.law.values())
     note = (
         "Diamonds: the target's own probabilities, computed exactly. Whiskers: 95 % of a lossless engine's shares "
-        f"with {report.result.runs:,} runs."
+        f"with {counted(report.result.runs, 'run')}."
     )
     if impossible := len(report.impossible):
         drawn = sum(report.mass(outcome) <= 0 for outcome in outcomes)
@@ -119,7 +120,7 @@ def _distance(result: RuleTestResult) -> Figure:
     where = "inside" if low <= result.distance <= high else "above" if result.distance > high else "below"
     note = (
         f"Distance {result.distance:.4f}, {where} the grey box. The box, {low:.4f} to {high:.4f}, holds "
-        f"95 % of lossless engines with {result.runs:,} runs. A sample is never exactly its law."
+        f"95 % of lossless engines with {counted(result.runs, 'run')}. A sample is never exactly its law."
     )
     return Figure([bar], layout, note)
 
@@ -175,13 +176,14 @@ def verdict(report: RuleReport) -> tuple[str, str]:
     numbers = f"{_chi(result)}, p = {_p(result.p_value)}"
     accepted = "nothing was drafted" if result.alpha is None else f"α = {result.alpha:.3f}"
     alarm = f"a correct engine fails once in {1 / result.false_alarm:,.0f} times"
-    early = "" if report.complete else f" Stopped early: {result.runs:,} of {report.test.runs:,} runs."
+    early = "" if report.complete else f" Stopped early: {result.runs:,} of {counted(report.test.runs, 'run')}."
     match result.verdict:
         case "wrong":
-            words = f"Not lossless: the output is not the target's distribution. {numbers} after {result.runs:,} runs"
-            return "slow", f"{words} ({alarm}); {accepted}.{_about_broken_json(report)}{rule}{early}"
+            words = f"Not lossless: the output is not the target's distribution. {numbers} after "
+            words += f"{counted(result.runs, 'run')} ({alarm}); {accepted}."
+            return "slow", f"{words}{_about_broken_json(report)}{rule}{early}"
         case "right":
-            words = f"Lossless, as far as {result.runs:,} runs can tell. {numbers}; called wrong under p = "
+            words = f"Lossless, as far as {counted(result.runs, 'run')} can tell. {numbers}; called wrong under p = "
             words += f"{result.false_alarm:g} ({alarm}); {accepted}."
             return "quiet" if rule else "good", f"{words}{HIDDEN if rule else ''}{rule}{early}"
     few = "too few runs for any outcome to be expected five times, or only one outcome is possible"
@@ -224,8 +226,7 @@ def _reveals(test: RuleTest, rule: str) -> bool:
 def _chi(result: RuleTestResult) -> str:
     if math.isinf(result.statistic):
         return "it wrote something that the target never writes, so χ² is infinite"
-    freedom = "1 degree" if result.freedom == 1 else f"{result.freedom} degrees"
-    return f"χ² = {result.statistic:.1f} with {freedom} of freedom"
+    return f"χ² = {result.statistic:.1f} with {counted(result.freedom, 'degree')} of freedom"
 
 
 def _p(value: float) -> str:
@@ -238,7 +239,7 @@ def _p(value: float) -> str:
 
 def progress(report: RuleReport, nth: int, of: int) -> str:
     which = f"Rule {nth} of {of}, {_name(report.rule)}: " if of > 1 else ""
-    return f"{which}{report.result.runs:,} of {report.test.runs:,} runs"
+    return f"{which}{report.result.runs:,} of {counted(report.test.runs, 'run')}"
 
 
 def _name(rule: str) -> str:
@@ -273,7 +274,8 @@ def outcomes(report: RuleReport | None) -> str:
     heads = ("Outcome", "Exact probability", "Share seen", "Expected count", "Seen")
     if report.test.is_json:
         return sheet("Broken answers, then the likeliest right ones", (*heads, "What it should have been"), rows)
-    return sheet(f"The likeliest outcomes: the first {report.test.length} tokens of a run", heads, rows)
+    length = "token" if report.test.length == 1 else f"{report.test.length} tokens"
+    return sheet(f"The likeliest outcomes: the first {length} of a run", heads, rows)
 
 
 def _cell(report: RuleReport, name: str, outcome: Outcome) -> str:

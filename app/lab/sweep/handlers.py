@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from app.lab.experiment import counted, whole_number
+from app.lab.experiment import whole_number
 from app.lab.in_parts import InParts
 from app.lab.recorded import Recorded
 from app.lab.sweep import view
@@ -15,7 +15,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import leaders, to_csv
 from engine.config import AUTO, RunConfig
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
@@ -44,7 +44,7 @@ class SweepHandlers(InParts):
 
     def extent(self, pair: str, plan: SweepPlan) -> str:
         turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
-        return f"{turns}, {runs} of up to {plan.tokens} tokens."
+        return f"{turns}, {runs} of up to {counted(plan.tokens, 'token')}."
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)

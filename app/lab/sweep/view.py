@@ -14,10 +14,10 @@ from app.views.figures import (
     Figure,
     axes,
     encode_figures,
+    interval_whiskers,
     level,
     points,
     setting_title,
-    whiskers,
 )
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
@@ -25,6 +25,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, leaders
 from engine.config import AUTO
+from engine.errors import counted
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.verdicts import DASH, doubts, number
 
@@ -117,15 +118,13 @@ def lengths(cells: Sequence[Cell]) -> Figure:
 
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
     colour = COLOURS[place % len(COLOURS)]
-    known, name = all(cell.low is not None for cell in cells), TITLES.get(method, method)
+    name = TITLES.get(method, method)
     lengths = [cell for cell in cells if cell.gamma != AUTO]
     drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
-    up = [cell.measured.ends[1] - cell.speedup if cell and known else 0 for cell in drawn]
-    down = [cell.speedup - cell.measured.ends[0] if cell and known else 0 for cell in drawn]
     return points(
         name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
         mode="lines+markers",
-        error_y=whiskers(up, down), line={"width": 3, "color": colour},
+        error_y=interval_whiskers(cell and cell.measured for cell in drawn), line={"width": 3, "color": colour},
         marker={"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
         hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×",
     )  # fmt: skip
@@ -201,7 +200,7 @@ def _overall(first: Sequence[Cell]) -> str:
     if not sure:
         return f"These may be faster, but none certainly is: {'; '.join(names[:3])}. More texts or repeats would tell."
     others = len(names) - len(sure)
-    rest = f"{others} other{'s' * (others > 1)} may be as fast" if others else "these cannot be told apart"
+    rest = f"{counted(others, 'other')} may be as fast" if others else "these cannot be told apart"
     return (
         f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )

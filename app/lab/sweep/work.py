@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.lab.work_units import tidy
+from app.lab.work_units import Points, tidy
 from app.views.figures import setting_title
 from engine.bench.prompts import Prompt, by_category, read_prompts
 from engine.bench.sweep_results import Cell
@@ -68,7 +68,7 @@ def prompts() -> dict[str, list[str]]:
     return {name: [prompt.text for prompt in group] for name, group in groups.items()}
 
 
-class SweepPoints:
+class SweepPoints(Points):
     """The turns of a sweep: each runs plain decoding, then every setting."""
 
     def __init__(self, engine, pair: str, plan: SweepPlan, afresh: bool):

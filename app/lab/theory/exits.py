@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from app.views.figures import Figure, axes, encode_figures, level, points
+from engine.errors import counted
 from engine.files import ASSETS
 
 RECORDED = ASSETS / "data" / "exits.json"
@@ -32,7 +33,7 @@ def figure(record: dict) -> Figure:
         both = [head["agreement"], head["predicted"]]
         data.append(points("both with an exit head", [head["layers"]] * 2, both, mode="markers", marker=star))
         note += (
-            f" The stars: a small head trained to read the state after {head['layers']} layers agrees "
+            f" The stars: a small head trained to read the state after {counted(head['layers'], 'layer')} agrees "
             f"{head['agreement']:.0%} of the time, at a cost of c = {head['c']:.2f}, which would come to "
             f"{head['predicted']:.2f}×."
         )
@@ -42,4 +43,4 @@ def figure(record: dict) -> Figure:
 
 def _line(name: str, x: list[int], y: list[float], colour: str, symbol: str) -> dict:
     look = {"line": {"width": 3, "color": colour}, "marker": {"size": 7, "color": colour, "symbol": symbol}}
-    return points(name, x, y, mode="lines+markers", hovertemplate="%{x} layers: %{y:.2f}", **look)
+    return points(name, x, y, mode="lines+markers", hovertemplate="layers: %{x}, %{y:.2f}", **look)

@@ -6,7 +6,6 @@ from typing import Any
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
-from app.jobs.runs import NO_EXPERIMENTS
 from app.jobs.service import Service
 from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold, pair_control
 from app.lab.theory.exits import CHARTS, recorded
@@ -16,8 +15,7 @@ from app.playground.pair_handlers import PairHandlers
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, run_and_stop
-from app.views.notice import notice as notice_value
+from app.ui.widgets import QUIET, download
 
 LEAD = """<p class="sl-lab-lead">Move a slider. A round drafts γ tokens and has the target score them all at once. Each
 is accepted with the chance α, until the first rejection. Drafting costs c a token; scoring W tokens costs v(W). Both
@@ -38,11 +36,11 @@ def theory(service: Service, session: gr.State) -> Wiring:
     drawn = component("theory", opening.curves)
     gr.HTML(MEASURE, apply_default_css=False)
     with gr.Row(elem_classes="sl-actions"):
-        run, stop = run_and_stop(handlers.RUN, "theory")
+        run, stop = handlers.buttons("theory")
         restart = gr.Button("Start over", elem_id="theory-restart", interactive=False, scale=1, min_width=110)
     with fold("theory", "models, α and draft lengths"):
         pair, method, *rest = _controls(service, handlers)
-    words = notice("theory-notice", "" if service.runs.offers_experiments else notice_value("quiet", NO_EXPERIMENTS))
+    words = notice("theory-notice")
     mark = notice("theory-recorded", opening.mark)
     tables = (
         component("table", opening.break_even, "theory-break-even"), component("table", opening.points, "theory-points")

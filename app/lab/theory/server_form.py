@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import gradio as gr
 
 from app.jobs.visitor import Session
-from app.lab.experiment import counted
 from app.lab.theory import server_points, server_view
 from app.playground.trace_files import read_each, uploads
 from app.ui.charts import charts
@@ -14,7 +13,7 @@ from app.ui.notice import notice as notice_area
 from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.notice import notice
 from engine.bench.server_costs import split
-from engine.errors import EngineError
+from engine.errors import EngineError, counted
 
 LEAD = """<h3 class="sl-theory-measure">Where does your server's time go?</h3>
 <p class="sl-lab-lead">Give the tokens per second of one user and the tokens of a round without drafts (γ = 0), with one

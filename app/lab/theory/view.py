@@ -14,6 +14,7 @@ from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
+from engine.errors import counted
 from engine.trace.costs import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import (
@@ -144,8 +145,8 @@ def _words(
         )
     if drafted:
         words.append(
-            f"{len(drafted)} of {len(run.rounds)} rounds drafted, {sum(drafted) / len(drafted):.1f} tokens each on "
-            "average."
+            f"{len(drafted)} of {counted(len(run.rounds), 'round')} drafted, {sum(drafted) / len(drafted):.1f} tokens "
+            "each on average."
         )
     if other := other_than_chains(run):
         words.append(f"The curves are about chains, each draft a step of one drafter: {other}.")

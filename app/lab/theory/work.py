@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.lab.theory.request import AlphaGamma, DeviceCosts, PointPlan, PointSet
+from app.lab.work_units import Points
 from engine.config import RunConfig
 
 PROMPT = "Tell me about dogs."  # only its costs count, so any prompt will do
 
 
-class TheoryPoints:
+class TheoryPoints(Points):
     """The turns that a plan still needs, beside the points ``measured`` before, which the next turn there extends."""
 
     def __init__(self, engine, config: RunConfig, plan: PointPlan, measured: PointSet):

@@ -4,14 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.lab.experiment import counted, whole_number
+from app.lab.experiment import whole_number
 from app.lab.in_parts import InParts
 from app.lab.recorded import Recorded
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
 from app.ui.widgets import SKIP
 from engine.config import AUTO, RunConfig
-from engine.errors import BadInput
+from engine.errors import BadInput, counted
 
 GAMMAS = ("1", "2", "3", "4", "6", AUTO)
 MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5
@@ -36,7 +36,8 @@ class UsersHandlers(InParts):
         return parse_form(*values)
 
     def extent(self, pair: str, plan: UsersPlan) -> str:
-        return f"{counted(plan.cells, 'point')}, each of {counted(plan.texts, 'answer')} with {plan.tokens} tokens."
+        points, answers = counted(plan.cells, "point"), counted(plan.texts, "answer")
+        return f"{points}, each of {answers} with {counted(plan.tokens, 'token')}."
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)

@@ -7,7 +7,18 @@ from dataclasses import asdict, fields
 
 from app.lab.recorded import Recorded, read
 from app.lab.users.work import LONG, SHORT, UsersPlan, UsersResult
-from app.views.figures import COLOURS, MARKS, Figure, axes, encode_figures, level, method_title, points, whiskers
+from app.views.figures import (
+    COLOURS,
+    MARKS,
+    Figure,
+    axes,
+    encode_figures,
+    interval_whiskers,
+    level,
+    method_title,
+    points,
+    with_gaps,
+)
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
@@ -82,12 +93,11 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
     lines = {name: line for name in names if (line := _of(rows, name))}
     if not lines:
         return WAITING
-    data = []
+    data, users = [], {row.users for row in rows}
     for name, line in lines.items():
-        look, measured = _look(name, names), _measured(line, is_each)
-        expected = [row.predicted_tokens_per_second for row in line]
-        if is_each:
-            expected = [rate and rate / row.users for rate, row in zip(expected, line, strict=True)]
+        look, measured = _look(name, names), with_gaps(_measured(line, is_each), users)
+        rates = {row.users: row.predicted_tokens_per_second for row in line}
+        expected = [(rate := rates.get(number)) and rate / (number if is_each else 1) for number in measured]
         hover = "%{y:.1f} tokens/s, users at once: %{x}"
         data.append(points(
             method_title(name), [*measured], [*measured.values()], mode="lines+markers", marker=look,
@@ -98,8 +108,9 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
             line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
         ))  # fmt: skip
     note = (
-        "While all users are written to; prompts do not count. Dashed: predicted from plain decoding with the fewest."
+        "While all users are written to; prompts do not count. The marks are measured, and lines connect neighbours. "
     )
+    note += "Dashed: predicted from plain decoding with the fewest."
     return Figure(data, _axes(rows, "tokens/s of each" if is_each else "tokens/s of all"), note)
 
 
@@ -119,14 +130,15 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     data, contexts = [], [context for context in rows if rows[context]]
     for context in contexts:
         for name in methods:
-            line, look = _gains(rows[context], name), _look(name, methods)
+            users = {row.users for row in rows[context]}
+            line, look = with_gaps(_gains(rows[context], name), users), _look(name, methods)
             if line:
                 data.append(points(
-                    method_title(name), [*line], [gain.value for gain in line.values()], mode="lines+markers",
-                    marker=look,
-                    line={"width": 3, "color": look["color"], "dash": DASHES[context]}, error_y=_spread(line),
-                    showlegend=context == contexts[0],
-                    hovertemplate=f"%{{x}} users, {CONTEXTS[context].lower()}: %{{y:.2f}}×",
+                    method_title(name), [*line], [gain and gain.value for gain in line.values()],
+                    mode="lines+markers", marker=look,
+                    line={"width": 3, "color": look["color"], "dash": DASHES[context]},
+                    error_y=interval_whiskers(line.values()), showlegend=context == contexts[0],
+                    hovertemplate=f"%{{y:.2f}}×, {CONTEXTS[context].lower()}, users at once: %{{x}}",
                 ))  # fmt: skip
     if not data:
         return Figure(note="Choose a method to compare with plain decoding." if not methods else WAITING.note)
@@ -135,15 +147,6 @@ def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     note += " Dotted: after a long text." if LONG in contexts else ""
     note += _doubts([row for each in rows.values() for row in each])
     return Figure(data, layout | {"shapes": [level(1.0)]}, note)
-
-
-def _spread(line: Mapping[int, Speedup]) -> dict:
-    """Whiskers; none of a single measurement."""
-    known = [gain if gain.low is not None else Speedup(gain.value, gain.value, gain.value) for gain in line.values()]
-    ends = [(s.value, *s.ends) for s in known]
-    return whiskers(
-        [max(0.0, high - value) for value, _, high in ends], [max(0.0, value - low) for value, low, _ in ends]
-    )
 
 
 def _doubts(rows: Rows) -> str:
@@ -162,16 +165,23 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
     """The chance from which a draft pays, rising with users, and each method's acceptance as it was counted."""
     if not rows:
         return WAITING
-    most, data, crosses = max(row.users for row in rows), [], []
+    most, data, crosses, are_between = max(row.users for row in rows), [], [], False
+    hover = "%{y:.0%}, users at once: %{x}"
     for name in methods:
         is_known = name in costs and method_of(name).drafts_one_by_one
         chances = least_chances(costs[name], most) if is_known else {}
         if not chances:
             continue
         look = _look(name, methods)
+        known = with_gaps(_timed_chances(chances, costs[name].v), chances)
+        are_between |= sum(chance is not None for chance in known.values()) < len(chances)
         data.append(points(
-            f"{method_title(name)} needs", [*chances], [*chances.values()], mode="lines",
-            line={"width": 3, "color": look["color"]}, hovertemplate="%{y:.0%}, users at once: %{x}",
+            f"{method_title(name)} needs", [*known], [*known.values()], mode="lines+markers",
+            line={"width": 3, "color": look["color"]}, marker=look | {"size": 7}, hovertemplate=hover,
+        ))  # fmt: skip
+        data.append(points(
+            f"{method_title(name)}, between", [*chances], [*chances.values()], mode="lines", showlegend=False,
+            line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
         ))  # fmt: skip
         alpha = next((row.acceptance for row in _of(rows, name) if row.acceptance is not None), None)
         if alpha is not None:
@@ -183,14 +193,21 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
     if not data:
         return Figure(note="Choose a method that drafts one token after another to see its price.")
     if crosses:
-        data.append(_crosses("costs more than it saves", crosses, "%{x} users"))
+        data.append(_crosses("costs more than it saves", crosses, "users at once: %{x}"))
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
     note = f"With {_people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
-    note += "Dotted: α with the fewest users. A line bends as v was measured, and ends where no draft pays. "
+    note += "Dotted: α with the fewest users. A line ends where no draft pays. "
+    if are_between:
+        note += "Marks are where the passes with one draft and without were both timed. Dashed: between such places. "
     note += "γ = auto drafts only tokens that are likelier."
     return Figure(data, layout, note)
+
+
+def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict[int, float]:
+    """Returns the chances that follow from two passes that were timed: of a row for each user, and of one more."""
+    return {users: chance for users, chance in chances.items() if users in v and users + 1 in v}
 
 
 def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:

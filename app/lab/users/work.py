@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.lab.work_units import tidy
+from app.lab.work_units import Points, tidy
 from app.views.figures import method_title
 from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow
@@ -67,7 +67,7 @@ class UsersResult:
         return [name for name in self.plan.contexts if self.rows.get(name)]
 
 
-class UsersPoints:
+class UsersPoints(Points):
     """The cells of each context: all texts, by so many users, with one method."""
 
     def __init__(self, engine, pair: str, plan: UsersPlan, afresh: bool):
@@ -103,6 +103,10 @@ class UsersPoints:
     def size(self) -> tuple[int, int]:
         cells = sum(len(many.cells) for many in self.experiments.values())
         return cells - len(self.missing()), cells
+
+    def work_left(self, share: float = 0.0) -> float:
+        each = [many.expected_steps(cell) for many, cell in self.missing()]
+        return sum(each) - share * sum(each[:1])
 
     def result(self) -> UsersResult:
         rows = {context: tuple(many.rows()) for context, many in self.experiments.items()}

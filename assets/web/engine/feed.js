@@ -1,6 +1,7 @@
 // Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a test
 // compares the two. For runs of our own engines, whose every number is known.
 // @ts-check
+import { counted } from '../lib/format.js';
 import { isEmitted, isTested } from '../lib/statuses.js';
 
 const DASH = '–';
@@ -182,7 +183,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
   const totals = totalsOf(run);
   if (!totals) return '';
   const { tested, accepted, discarded, tau, speed, emitted } = totals,
-    more = discarded ? `; ${discarded} more came after a rejected one and were never tested` : '';
+    more = discarded ? `; ${discarded} more came after a rejected one, never tested` : '';
   return line({
     type: 'numbers',
     measuring: isMeasuring,
@@ -194,7 +195,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
           ]
         : [DASH, 'no draft was tested'],
       tau: [tau.toFixed(1), `τ = ${tau.toFixed(2)} tokens per target pass; plain decoding writes 1`],
-      speed: [speed.toFixed(1), `${emitted} tokens, reading the prompt not counted`],
+      speed: [speed.toFixed(1), `${counted(emitted, 'token')}, reading the prompt not counted`],
       speedup: speedupTile(run, plain, isMeasuring, isRecorded),
     },
     plain: laneOf(plain),

@@ -1,7 +1,7 @@
 // Steps one recorded round through every drafter: what each reads and writes, which guesses fall, what the round cost.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { visible } from '../lib/format.js';
+import { counted, visible } from '../lib/format.js';
 import { KINDS, readsGuess } from './drafter_kinds.js';
 import { figure, makeResult, meter, picker, short } from './widgets.js';
 
@@ -124,7 +124,7 @@ export function makeDrafters({ places, drawn }, touched) {
     const { steps, c, v, emitted, guesses: all } = round(),
       { cost, rate } = roundCost(round()),
       kept = all.filter(guess => guess[1] === 'accepted').length;
-    const tokens = `${emitted} ${emitted === 1 ? 'token' : 'tokens'}`,
+    const tokens = counted(emitted, 'token'),
       drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
     const drafting = steps
       ? `Drafting ${steps} · ${c.toFixed(3)} and a pass of ${v.toFixed(2)}`

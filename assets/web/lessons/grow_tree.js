@@ -1,6 +1,7 @@
 // Grows a token tree by hand: expected tokens against the cost of its rows. The formulas are below, apart from the page.
 
 import { make, makeButton } from '../lib/dom.js';
+import { counted } from '../lib/format.js';
 import { figure, makeResult, short, slider } from './widgets.js';
 
 // The chance that the child of this rank is the one accepted for its place, given its parent was accepted.
@@ -67,7 +68,7 @@ export function makeGrowTree(settings, touched) {
     const last = [];
     picture.replaceChildren(branch(tree, 1, 0, last));
     const now = worth(tree, first.value, second.value, row.value);
-    result.textContent = `${short(now.tokens)} ${now.tokens === 1 ? 'token' : 'tokens'} expected from a pass over ${now.words + 1} ${now.words ? 'rows' : 'row'}: ${now.speedup.toFixed(2)} × plain speed, if making the drafts cost nothing.`;
+    result.textContent = `${counted(now.tokens, 'token', short(now.tokens))} expected from a pass over ${counted(now.words + 1, 'row')}: ${now.speedup.toFixed(2)} × plain speed, if making the drafts cost nothing.`;
     Object.assign(result.dataset, { tokens: now.tokens.toFixed(4), speedup: now.speedup.toFixed(4), words: now.words });
     undo.disabled = !added.length;
     last.find(({ node }) => node === focus)?.button.focus();

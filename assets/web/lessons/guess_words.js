@@ -1,7 +1,7 @@
 // Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
 
 import { make, makeButton } from '../lib/dom.js';
-import { visible } from '../lib/format.js';
+import { counted, visible } from '../lib/format.js';
 import { linkTo, makeShare, messageOf } from './guess_share.js';
 import { figure, makeResult, meter, picker } from './widgets.js';
 
@@ -112,11 +112,11 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
   function firstReply({ accepted, emitted }, own) {
     const right =
       accepted === guesses.length
-        ? `All ${accepted} of your guesses are right, and the model adds “${own}”`
+        ? `${accepted === 1 ? 'Your guess is' : `All ${accepted} of your guesses are`} right, and the model adds “${own}”`
         : accepted
           ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
           : `The model writes “${own}” instead, so no further guess could fit`;
-    return `${right}: ${emitted} ${emitted === 1 ? 'piece' : 'pieces'} of text from one look.`;
+    return `${right}: ${counted(emitted, 'piece')} of text from one look.`;
   }
 
   function scores() {

@@ -2,6 +2,7 @@
 // are computed below, apart from the page: greedy, with a model that would rather think, fence its code and chat.
 
 import { make, makeButton, setText } from '../lib/dom.js';
+import { counted } from '../lib/format.js';
 import { figure, makeResult, picker } from './widgets.js';
 
 const DRAFTS = 4;
@@ -161,9 +162,9 @@ export function makeJsonMasks(settings, touched) {
       placeOf(text) === null
         ? `Broken: “${answerOf(text)}” isn’t JSON. A word came in that the mask of its own row forbids.`
         : text.at(-1) === END
-          ? `Valid: ${answerOf(text)} after ${passes} passes.`
+          ? `Valid: ${answerOf(text)} after ${counted(passes, 'pass')}.`
           : passes
-            ? `${passes} ${passes === 1 ? 'pass' : 'passes'} so far, and still good.`
+            ? `${counted(passes, 'pass')} so far, and still good.`
             : 'The answer has to be JSON. Press “Next pass”.';
     Object.assign(result.dataset, { broken: placeOf(text) === null, passes });
   }

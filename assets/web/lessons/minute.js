@@ -1,7 +1,7 @@
 // Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { visible } from '../lib/format.js';
+import { counted, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 import { meter } from './widgets.js';
 
@@ -127,7 +127,7 @@ export function makeMinute(page, markup, links) {
     text.replaceChildren(make('span', '', before), ' ', row);
     drawNote(isKept ? '' : now.drafts.map(([words]) => words).join(''));
     for (const each of MOVES) steps[each].toggleAttribute('data-now', each === move && at > first);
-    const said = count => `${count} ${count === 1 ? 'token' : 'tokens'}`;
+    const said = count => counted(count, 'token');
     bars.drafted.set('with guesses', texts.length / total, said(texts.length));
     bars.alone.set('one at a time', alone / total, said(alone));
     setText(result, isKept && at > first ? verdictOn(now) : '');

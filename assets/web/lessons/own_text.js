@@ -2,7 +2,7 @@
 // The text goes along from lesson to lesson, in this browser alone.
 
 import { make, makeButton } from '../lib/dom.js';
-import { visible } from '../lib/format.js';
+import { counted, visible } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { ownRounds, ownSpeedup } from './lookup_rounds.js';
 import { MERGES } from './merges.js';
@@ -97,11 +97,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       make(
         'span',
         'sl-dim',
-        drafts.length
-          ? `matched ${length} ${length === 1 ? 'token' : 'tokens'}`
-          : gamma.value
-            ? 'nothing to copy'
-            : 'no draft',
+        drafts.length ? `matched ${counted(length, 'token')}` : gamma.value ? 'nothing to copy' : 'no draft',
       ),
     ]);
   }
@@ -129,11 +125,11 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       aside.dataset.best = best;
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);
-      aside.textContent = `All of it: ${chain.length} passes as one chain, ${whole.length} with a second place to copy from${v ? `. Predicted ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × plain decoding` : ''}.`;
+      aside.textContent = `All of it: ${counted(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. Predicted ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × plain decoding` : ''}.`;
       Object.assign(aside.dataset, { chain: chain.length, tree: whole.length });
     } else if (view === 'users') {
       const gain = ownSpeedup(whole, time);
-      aside.textContent = `All of it, with ${users.value} ${users.value === 1 ? 'user' : 'users'}: ${short(gain)} × as many tokens as without drafts.`;
+      aside.textContent = `All of it, with ${counted(users.value, 'user')}: ${short(gain)} × as many tokens as without drafts.`;
       aside.dataset.gain = gain.toFixed(4);
     } else if (v && seen.length) {
       const speed = ownSpeedup(seen, time);
@@ -162,8 +158,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       tokens.length < 2
         ? 'Type a sentence or two.'
         : shown
-          ? `${emitted} tokens in ${shown} ${shown === 1 ? 'pass' : 'passes'}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
-          : `${tokens.length} tokens, ${from} of them the prompt.`;
+          ? `${counted(emitted, 'token')} in ${counted(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
+          : `${counted(tokens.length, 'token')}, ${from} of them the prompt.`;
     Object.assign(result.dataset, { tau: shown ? (emitted / shown).toFixed(4) : '', rounds: rounds.length });
     chart.replaceChildren();
     if (tokens.length > 1) drawMore(tokens, from, seen);

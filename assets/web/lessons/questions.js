@@ -2,6 +2,7 @@
 // again.
 
 import { make, makeButton, setText } from '../lib/dom.js';
+import { counted } from '../lib/format.js';
 import { isClass, short } from './widgets.js';
 
 function optionList(markup, options, chosen) {
@@ -105,7 +106,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
   ]);
 
   function count() {
-    votes.forEach((hands, i) => setText(shown[i], hands ? `${hands} ${hands === 1 ? 'hand' : 'hands'}` : ''));
+    votes.forEach((hands, i) => setText(shown[i], hands ? counted(hands, 'hand') : ''));
   }
   function answer() {
     const all = votes.reduce((a, b) => a + b, 0),
@@ -117,7 +118,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
     buttons.remove();
     reveal(
       true,
-      all ? `${votes[right]} of ${all} ${all === 1 ? 'hand' : 'hands'} had it.` : 'No votes? Here’s the answer anyway.',
+      all ? `${votes[right]} of ${counted(all, 'hand')} had it.` : 'No votes? Here’s the answer anyway.',
       ask.options[right].why,
     );
     reply.append(

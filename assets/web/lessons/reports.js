@@ -54,7 +54,7 @@ export const REPORTS = [
       CLEAN,
       'Greedy, with drafts: 0 of 5 texts differ; none.',
       strays('0.000', '0.300'),
-      'Sampled, 10 a side: chi-squared 0.8, 1 degrees of freedom, p = 0.37.',
+      'Sampled, 10 a side: chi-squared 0.8, 1 degree of freedom, p = 0.37.',
     ],
     verdict: 'little',
     why: 'Ten draws would miss almost any mistake. Five equal texts and ten words are no proof: draw more.',

@@ -1,6 +1,7 @@
 // Draws the time of a round to scale above the plain steps for the same tokens, breaks a healthy run, and asks for the cause.
 
 import { make, makeButton } from '../lib/dom.js';
+import { counted } from '../lib/format.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { makeCases, namesOf } from './cases.js';
 import { figure, makeResult, makeSigns, short, slider } from './widgets.js';
@@ -94,7 +95,6 @@ function makeBars() {
   return { rows: [box, legend], show };
 }
 
-const counted = (x, thing) => `${short(x)} ${thing}${x === 1 ? '' : 's'}`;
 const speedWords = speedup =>
   speedup >= 1.005
     ? `${short(speedup)} × as fast as plain`
@@ -135,7 +135,7 @@ export function makeRuler({ healthy, mine }, touched) {
     const values = Object.fromEntries(Object.entries(sliders).map(([name, each]) => [name, each.value])),
       time = roundTime(values);
     bars.show(time, values);
-    result.textContent = `${counted(time.tokens, 'token')}${values.users > 1 ? ' for each user' : ''} in ${counted(time.total, 'plain step')}: ${speedWords(time.speedup)}.`;
+    result.textContent = `${counted(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${counted(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
     const speeds = Array.from({ length: 17 }, (_, gamma) => roundTime({ ...values, gamma }).speedup),
       best = speeds.indexOf(Math.max(...speeds));
     aside.textContent = best

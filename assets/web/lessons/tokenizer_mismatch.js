@@ -2,6 +2,7 @@
 
 import { BYTE_MARKS, bytesOf, makeCutter, marked } from '../lib/byte_pairs.js';
 import { make } from '../lib/dom.js';
+import { counted } from '../lib/format.js';
 import { MERGES } from './merges.js';
 import { figure, makeResult, slider } from './widgets.js';
 
@@ -92,7 +93,7 @@ export function makeTokenizerMismatch(settings, touched) {
         make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)]),
       ),
     );
-    aligned.textContent = `Above the draft’s ${one.length} pieces, below the target’s ${other.length}. There’s a line wherever both cut: ${pairs.length} times.`;
+    aligned.textContent = `Above the draft’s ${counted(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${counted(pairs.length, 'time')}.`;
     drawWay(text);
   }
 

@@ -18,6 +18,9 @@ export function format(x) {
   const [digits, power] = x.toExponential(1).split('e');
   return `${digits}·10${[...power].map(sign => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)] || '').join('')}`;
 }
+// "1 token", "2 tokens", "3 passes"; ``shown``: the number as it is written.
+export const counted = (count, noun, shown = String(count)) =>
+  `${shown} ${noun}${count === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`;
 // One side of p / q: three digits that count, so that dividing them gives the ratio shown.
 export const ratioPart = x => (x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x));
 export const percent = x =>

@@ -1,6 +1,6 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
 
-import { format, isolated, shown, spoken, visible } from '../lib/format.js';
+import { counted, format, isolated, shown, spoken, visible } from '../lib/format.js';
 import { isUnknown } from '../lib/statuses.js';
 
 const ENDS = {
@@ -177,13 +177,13 @@ export function roundSentence(round) {
     (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') +
     (rejected ? `, ${isUnknown(rejected) ? round.drafted - round.kept : quote(rejected)} rejected` : '');
   if (round.counted === false)
-    return `Round ${round.index + 1}: ${round.kept} drafts accepted, rejected ones unknown, then ${end}.`;
-  return `Round ${round.index + 1}: ${round.kept} of ${round.drafted} drafts accepted${why}${cut}, then ${end}.`;
+    return `Round ${round.index + 1}: ${counted(round.kept, 'draft')} accepted, rejected ones unknown, then ${end}.`;
+  return `Round ${round.index + 1}: ${round.kept} of ${counted(round.drafted, 'draft')} accepted${why}${cut}, then ${end}.`;
 }
 
 // ``isBranch``: the tokens before the forced one are not counted.
 export function endSentence({ reason, tokens, notes }, isBranch = false) {
-  return `${ENDS[reason] || 'Ended'} after ${tokens} ${isBranch ? 'more ' : ''}tokens.${notes ? ` ${notes}` : ''}`;
+  return `${ENDS[reason] || 'Ended'} after ${counted(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
 }
 
 export function comparedSentence({ verdict, at, gap }) {

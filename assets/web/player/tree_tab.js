@@ -1,6 +1,6 @@
 // Shows the tree of the round at the playhead, or the last tree before it. Drawn while its tab is open.
 import { make, setText } from '../lib/dom.js';
-import { format, spoken } from '../lib/format.js';
+import { counted, format, spoken } from '../lib/format.js';
 import { draftedSentence } from './methods.js';
 import { navigateRows } from './row_navigation.js';
 import { makeTokenChip, setStatus } from './token_chip.js';
@@ -64,7 +64,7 @@ export function mount(part) {
   function sizeSentence(round) {
     const { drafts, tested, kept, forbidden } = round,
       depth = Math.max(...round.tokens.map(({ place }) => (place.closes ? 0 : place.depth)));
-    return `${drafts} drafts, at most ${depth} deep: ${tested} tested, ${kept} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
+    return `${counted(drafts, 'draft')}, at most ${depth} deep: ${tested} tested, ${kept} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
   }
 
   const budgetWords = round =>

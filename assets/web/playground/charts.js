@@ -40,6 +40,13 @@ export function mount(part) {
     return value;
   }
 
+  // On a phone a map has no room for its scale, which the numbers in it repeat.
+  const isMap = ({ type }) => type === 'heatmap';
+  const fitted = data =>
+    data.map(one =>
+      narrow() && isMap(one) ? { ...one, showscale: false, textfont: { ...one.textfont, size: 11 } } : one,
+    );
+
   function layoutOf(figure, styles) {
     const ink = coloured('@ink', styles),
       grid = coloured('@grid', styles),
@@ -50,7 +57,7 @@ export function mount(part) {
     return {
       ...own,
       xaxis: { ...axis, ...own.xaxis },
-      yaxis: { ...axis, ...own.yaxis },
+      yaxis: { ...axis, ...(narrow() && figure.data.some(isMap) ? { tickfont: { size: 10 } } : {}), ...own.yaxis },
       font: { family: 'ui-sans-serif, system-ui, sans-serif', size, color: ink },
       paper_bgcolor: paper,
       plot_bgcolor: paper,
@@ -89,7 +96,7 @@ export function mount(part) {
         waiting[name] ??= figure;
         return;
       }
-      await Plotly.react(slot.plot, coloured(figure.data, styles), layoutOf(figure, styles), config(name));
+      await Plotly.react(slot.plot, coloured(fitted(figure.data), styles), layoutOf(figure, styles), config(name));
       slot.node.dataset.drawn = figure.data.length;
     } catch (error) {
       slot.note.textContent = `This chart could not be drawn: ${error.message}.`;

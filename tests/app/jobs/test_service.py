@@ -224,9 +224,7 @@ def test_the_real_pairs_are_checked_before_a_load(tmp_path):
     service = Service(EngineFacade(get_worker()), Limits(fetch=False))
     with pytest.raises(BadInput, match="does not offer"):
         list(service.runs.run(service.runs.open("a"), with_baseline(asked(pair=str(tmp_path)))))
-    own = ("none", "ngram", "corpus", "quantised", "lookahead")
-    drafted = ("lm", "eagle", "eagle-chain", "block", "medusa", "exit")
-    assert service.offer.methods("smollm2-135m") == (*own, *drafted)
+    assert {"none", "ngram", "eagle", "exit"} < {*service.offer.methods("smollm2-135m")}
     assert any("are not here yet" in reason or "GB" in reason for reason in service.offer.problems("qwen3-8b"))
     assert "no method 'exit'" in service.offer.problems("qwen3-8b", "exit")[0]
     assert service.offer.to_fetch("qwen3-8b") == 0, "a visitor's choice may not download here"

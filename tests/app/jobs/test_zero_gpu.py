@@ -69,7 +69,7 @@ def test_the_page_says_when_a_gpu_is_asked_for_and_how_long_it_has_it(visit):
 def test_a_stop_reaches_the_process_over_there(visit):
     assert 0 < len(visit["stopped"]["run"]) < 200 and visit["stopped"]["baseline"] == []
     assert visit["processes left"] == 0
-    assert "offers no experiments that need a model. On your own machine" in visit["lab"], (
+    assert "offers no experiments that need a model: on your own machine" in visit["lab"], (
         "work that cannot be sent there"
     )
 

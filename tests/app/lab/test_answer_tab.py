@@ -106,6 +106,15 @@ def test_the_picture_has_points_and_a_dashed_line_to_compare_them_with():
     assert counted["layout"]["yaxis"]["title"]["text"] == "tokens a pass"
 
 
+def test_the_picture_has_no_line_over_a_load_without_a_point():
+    noise = Load(3, ("eagle", 2), Speedup(2.2, 2.1, 2.3, 2.0))
+    known = result((3, "eagle", 1, 1.15, 0.05), (8, "eagle", 2, 0.8, 0.05))
+    figure = json.loads(view.picture(replace(known, loads=(*known.loads, noise))))["figures"][view.PICTURE]
+    line = next(each for each in figure["data"] if each["name"] == "EAGLE head with γ 2")
+    assert (line["x"], line["y"]) == ([1, 3, 8], [1.43, None, 0.8])
+    assert line["error_y"]["array"] == pytest.approx([0.05, 0, 0.05])
+
+
 def form(**changes) -> list:
     values = {"own": "", "kind": "chat", "users": 1, "place": "tiny", "tokens": 16, "temperature": 0,
               "model": ""}  # fmt: skip
@@ -160,8 +169,6 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
     monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs if pair == served_pair else None)
     assert "That takes about" in json.loads(served.size(*values))["text"]
-    monkeypatch.setattr(served.service.runs, "limits", replace(served.service.limits, lab_seconds=0))
-    assert "python -m engine answer" in json.loads(served.size(*values))["text"], "not only after a click"
 
 
 def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeypatch):

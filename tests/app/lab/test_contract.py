@@ -297,6 +297,23 @@ def test_a_server_without_experiments_says_so(name):
     assert "offers no experiments that need a model" in said(list(page.press(**changes))[-1])["text"]
 
 
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_run_is_disabled_beside_the_reason_where_it_would_be_refused(seconds):
+    with gr.Blocks() as demo:
+        lab(Service(FakeEngine(), Limits(lab_seconds=seconds)), gr.State())
+    blocks = list(demo.blocks.values())
+    run = {str(each.elem_id): each.interactive for each in blocks if str(each.elem_id).endswith("-run")}
+    refused = {"answer-run", "sweep-run", "users-run", "theory-run"}
+    assert len(run) == 6 and {name for name, enabled in run.items() if not enabled} == (set() if seconds else refused)
+    reasons = [each for each in blocks if isinstance(each, gr.HTML) and "offers no experiments" in str(each.value)]
+    assert len(reasons) == (0 if seconds else len(refused))
+    assert all("<code>python -m engine answer FILE.jsonl" in each.value for each in reasons)
+    if not seconds:
+        stored = {str(each.elem_id): each for each in blocks}
+        assert all("recorded" in stored[f"{name}-recorded"].value for name in ("answer", "sweep", "users", "theory"))
+        assert stored["answer-recordings"].interactive is not False, "recordings of a server can be opened"
+
+
 def test_the_time_limit_is_said(page):
     page = page("theory", before=lambda count: count == 2 and time.sleep(0.4), lab_seconds=0.3)
     assert "may take up to 0.3 s" in said(list(page.press())[-1])["text"] and not page.is_complete()

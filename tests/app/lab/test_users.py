@@ -63,11 +63,16 @@ def figures(context=SHORT, methods=("lm",), rows_=ROWS, costs=COSTS) -> dict:
 
 def test_price_of_a_draft_rises_with_users_above_its_chance():
     figure = figures()["users-price"]
-    needs, alpha, cross = figure["data"]
+    timed, needs, alpha, cross = figure["data"]
+    assert (timed["x"], timed["y"]) == ([1], needs["y"][:1]), "only v(1) and v(2) follow each other"
+    assert needs["line"]["dash"] == "dash" and "Dashed: between such places" in figure["note"]
     assert needs["y"][0] == pytest.approx(0.2) and needs["y"] == sorted(needs["y"]) and alpha["y"] == [0.5, 0.5]
     first = cross["x"][0]
     assert needs["y"][needs["x"].index(first)] > 0.5 >= needs["y"][needs["x"].index(first) - 1]
     assert "6.4 times as much" in figure["note"], "16 ÷ v(16)"
+    v = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.4, 6: 1.5}
+    timed = figures(costs={name: replace(costs, v=v) for name, costs in COSTS.items()})["users-price"]["data"][0]
+    assert timed["x"] == [1, 2, 3, 4, 5] and [y is None for y in timed["y"]] == [False, False, True, True, False]
     for method in (AUTO, "lookahead", "medusa"):
         unpriced = figures(methods=(method,), costs=COSTS | {method: COSTS["lm"]})["users-price"]
         assert "one token after another" in unpriced["note"], method
@@ -90,6 +95,18 @@ def test_impossible_point_is_marked_as_noise_and_left_out_of_lines():
     shown += view.finding(rows_[SHORT], ("lm",))
     assert "2.21" not in shown and "22.1" not in shown and "noise" in shown
     assert "Press Measure again" in shown and "Other programs took 45% of the processor" in shown
+
+
+def test_no_line_is_drawn_over_a_number_that_has_no_point():
+    """From 1 to 16 users it went straight, as if 4 had been measured; there is only noise."""
+    wrong = row(4, "lm", 99.0, 4.95, tau=1.4)
+    known = [row(users, "none", total) for users, total in ((1, 10.0), (4, 20.0), (16, 42.0))]
+    drawn = figures(rows_={SHORT: (*known, row(1, "lm", 15.0, 1.5), wrong, row(16, "lm", 31.5, 0.75))})
+    for name, values in (("users-gain", [1.5, None, 0.75]), ("users-total", [15.0, None, 31.5])):
+        line = next(each for each in drawn[name]["data"] if each["name"] == "draft model")
+        assert (line["x"], line["y"]) == ([1, 4, 16], values) and "lines" in line["mode"], name
+    plain, predicted = drawn["users-each"]["data"][:2]
+    assert plain["y"] == [10.0, 5.0, 2.625] and len(predicted["x"]) == len(predicted["y"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,16 @@ def test_prediction_past_the_widest_pass_never_exceeds_its_tokens():
 
 
 def test_the_estimate_grows_with_all_that_is_measured():
-    seconds = replace(PLAN, users=(1,)).seconds(COSTS["none"])
-    assert seconds == pytest.approx(PLAN.runs * 48 * 0.03) and PLAN.runs == 3 * 7
-    assert PLAN.seconds(COSTS["none"]) > seconds and replace(PLAN, tokens=96).seconds(COSTS["none"]) > 1.5 * seconds
+    costs, alone = COSTS["none"], replace(PLAN, users=(1,))
+    seconds = alone.seconds(costs)
+    assert PLAN.runs == 3 * 7 and seconds == pytest.approx(PLAN.runs * (48 + 1.05) * 0.03), "and half a token to read"
+    assert PLAN.seconds(costs) > seconds and replace(PLAN, tokens=96).seconds(costs) > 1.5 * seconds
+    long = replace(alone, texts=(("chat", "x" * 4000),))
+    assert long.seconds(costs) > 3 * seconds, "a prompt of a thousand tokens takes longer to read than 48 to write"
+    few, many = (replace(PLAN, users=(users,)).steps_together(costs.v) for users in (2, 16))
+    plain = 4 * 3 * 48 * (COSTS["none"].v[2])
+    assert few > plain, "plain decoding takes a pass for each token"
+    assert many > 4 * few, "the loads of 4 and 16"
 
 
 def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
@@ -183,6 +190,19 @@ def test_a_load_takes_texts_of_every_kind(engine, tmp_path, users, kinds):
     points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (users,)), tmp_path)
     asked = points._load_file(users, ("ngram", 2)).many.configs
     assert "".join(config.prompt[0] for config in asked) == kinds
+
+
+def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monkeypatch):
+    texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (3,), tokens=8, repeats=2), tmp_path)
+    before, runs = [points.work_left()], 2 * 2 * 4 * points.plan.steps_alone(engine.costs("none").v)
+    assert before[0] > 1.4 * runs, "the load is work, too"
+    while missing := points.missing():
+        inside = [points.work_left(share) for _, share in points.measure(missing[0])]
+        assert inside == sorted(inside, reverse=True) and inside[0] <= before[-1]
+        before.append(points.work_left())
+        assert before[-1] < before[-2]
+    assert before[-1] == 0
 
 
 def test_another_server_is_counted_without_loads(asked):

@@ -178,7 +178,7 @@ def test_other_samples_than_it_was_trained_on(copied, root, journey, tmp_path):
 def test_too_few_rows_to_hold_some_out_no_such_layer_and_no_such_seed(journey, root, tmp_path):
     sample_file.save(tmp_path / "few.npz", made_up(3))
     asked = ("--words", 20, "--taps", 1, "--samples", tmp_path / "few.npz")
-    words = "3 rows are too few to train on some and hold others out"
+    words = "3 rows cannot be both trained on and held out"
     refused(words, root, "distil", "lm", *asked, work=tmp_path / "w")
     for taps in ("0", "0,1"):
         refused("reads the state after one layer or more; name one", root, "distil", "exit", "--taps", taps)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("training")
 
 
 def test_each_stage_says_where_its_work_is(journey):
-    number = int(re.search(r"(\d+) prompts are in .*prompts\.jsonl\.", journey.said["prompts"])[1])
+    number = int(re.search(r"prompts\.jsonl has (\d+) prompts\.", journey.said["prompts"])[1])
     lines = (journey.work / "prompts.jsonl").read_text().splitlines()
     asked = [json.loads(line)["prompt"] for line in lines]
     assert len(asked) == number == len({*asked}) > 15 and all(len(text) >= 12 for text in asked)

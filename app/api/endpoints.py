@@ -1,23 +1,12 @@
-"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page.
+"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page."""
 
-`http_route` serves `run` over plain HTTP too, with names instead of positions.
-"""
-
-import inspect
 import json
 import time
-import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from dataclasses import asdict, replace
 
 import gradio as gr
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
 
 from app.form import defaults, settings
 from app.jobs.baseline import baseline_of, with_baseline
@@ -28,22 +17,21 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
 from engine.config import AUTO, Constraint, RunConfig
-from engine.errors import BadInput, EngineError, QueueFull
+from engine.errors import BadInput, EngineError
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
-MOST_BYTES = 1_000_000  # of a request's body
 START = defaults()
 _NO_TEXTS: Mapping[str, str] = {}
 
 
 class SentenceError(gr.Error):
-    """A refusal in a sentence. ``is_busy``: the same request may be served later."""
+    """A refusal in a sentence, and the ``error`` that it comes from."""
 
-    def __init__(self, words: str, is_busy: bool = False):
-        super().__init__(words, print_exception=False)
-        self.is_busy = is_busy
+    def __init__(self, error: EngineError):
+        super().__init__(str(error), print_exception=False)
+        self.error = error
 
 
 class Api:
@@ -169,7 +157,7 @@ class Api:
         try:
             yield
         except EngineError as error:
-            raise SentenceError(str(error), is_busy=isinstance(error, QueueFull)) from error
+            raise SentenceError(error) from error
 
     def _follow(
         self, request: gr.Request, configs: NamedConfigs, again: bool, may_share: bool = False
@@ -246,99 +234,3 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
 
 def _traces(run: Trace | None, plain: Trace | None) -> dict:
     return {name: json.loads(to_json(trace)) if trace else None for name, trace in (("run", run), ("baseline", plain))}
-
-
-# ── over plain HTTP ──
-
-
-@dataclass(frozen=True)
-class _Visitor:
-    """Each request over HTTP is a visitor of its own, so that none replaces another."""
-
-    session_hash: str
-
-
-PARAMETERS = inspect.signature(Api.run).parameters
-NAMES = frozenset(PARAMETERS) - {"self", "request"}
-FLAGS = ("stream", *(name for name, parameter in PARAMETERS.items() if parameter.annotation is bool))
-ALIASES = {"max_new_tokens": "tokens"}  # as the command line says it
-
-
-def http_route(service: Service) -> Route:
-    """POST /api/run: a JSON object with the arguments of `Api.run` by name. Answers {"text", "figures", "trace"}; with
-    `"stream": true` a line of JSON for each update. Refusals are {"error": sentence} with status 400, or 503 where the
-    same request may be served later."""
-    api = Api(service)
-    # Every run holds a thread until it ends; Starlette's own few also serve the page's files.
-    threads = CapacityLimiter(service.runs.most_requests)
-
-    async def run(request: Request) -> Response:
-        try:
-            values, is_stream = _arguments(await _body(request))
-        except BadInput as error:
-            service.runs.numbers.refuse(error)
-            return JSONResponse({"error": str(error)}, 400)
-        updates: Any = api.run(cast(gr.Request, _Visitor(uuid.uuid4().hex)), **values)
-        try:
-            first = await run_sync(next, updates, limiter=threads)
-            if is_stream:
-                lines = _streamed(_lines(first, updates), threads)
-                return StreamingResponse(lines, media_type="application/x-ndjson")
-            return JSONResponse(await run_sync(_last, first, updates, limiter=threads))
-        except SentenceError as error:
-            return JSONResponse({"error": error.message}, 503 if error.is_busy else 400)
-
-    return Route("/api/run", run, methods=["POST"])
-
-
-async def _body(request: Request) -> bytes:
-    """Reads the body. Raises BadInput as soon as it is too long."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise BadInput(f"The request has more than {MOST_BYTES:,} bytes; send fewer.")
-    return bytes(body)
-
-
-def _arguments(body: bytes) -> tuple[dict, bool]:
-    """Returns the arguments by name, and whether to stream. BadInput names the one that is wrong."""
-    try:
-        values = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
-    if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
-        raise BadInput('The request must be a JSON object with a text as "prompt".')
-    for alias, name in ALIASES.items():
-        if alias in values and name in values:
-            raise BadInput(f"{alias} and {name} are one argument; give one of them.")
-    values = {ALIASES.get(name, name): value for name, value in values.items()}
-    if unknown := sorted(values.keys() - NAMES - {"stream"}):
-        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(NAMES))}, stream.")
-    if wrong := [name for name in FLAGS if not isinstance(values.get(name, False), bool)]:
-        raise BadInput(f"{wrong[0]} must be true or false.")
-    return values, values.pop("stream", False)
-
-
-def _answer(update: tuple[str, dict, dict | None]) -> dict:
-    return dict(zip(("text", "figures", "trace"), update, strict=True))
-
-
-def _last(first, updates: Iterator) -> dict:
-    for update in updates:
-        first = update
-    return _answer(first)
-
-
-async def _streamed(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
-    while line := await run_sync(next, lines, "", limiter=threads):
-        yield line
-
-
-def _lines(first, updates: Iterator) -> Iterator[str]:
-    yield json.dumps(_answer(first)) + "\n"
-    try:
-        for update in updates:
-            yield json.dumps(_answer(update)) + "\n"
-    except gr.Error as error:
-        yield json.dumps({"error": error.message}) + "\n"

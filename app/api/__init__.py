@@ -1,0 +1,1 @@
+"""The public API: the endpoints for programs, through Gradio and over plain HTTP."""

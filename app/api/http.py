@@ -1,0 +1,136 @@
+"""Serves `run` of the API over plain HTTP, with names instead of positions. All refusals are a sentence in JSON."""
+
+import inspect
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import gradio as gr
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from app.api.endpoints import Api, SentenceError
+from app.jobs.service import Service
+from engine.errors import BadInput, EngineError, QueueFull, Unavailable
+
+PARAMETERS = inspect.signature(Api.run).parameters
+NAMES = frozenset(PARAMETERS) - {"self", "request"}
+FLAGS = ("stream", *(name for name, parameter in PARAMETERS.items() if parameter.annotation is bool))
+ALIASES = {"max_new_tokens": "tokens"}  # as the command line says it
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # GET brings HEAD
+MOST_BYTES, MOST_UNREAD = 1_000_000, 8_000_000  # of a request's body: the most, and how far a longer one is read
+
+
+class TooLong(BadInput):
+    """A request's body has more bytes than are taken."""
+
+
+STATUSES: dict[type, int] = {EngineError: 500, BadInput: 400, Unavailable: 400, TooLong: 413, QueueFull: 503}
+
+
+@dataclass(frozen=True)
+class _Visitor:
+    """Each request over HTTP is a visitor of its own, so that none replaces another."""
+
+    session_hash: str
+
+
+def http_route(service: Service) -> Route:
+    """POST /api/run: a JSON object with the arguments of `Api.run` by name. Answers {"text", "figures", "trace"}; with
+    `"stream": true` a line of JSON for each update. Refusals are {"error": sentence}, also for other paths and ways."""
+    api = Api(service)
+    # Every run holds a thread until it ends; Starlette's own few also serve the page's files.
+    threads = CapacityLimiter(service.runs.most_requests)
+
+    async def answer(request: Request) -> Response:
+        if request.path_params["path"] != "run":
+            return _refusal("There is nothing at this address; POST a JSON object to /api/run.", 404)
+        if request.method != "POST":
+            return _refusal("/api/run takes POST, with a JSON object.", 405, Allow="POST")
+        try:
+            values, is_stream = _arguments(await _body(request))
+        except BadInput as error:
+            service.runs.numbers.refuse(error)
+            return _refuse(error)
+        updates: Any = api.run(cast(gr.Request, _Visitor(uuid.uuid4().hex)), **values)
+        try:
+            first = await run_sync(next, updates, limiter=threads)
+            if is_stream:
+                lines = _streamed(_lines(first, updates), threads)
+                return StreamingResponse(lines, media_type="application/x-ndjson")
+            return JSONResponse(await run_sync(_last, first, updates, limiter=threads))
+        except SentenceError as refusal:
+            return _refuse(refusal.error)
+
+    return Route("/api/{path:path}", answer, methods=METHODS)
+
+
+def _refuse(error: EngineError) -> Response:
+    return _refusal(str(error), next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES))
+
+
+def _refusal(words: str, status: int, **headers: str) -> Response:
+    return JSONResponse({"error": words}, status, headers=headers)
+
+
+async def _body(request: Request) -> bytes:
+    """Reads the body. Raises TooLong for one that is; a client that is still sending would not see the answer, so the
+    rest is read as well, within reason."""
+    body, size = bytearray(), 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_UNREAD:
+            break
+        if size <= MOST_BYTES:
+            body += part
+    if size > MOST_BYTES:
+        raise TooLong(f"The request has more than {MOST_BYTES:,} bytes; send fewer.")
+    return bytes(body)
+
+
+def _arguments(body: bytes) -> tuple[dict, bool]:
+    """Returns the arguments by name, and whether to stream. BadInput names the one that is wrong."""
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
+    if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
+        raise BadInput('The request must be a JSON object with a text as "prompt".')
+    for alias, name in ALIASES.items():
+        if alias in values and name in values:
+            raise BadInput(f"{alias} and {name} are one argument; give one of them.")
+    values = {ALIASES.get(name, name): value for name, value in values.items()}
+    if unknown := sorted(values.keys() - NAMES - {"stream"}):
+        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(NAMES))}, stream.")
+    if wrong := [name for name in FLAGS if not isinstance(values.get(name, False), bool)]:
+        raise BadInput(f"{wrong[0]} must be true or false.")
+    return values, values.pop("stream", False)
+
+
+def _answer(update: tuple[str, dict, dict | None]) -> dict:
+    return dict(zip(("text", "figures", "trace"), update, strict=True))
+
+
+def _last(first, updates: Iterator) -> dict:
+    for update in updates:
+        first = update
+    return _answer(first)
+
+
+async def _streamed(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
+    while line := await run_sync(next, lines, "", limiter=threads):
+        yield line
+
+
+def _lines(first, updates: Iterator) -> Iterator[str]:
+    yield json.dumps(_answer(first)) + "\n"
+    try:
+        for update in updates:
+            yield json.dumps(_answer(update)) + "\n"
+    except SentenceError as refusal:
+        yield json.dumps({"error": str(refusal.error)}) + "\n"

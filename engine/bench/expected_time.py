@@ -1,0 +1,30 @@
+"""Estimates how long a measurement takes, in plain steps, from what passes cost. For the time left, not for results."""
+
+from collections.abc import Iterable, Mapping
+
+from engine.trace.speedup_model import interpolate
+
+_CHARACTERS = 4  # of a token
+_TOKENS = 1.5  # of a pass with drafts
+_QUICKEST = 3.5  # of the answer that ends first, with drafts
+
+
+def prompt_steps(v: Mapping[int, float], text: str) -> float:
+    """Returns what reading a prompt takes."""
+    return interpolate(v, 1 + len(text) / _CHARACTERS)
+
+
+def alone_steps(v: Mapping[int, float], text: str, tokens: int) -> float:
+    """Returns what one answer takes. Drafts make fewer passes, and each of them longer."""
+    return prompt_steps(v, text) + tokens
+
+
+def together_steps(
+    v: Mapping[int, float], texts: Iterable[str], users: int, tokens: int, drafts: int, until_one_ends: bool = False
+) -> float:  # fmt: skip
+    """Returns what an answer to each text takes with so many ``users`` at once. ``drafts``: of a round; the other
+    arguments as in `Settings` of `engine.bench.users`."""
+    prompts = [prompt_steps(v, text) for text in texts]
+    passes = tokens / (1 if not drafts else _QUICKEST if until_one_ends else _TOKENS)
+    times = 1 if until_one_ends else len(prompts) / users
+    return sum(prompts) + times * passes * interpolate(v, users * (1 + drafts))
