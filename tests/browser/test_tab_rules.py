@@ -202,6 +202,7 @@ def test_tab_writes_by_the_law_of_its_model(browser):
         assert law_p_value(browser, "ngram", *mutant) < CAUGHT, mutant
 
 
+@pytest.mark.slow
 def test_block_head_leaves_the_law_as_it_is(browser):
     """A right engine would fail once in 10,000 times, as above."""
     assert law_p_value(browser, "block") > FALSE_ALARM
@@ -318,6 +319,7 @@ def test_tokens_and_pieces_are_the_tokenizers(browser, tmp_path):
         check_tokens(page, prepared_folder(tab_model(tmp_path)))
 
 
+@pytest.mark.slow
 def test_tokens_of_the_embedded_model_are_its_tokenizers(browser, real_folder):
     with page_with(browser, "engine/tokens.js") as page:
         check_tokens(page, real_folder)
