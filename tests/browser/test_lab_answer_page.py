@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from page_actions import choose
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -24,6 +25,9 @@ def test_a_question_of_two_kinds_is_answered(open_page, tiny_server):
     expect(page.locator(".sl-answer-kinds")).to_contain_text("repeats: ")
     expect(page.locator("#answer-charts")).to_contain_text("users at once")
     expect(page.locator("#answer-json")).to_be_enabled()
+    choose(page, "answer-place", "Another server (tokens per pass only)")
+    page.locator("#answer-run").click()
+    expect(page.locator("#answer-notice")).to_contain_text("Done", timeout=240_000)
     model = page.locator("#answer-model input, #answer-model textarea").first
     model.fill("us/theirs")
     model.blur()
