@@ -38,22 +38,19 @@ cluster: $(CLUSTER)
 	$(PY) -m engine fetch $(PAIR)
 	$(PY) -m app.cluster --port $(PORT) $(ARGS)
 
-# Two workers, then what measures time, alone. pytest ends with 5 where no test matches ARGS.
-MARKED   = $(shell grep -rl --include='test_*.py' --exclude-dir=cluster 'mark.$(1)' tests)
+# Two workers, then what measures time, alone. pytest ends with 5 where no test matches ARGS. `test-all` runs the slow
+# tests among the others, because each start of pytest costs imports, servers and browsers.
+TIMED    = $(shell grep -rl --include='test_*.py' --exclude-dir=cluster 'mark.timing' tests)
 PARALLEL = $(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/cluster
-ALONE    = $(PY) -m pytest $(call MARKED,timing)
 NONE_OK  = || test $$? -eq 5
 export PYTHONDONTWRITEBYTECODE =  # so that the next start need not compile all tests again
 
-test: $(DEV)
+test: ONLY = not slow and
+test test-all: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	@$(PY) tests/browser/chromium.py --install
-	$(PARALLEL) -m "not slow and not timing" $(ARGS) $(NONE_OK)
-	$(ALONE) -m "timing and not slow" $(ARGS) $(NONE_OK)
-
-test-all: test
-	$(PARALLEL) $(call MARKED,slow) -m "slow and not timing" $(ARGS) $(NONE_OK)
-	$(ALONE) -m "slow and timing" $(ARGS) $(NONE_OK)
+	$(PARALLEL) -m "$(ONLY) not timing" $(ARGS) $(NONE_OK)
+	$(PY) -m pytest $(TIMED) -m "$(ONLY) timing" $(ARGS) $(NONE_OK)
 
 # The cluster's own behaviour, with two engines on this machine.
 test-cluster: $(DEV) $(CLUSTER)

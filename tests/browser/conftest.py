@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
 from visits import Visits
 
+from app import static_site
 from app.views import player_feed
 
 expect.set_options(timeout=60_000)  # Otherwise a busy machine would look like a failure.
@@ -61,6 +62,14 @@ def real_server(chromium_path, tmp_path_factory):
     """The address of the page as `make run` starts it, on the embedded pair."""
     with serving(APP, tmp_path_factory.mktemp("real") / "app.log") as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The first page of the site without a server."""
+    folder = tmp_path_factory.mktemp("site")
+    static_site.write(folder)
+    return folder / "index.html"
 
 
 @pytest.fixture

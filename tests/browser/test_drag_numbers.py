@@ -7,18 +7,10 @@ import pytest
 from page_actions import OVERFLOW, open_lesson, violations
 from playwright.sync_api import Page, expect
 
-from app import static_site
 from lessons.loader import lessons
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("drag-numbers")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
 ALL = [(lesson, step) for lesson in lessons() for step in lesson.steps if step.sentence]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    path = tmp_path_factory.mktemp("site")
-    static_site.write(path)
-    return path / "index.html"
 
 
 def answer(page: Page) -> None:
@@ -43,6 +35,7 @@ def at_step(page: Page, slug: str, titled: str) -> None:
     page.locator(f'.sl-dot[title="{titled}"]').click()
 
 
+@pytest.mark.slow
 def test_each_sentence_says_what_python_computes_after_the_answer(open_offline, site):
     """The text as it is printed comes from the engine's formulas, and the page's from the tools'."""
     page = open_offline(site, several=True, viewport={"width": 390, "height": 844}, color_scheme="dark")

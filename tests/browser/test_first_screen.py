@@ -14,11 +14,10 @@ window.frames_asked = 0;
 window.requestAnimationFrame = draw => { window.frames_asked++; return ask.call(window, draw); };"""
 
 
+@pytest.mark.slow
 @pytest.mark.timing
-@pytest.mark.parametrize("name", ["fake_server", pytest.param("real_server", marks=pytest.mark.slow)])
-def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, name):
-    page = visit(server=request.getfixturevalue(name))
-    fake(step=0.05)
+def test_stop_keeps_what_there_is_and_the_next_run_works(visit, real_server):
+    page = visit(server=real_server)
     press_run(page, prompt="Write a long story about a lighthouse keeper and the sea.", tokens="500")
     expect(page.locator(".sl-source")).to_have_text("Running now", timeout=FIRST_TOKEN)
     expect(page.locator(".sl-row").nth(2)).to_be_visible(timeout=FIRST_TOKEN)
@@ -26,7 +25,6 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, fake, request, n
     wait_for_end(page)
     expect(page.locator("#stage-notice")).to_contain_text("Stopped")
     expect(page.locator(".sl-row").nth(2)).to_be_visible()
-    fake()
     run(page, tokens="24")
     expect(page.locator(".sl-compared")).to_contain_text("same text")
     expect(page.locator(".sl-rows .sl-accepted").first).to_be_visible()

@@ -125,6 +125,6 @@ def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
         one, two, three = (written(page, column) for column in (1, 2, 3))
         assert [marked for _, marked in two] == [at >= ALIKE for at in range(16)]
         assert three == one and not any(marked for _, marked in one)
-        check_light_and_dark(page)
+    check_light_and_dark(page)
     last = page.locator(".sl-compare-row .sl-parted").last
     expect(last.locator(".sl-unseen")).to_contain_text("not the text of run 1")  # not by a look alone

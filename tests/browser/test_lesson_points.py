@@ -123,6 +123,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lesson", "titled", "actions", "holds"), STEPS, ids=lambda each: each if isinstance(each, str) else ""
 )

@@ -103,6 +103,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(again.locator('[href="#lesson-draft_then_verify"]')).to_contain_text("minutes")
 
 
+@pytest.mark.slow
 def test_live_fills_the_playground_and_the_coach_points_at_the_subject(visit):
     page = visit("#lesson-how_many_drafts")
     page.locator('.sl-dot[title="Sweep it yourself"]').click()
@@ -127,6 +128,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
     assert page.evaluate("[window.same, location.hash]") == [True, "#lesson-memory_wall"] and "gamma=3" in page.url
 
 
+@pytest.mark.slow
 def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
     """Before the lessons were put in another order: links from elsewhere go on working."""
     page = visit("#lesson-13")
@@ -156,6 +158,7 @@ def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit)
             page.wait_for_function(f"{OVERFLOW} <= 0")
 
 
+@pytest.mark.slow
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
     page = visit("?present=1#lesson-in_five_minutes", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
@@ -192,6 +195,7 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
 
 
+@pytest.mark.slow
 def test_who_reads_alone_answers_a_vote_with_one_click(visit):
     page = visit("#lesson-7-guess-2")
     expect(page.locator(".sl-figure-box .sl-pick option:checked")).to_have_text("A story")  # a friend's link
@@ -202,6 +206,7 @@ def test_who_reads_alone_answers_a_vote_with_one_click(visit):
     expect(page.locator(".sl-reply")).to_contain_text("You saw it coming.")
 
 
+@pytest.mark.slow
 def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
     page = visit("#lesson-acceptance_tau_speedup", reduced_motion="reduce")
@@ -241,6 +246,7 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
     expect(word).to_have_attribute("aria-describedby", "sl-define")
 
 
+@pytest.mark.slow
 def test_a_tree_of_drafts_is_tried_by_hand(visit):
     page = visit("#lesson-token_trees")
     page.locator(".sl-dot").nth(3).click()
@@ -310,6 +316,7 @@ def test_a_browser_that_keeps_nothing_still_plays(visit):
     expect(title(page)).to_have_text("Step one: draft")
 
 
+@pytest.mark.slow
 def test_a_lesson_leads_to_the_lab_and_back(visit):
     page = visit("#lesson-how_many_drafts")
     page.locator('.sl-dot[title="Measure all of them"]').click()

@@ -7,20 +7,12 @@ from page_actions import OVERFLOW, open_lesson, violations
 from player_page import page_with
 from playwright.sync_api import Page, expect
 
-from app import static_site
 from app.lessons_tab.minute import page as rendered
 from engine.trace.trace import load
 from lessons.loader import glossary, minute
 from lessons.schema import TRACES
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("minute")]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    path = tmp_path_factory.mktemp("site")
-    static_site.write(path)
-    return path / "index.html"
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
 
 
 def at(page: Page, name: str) -> float:
@@ -92,7 +84,7 @@ def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
     expect(page.locator(".sl-minute-go")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.slow)])
 def test_page_before_the_lessons_plays_from_disk(open_offline, site, width, scheme):
     page = open_offline(site, several=True, viewport={"width": width, "height": 844}, color_scheme=scheme)
     assert violations(page, ".sl-minute") == []

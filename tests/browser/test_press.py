@@ -34,6 +34,7 @@ def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, 
     assert len([each for each in events if each not in {None} | listens_only(page)]) == 3
 
 
+@pytest.mark.slow
 def test_many_clicks_are_one_run_and_a_second_press_replaces_it(visit, fake):
     fake(step=0.5)
     page = visit()

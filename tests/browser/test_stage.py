@@ -125,6 +125,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     assert_in_sight(page, 900)
 
 
+@pytest.mark.slow
 def test_refusal_comes_into_sight_and_keeps_the_run_and_its_files(visit, tmp_path):
     page, bad = visit(), tmp_path / "bad.json"
     bad.write_text('{"schema": 99}')

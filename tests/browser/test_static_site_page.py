@@ -6,22 +6,14 @@ import pytest
 from page_actions import OVERFLOW, open_lesson, violations
 from playwright.sync_api import expect
 
-from app import static_site
 from lessons.loader import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("site")
-    static_site.write(path)
-    return path
-
-
 @pytest.fixture
-def opened(open_offline, folder):
-    return lambda **options: open_offline(folder / "index.html", several=True, **options)
+def opened(open_offline, site):
+    return lambda **options: open_offline(site, several=True, **options)
 
 
 def test_lessons_theory_and_runs_work_from_disk(opened):

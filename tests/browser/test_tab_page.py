@@ -72,7 +72,8 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
 
 
 @pytest.mark.parametrize(("temperature", "method", "gamma"), [
-    (0, "ngram", 3), (0.25, "ngram", "auto"), (1.5, "block", 3), (1.0, "none", 3),
+    (0.25, "ngram", "auto"), (1.5, "block", 3), pytest.param(0, "ngram", 3, marks=pytest.mark.slow),
+    pytest.param(1.0, "none", 3, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp32_head, temperature, method, gamma):
     """With γ = auto the engine repeats the lengths that the tab chose."""
@@ -152,6 +153,7 @@ def test_stop_ends_a_run_within_a_round_and_the_next_one_runs(server, visit):
     assert from_json(saved(page)).finished.reason != "cancelled"
 
 
+@pytest.mark.slow
 def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
     page = visit(server)
     server.faults["/engine/weights.gguf"] = "slow"
@@ -165,9 +167,10 @@ def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
-@pytest.mark.parametrize(("fault", "sentence"), [
-    ("changed", "its SHA-256 differs"), ("cut", "was interrupted|is incomplete"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [("changed", "its SHA-256 differs"), pytest.param("cut", "was interrupted|is incomplete", marks=pytest.mark.slow)],
+)
 def test_wrong_file_is_refused_and_not_stored(server, visit, fault, sentence):
     page = visit(server)
     server.faults["/engine/weights.gguf"] = fault
@@ -180,6 +183,7 @@ def test_wrong_file_is_refused_and_not_stored(server, visit, fault, sentence):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
+@pytest.mark.slow
 def test_damaged_store_is_downloaded_again(server, visit):
     page = visit(server)
     run(page)
@@ -192,6 +196,7 @@ def test_damaged_store_is_downloaded_again(server, visit):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
+@pytest.mark.slow
 def test_only_the_newest_model_stays_in_storage(server, visit):
     page = visit(server)
     store = "const store = await caches.open('speclens-weights');"
@@ -204,6 +209,7 @@ def test_only_the_newest_model_stays_in_storage(server, visit):
 KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
 
 
+@pytest.mark.slow
 def test_block_head_is_downloaded_when_it_first_drafts(server, visit):
     page, head = visit(server), "/engine/head.bin"
     cost = page.locator(".sl-tab-cost")
@@ -224,6 +230,7 @@ def test_block_head_is_downloaded_when_it_first_drafts(server, visit):
     assert from_json(saved(page)).started.draft_dtype == "fp32"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
 def test_second_visit_runs_without_a_network(folder, visit, isolated):
     with serving_site(folder, isolated) as server:
@@ -238,6 +245,7 @@ def test_second_visit_runs_without_a_network(folder, visit, isolated):
     assert decisions(from_json(saved(page))) == decisions(first)
 
 
+@pytest.mark.slow
 def test_deleting_the_model_deletes_the_kept_page(server, visit):
     page = visit(server)
     run(page)
@@ -250,6 +258,7 @@ def test_deleting_the_model_deletes_the_kept_page(server, visit):
     assert page.evaluate("navigator.serviceWorker.controller") is None
 
 
+@pytest.mark.slow
 def test_newer_site_takes_the_place_of_the_kept_one(folder, visit, tmp_path):
     site = shutil.copytree(folder, tmp_path / "site")
     with serving_site(site) as server:
@@ -277,6 +286,7 @@ def test_newer_site_takes_the_place_of_the_kept_one(folder, visit, tmp_path):
         run(page)
 
 
+@pytest.mark.slow
 def test_reload_ends_a_run_and_the_next_one_runs(server, visit):
     page = visit(server)
     fill(page, method="none", max_new_tokens=256)
@@ -298,6 +308,7 @@ def change_worker(page: Page, script: str) -> None:
     page.reload()
 
 
+@pytest.mark.slow
 def test_full_storage_is_said_and_the_run_goes_on(server, visit):
     page = visit(server)
     change_worker(page, "Cache.prototype.put = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));")
@@ -305,6 +316,7 @@ def test_full_storage_is_said_and_the_run_goes_on(server, visit):
     expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
 
 
+@pytest.mark.slow
 def test_blocked_storage_is_said_and_the_run_goes_on(server, visit):
     page = visit(server)
     block = "CacheStorage.prototype.{} = () => Promise.reject(new DOMException('blocked', 'SecurityError'));"
@@ -319,6 +331,7 @@ def test_engine_that_does_not_start_is_said_before_a_run(server, visit):
     expect(page.locator(".sl-alert")).to_have_text("The engine could not be started. Reload the page.")
 
 
+@pytest.mark.slow
 def test_too_long_prompt_costs_no_download_and_no_engine(server, visit):
     page = visit(server, service_workers="block")
     graph = lambda: server.asked.count("/engine/graph.onnx.gz")  # noqa: E731
@@ -332,6 +345,7 @@ def test_too_long_prompt_costs_no_download_and_no_engine(server, visit):
     assert graph() == 1
 
 
+@pytest.mark.slow
 def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
     page = visit(server, service_workers="block")
     run(page)
@@ -346,6 +360,7 @@ def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
     server.faults.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("isolated", "cores", "threads"), [
     (True, 4, "3 threads"), (True, 2, "1 thread"), (False, 4, "1 thread"),
 ])  # fmt: skip
@@ -375,6 +390,7 @@ def test_settings_that_the_tab_has_not_are_said(server, visit, settings, values,
     expect(page.locator(".sl-tab-note")).to_have_text(note)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "block")])
 def test_link_carries_the_settings_of_the_served_page(server, visit, method, chosen):
     query = f"?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&tokens=12&method={method}"

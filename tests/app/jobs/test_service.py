@@ -198,8 +198,6 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
         (asked(tokens=65), "this page allows 1 to 64"),
         (asked(pair="giant"), "needs about 900 GB"),
         (asked(pair="../../etc/passwd"), "does not offer the pair '../../etc/passwd'"),
-        (asked(pair="~/models+draft"), "does not offer the pair"),
-        (asked(pair="owner/anything"), "does not offer the pair"),
         (asked(pair="smollm2-135"), "did you mean smollm2-135m"),
         (RunConfig("Hi", method="eagle", max_new_tokens=8), "has no method 'eagle'"),
         (asked(precision="bf16"), "does not offer the precision 'bf16'"),

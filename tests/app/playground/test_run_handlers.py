@@ -296,6 +296,7 @@ def test_stop_ends_a_run_here_that_continues_for_another_visitor():
             handlers.stop(visitor())
     assert not worker.jobs[0].is_cancelled and said(last)["text"].startswith("Stopped")
     assert line(last, "finish")["reason"] == "cancelled", "else the page would go on saying that it runs"
+    worker.step = 0
     other[0].join()
 
 

@@ -19,7 +19,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export, trace_files
 from app.playground.form_values import values_of
-from app.playground.result_handlers import NO_ROOM, Results
+from app.playground.result_handlers import Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.run_press import RunPress
 from app.playground.trace_files import MOST_FILES, Exports, read, read_each
@@ -225,16 +225,6 @@ def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
     started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
     screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], VISITOR)
     assert len(json.loads(screen.stage.splitlines()[1])["origin"]) < 400
-
-
-def test_a_full_disk_takes_the_files_and_not_the_page(page, session, monkeypatch, caplog):
-    def full(*_):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(page.exports, "write", full)
-    shown = page.show(session)
-    assert "could not be written: No space left" in caplog.text and shown.trace_file["label"] == NO_ROOM
-    assert json.loads(shown.race)["figures"]["tokens"]["data"] and not shown.trace_file["interactive"]
 
 
 def test_too_many_files_are_refused_before_any_is_read():

@@ -57,6 +57,7 @@ def test_a_port_in_use_is_a_sentence(taken):
         check_free(Address("no.such.host.invalid", taken))
 
 
+@pytest.mark.slow
 def test_the_app_ends_with_that_sentence(taken):
     done = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"PORT": str(taken), "HOST": "127.0.0.1"},
@@ -66,6 +67,7 @@ def test_the_app_ends_with_that_sentence(taken):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["127.0.0.1", "::"])
 def test_the_page_is_served_beside_a_proxy_that_does_not_answer(host):
     """Gradio's own requests must not be sent there."""

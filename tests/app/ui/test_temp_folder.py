@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections import namedtuple
 from types import SimpleNamespace
@@ -11,8 +9,6 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 from fake_worker import FakeEngine, recorded
-from paths import ROOT
-from server import free_port
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -67,19 +63,12 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(cache, tmp_path, monkeypa
     assert str(temp_folder.choose()).startswith(tempfile.gettempdir())
 
 
-def test_an_operators_folder_that_takes_no_files_is_refused_at_start(cache, tmp_path):
-    environment = os.environ | {temp_folder.VARIABLE: str(blocked(tmp_path))}
-    for port, words in ((str(free_port()), "cannot be written to"), ("abc", "is not a port")):
-        ended = subprocess.run(
-            [sys.executable, "app.py"], cwd=ROOT, env=environment | {"PORT": port}, capture_output=True, text=True,
-            timeout=120,
-        )  # fmt: skip
-        assert ended.returncode == 1 and words in ended.stderr and "Traceback" not in ended.stderr
-
-
-def test_a_full_disk_is_refused_with_its_reason(cache, monkeypatch):
+def test_a_folder_that_takes_no_files_is_refused_with_its_reason(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: FULL)
     with pytest.raises(Unavailable, match=r"has only 0\.0 MB free.*GRADIO_TEMP_DIR"):
+        temp_folder.choose()
+    monkeypatch.setenv(temp_folder.VARIABLE, str(blocked(tmp_path)))  # as an operator named it
+    with pytest.raises(Unavailable, match="cannot be written to"):
         temp_folder.choose()
 
 

@@ -236,9 +236,3 @@ def test_the_commands(engine, tmp_path):
     assert result.exit_code == 0 and "| lm, γ = 2 |" in result.output and (tmp_path / "s.csv").stat().st_size > 200
     result = CliRunner().invoke(app, ["synthetic", "--method", "lm", "--alphas", "1", "--gammas", "2", *common])
     assert result.exit_code == 0 and "| 1 | 2 | 1.00 |" in result.output
-    for wrong, said in ((None, "lossless as far as this can tell"), ("tail-kept", "NOT the target's distribution")):
-        more = ["--wrong", wrong] if wrong else []
-        result = CliRunner().invoke(app, ["distribution", "--runs", "400", *more])
-        assert result.exit_code == (3 if wrong else 0) and said in result.output
-    result = CliRunner().invoke(app, ["distribution", "--wrong", "nonsense"])
-    assert result.exit_code == 1 and "choose from raw-q" in result.output

@@ -84,11 +84,6 @@ def test_a_gguf_file_is_checked_and_run_by_its_name(tmp_path):
     assert damaged.exit_code == 1 and "b.gguf is damaged, or is no GGUF file" in damaged.stderr
 
 
-def test_replay_of_a_comparison_shows_all_that_the_run_showed(tiny_pair, tmp_path):
-    result = run(tiny_pair, "--gamma", 3, "--compare", "--trace", tmp_path / "t.json")
-    assert "measured speedup" in result.stdout and call("replay", tmp_path / "t.json").stdout == result.stdout
-
-
 def test_fetch_finds_a_changed_file(tmp_path):
     folder = tmp_path / "model"
     model_folder(folder)
@@ -123,6 +118,7 @@ def test_compare_measures_the_baseline_and_keeps_both_traces(tiny_pair, tmp_path
     assert result.exit_code == 0, result.stderr
     assert re.search(r"measured speedup +\d\.\d\d×", result.stdout) and "first divergence" in result.stdout
     assert "none, the same tokens" in result.stdout or "gap" in result.stdout
+    assert call("replay", tmp_path / "one.json").stdout == result.stdout
     kept, baseline = (load(tmp_path / name) for name in ("one.json", "one-baseline.json"))
     assert kept.started.config["method"] == "lm" and baseline.started.config["method"] == "none"
     assert [t.id for t in kept.emitted] == [t.id for t in baseline.emitted] and baseline.finished is not None

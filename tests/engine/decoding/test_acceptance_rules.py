@@ -29,7 +29,7 @@ def test_new_rule_decides_and_is_recorded(method, monkeypatch):
     assert from_json(to_json(trace)).started.acceptance == "toy"
 
 
-@pytest.mark.parametrize("method", ["lm", "without_replacement"])
+@pytest.mark.parametrize("method", ["lm", pytest.param("without_replacement", marks=pytest.mark.slow)])
 def test_new_rule_keeps_the_law_which_a_wrong_one_does_not(method, monkeypatch):
     toy_rule.register(monkeypatch)
     settings = {"sampling": SAMPLING, "acceptance": "toy", "gamma": 3, "max_new_tokens": 700}

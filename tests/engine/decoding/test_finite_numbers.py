@@ -41,12 +41,11 @@ def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, pl
 
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("method", ["none", "ngram"])
-def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime, settings, method):
+def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime, settings):
     model_folder(tmp_path / "whole")
     engine = engine_in(runtime, broken(tmp_path / "whole", tmp_path / "nan", "lm_head.weight"), "none")
     with pytest.raises(Unavailable, match=r"target's logits are not finite .* after 0 new tokens"):
-        run(engine, method, **settings)
+        run(engine, "ngram", **settings)
 
 
 @pytest.mark.parametrize("value", [NAN, math.inf])
@@ -137,7 +136,7 @@ HIDDEN = ("model.norm.weight", "model.layers.0.self_attn.q_proj.weight", "model.
           "model.layers.1.mlp.gate_proj.weight", "model.layers.1.post_attention_layernorm.weight")  # fmt: skip
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])
+@pytest.mark.parametrize("precision", ["int8", "int4"])
 @pytest.mark.parametrize("name", HIDDEN)
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
 def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, precision):

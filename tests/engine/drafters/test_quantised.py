@@ -39,6 +39,7 @@ def test_greedy_output_is_the_targets_own_whatever_it_drafts(pairs, gamma):
     assert all(r.draft_steps >= len(r.parents) for r in whole.rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mutant", "runs"), [(None, 300), ("q-ignored", 300)])
 def test_sampled_output_has_the_targets_law_and_ignoring_q_is_caught(pairs, mutant, runs):
     """The first two tokens of many seeds, against the target's joint law in transformers."""

@@ -36,10 +36,7 @@ PROMPT = [0, 1, 0, 1, 5, 1, 0, 4, 5, 4, 0, 1, 5]  # three answers, which lookup 
 TEXTS = ("abab", "abca", "abc", "babb", "bac", "cab")
 TARGET = ToyLM(ToyLM.random(6, seed=3, spread=0.5).table, WORDS)
 DRAFT = TARGET.with_noise(1.0, seed=4)
-SAMPLINGS = {
-    "plain": PLAIN,
-    "all": SamplingParams(0.7, top_k=4, top_p=0.95, min_p=0.02, repetition_penalty=1.3),
-}
+SAMPLINGS = {"plain": PLAIN, "all": SamplingParams(0.7, top_k=4, top_p=0.95, min_p=0.02, repetition_penalty=1.3)}
 COSTS = {1: 1.0, 2: 1.05, 4: 1.15, 8: 1.3}
 
 
@@ -68,7 +65,7 @@ PATHS = {
     "corpus": corpus,
     "grammar": GrammarDrafter,
 }
-FAST_MUTANTS = ("requests-mask", "cut-unscaled")
+FAST_MUTANT = "requests-mask"
 DRAWN = ("lm", "blind", "independent", "without_replacement")  # those whose q is not one-hot
 
 
@@ -128,14 +125,14 @@ QUICK = [("blind", "token"), ("lm", "block"), ("without_replacement", "token"), 
     ],
 )
 def test_answers_have_the_constrained_targets_law(path, acceptance, sampling):
-    runs = 900 if (path, acceptance) == ("blind", "token") else 500  # as many as its mutants get
+    runs = 900 if (path, acceptance) == ("blind", "token") else 300  # as many as its mutants get
     answers = count_answers(PATHS[path], runs, SAMPLINGS[sampling], acceptance=acceptance)
     assert p_value(answers, SAMPLINGS[sampling]) > FALSE_ALARM
 
 
 def test_the_choice_of_auto_keeps_the_law():
-    decoders = [decoder(auto(), i, method="auto", gamma="auto", gamma_policy=auto_policy()) for i in range(500)]
-    assert sum(map(drafts_of, decoders)) > 250 and p_value(Counter(map(output, decoders))) > FALSE_ALARM
+    decoders = [decoder(auto(), i, method="auto", gamma="auto", gamma_policy=auto_policy()) for i in range(300)]
+    assert sum(map(drafts_of, decoders)) > 150 and p_value(Counter(map(output, decoders))) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
@@ -143,7 +140,7 @@ def test_a_draft_with_other_tokens_keeps_the_law(kind):
     target = ToyLM(ToyLM.random(6, 0, spread=0.8).table, "abcdef")
     texts, draft = ("abc", "abd", "bad", "bcc", "e"), ToyLM.random(7, seed=2).table
     counts = Counter()
-    for seed in range(400):
+    for seed in range(300):
         drafter = kind(ToyRunner(ToyLM(draft, "fcabdgh")), toy_translation())
         run = decoder(drafter, seed, target=target, prompt=[0, 1], reader=text_reader(texts, "abcdef", 5))
         counts[answer(run)] += 1
@@ -188,7 +185,7 @@ def test_a_trace_of_every_path_is_read_again_and_says_how_much_was_removed(path,
 @pytest.mark.parametrize(
     "mutant",
     [
-        pytest.param(each, id=each.name, marks=() if each.name in FAST_MUTANTS else pytest.mark.slow)
+        pytest.param(each, id=each.name, marks=() if each.name == FAST_MUTANT else pytest.mark.slow)
         for each in CONSTRAINT_MUTANTS
     ],
 )

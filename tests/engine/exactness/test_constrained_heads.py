@@ -20,12 +20,12 @@ from engine.trace.events import CostModel
 
 ANSWERS, LONGEST = Constraint("regex", "a[a-d]{2}|[bc][ab]d?"), 4
 PATHS = [  # method, γ, acceptance
-    ("eagle", 3, "token"), ("medusa", 2, "token"), ("block", 3, "token"),
+    ("block", 3, "token"),
     *(
         pytest.param(*path, marks=pytest.mark.slow)
         for path in (
-            ("eagle", 3, "block"), ("eagle", "auto", "token"), ("eagle-chain", 2, "token"), ("medusa", 2, "block"),
-            ("block", 3, "block"), ("exit", 2, "token"),
+            ("eagle", 3, "token"), ("eagle", 3, "block"), ("eagle", "auto", "token"), ("eagle-chain", 2, "token"),
+            ("medusa", 2, "token"), ("exit", 2, "token"),
         )
     ),
 ]  # fmt: skip

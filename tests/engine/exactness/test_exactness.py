@@ -17,11 +17,7 @@ from engine.exactness import toy_models
 from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, exact_distribution, generate, make_drafter, toy_decoder
 
 PROMPT = [0, 1]
-SAMPLINGS = {
-    "plain": SamplingParams(1.0),
-    "top-k": SamplingParams(1.0, top_k=3),
-    "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05),
-}
+SAMPLINGS = {"plain": SamplingParams(1.0), "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05)}
 
 
 def pair(vocabulary: int, seed: int = 0) -> tuple[ToyLM, ToyLM]:
@@ -35,7 +31,7 @@ def slow(*values):
 
 
 @pytest.mark.parametrize("gamma", [4, *slow(1)])
-@pytest.mark.parametrize("name", ["all", *slow(*(name for name in SAMPLINGS if name != "all"))])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
 @pytest.mark.parametrize(("method", "acceptance"), [("ngram", "token"), ("lm", "token"), ("lm", "block")])
 def test_chains(method, acceptance, name, gamma):
     target, draft = pair(6)
@@ -45,7 +41,7 @@ def test_chains(method, acceptance, name, gamma):
 
 
 @pytest.mark.parametrize("gamma", [3, *slow(1)])
-@pytest.mark.parametrize("name", ["all", *slow("plain", "top-k")])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
 @pytest.mark.parametrize(
     ("siblings", "acceptance"),
     [
@@ -74,7 +70,7 @@ def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULE
     return joint_p_value(outputs, exact_distribution(target, prompt, 2, sampling))
 
 
-@pytest.mark.parametrize("name", ["all", *slow("plain", "top-k")])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
 def test_trees_of_lookup(name):
     assert lookup_p_value(SAMPLINGS[name], 300) > FALSE_ALARM
 

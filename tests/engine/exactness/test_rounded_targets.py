@@ -71,7 +71,8 @@ def own_law(engine, prompt: list[int], sampling) -> dict:
     return law
 
 
-@pytest.mark.parametrize("acceptance", ["token", pytest.param("block", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("acceptance", ["token", "block"])
 def test_sampled_output_keeps_the_rounded_targets_law(engines, pair, acceptance):
     """The second shows that the first could tell a target from its rounded copy."""
     asked = {"gamma": 3, "max_new_tokens": 3, "sampling": SAMPLING, "acceptance": acceptance, "trace": False}

@@ -21,11 +21,8 @@ from engine.sampling.warping import warp
 
 PROMPT = [0, 1]
 TARGET = ToyLM.random(6, 0, spread=0.8)
-SAMPLINGS = {
-    "plain": SamplingParams(1.0),
-    "top-k": SamplingParams(0.8, top_k=3),
-    "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05, repetition_penalty=1.3),
-}
+PLAIN = SamplingParams(1.0)
+SAMPLINGS = {"plain": PLAIN, "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05, repetition_penalty=1.3)}
 
 
 def toy_draft() -> ToyLM:
@@ -46,7 +43,7 @@ def slow(*values):
 KINDS = pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
 
 
-@pytest.mark.parametrize("name", ["all", *slow("plain", "top-k")])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
 @KINDS
 def test_the_joint_law_of_whole_outputs(kind, name):
     """Three tokens at once, one run a seed."""
@@ -57,14 +54,13 @@ def test_the_joint_law_of_whole_outputs(kind, name):
 
 
 @pytest.mark.parametrize("acceptance", ["token", *slow("block")])
-@pytest.mark.parametrize("name", ["plain", *slow("top-k")])
-@pytest.mark.parametrize("gamma", [4, "auto"])
+@pytest.mark.parametrize("gamma", [4, *slow("auto")])
 @KINDS
-def test_a_long_run(kind, gamma, name, acceptance):
-    one, settings = drafter(kind), {"sampling": SAMPLINGS[name], "max_new_tokens": 1000, "acceptance": acceptance}
+def test_a_long_run(kind, gamma, acceptance):
+    one, settings = drafter(kind), {"sampling": PLAIN, "max_new_tokens": 1000, "acceptance": acceptance}
     policy = AdaptiveGamma(0.05, {1: 1.0, 2: 1.05, 20: 1.4}, one.priors) if gamma == "auto" else FixedGamma(gamma)
     tokens = generate(TARGET, one, PROMPT, gamma_policy=policy, **settings)
-    assert markov_p_value(TARGET, tokens, SAMPLINGS[name]) > FALSE_ALARM
+    assert markov_p_value(TARGET, tokens, PLAIN) > FALSE_ALARM
 
 
 @KINDS

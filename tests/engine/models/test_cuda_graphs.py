@@ -146,7 +146,7 @@ def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
             assert (probs.gather(1, ids[:, None]) > 0).all()
 
 
-@pytest.mark.parametrize("method", ["lm", "eagle", "exit"])
+@pytest.mark.parametrize("method", ["lm", "exit", pytest.param("eagle", marks=pytest.mark.slow)])
 def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engine_on, device, method):
     before = FakeGraphs.made
     graphed, eager = (engine_on(method=method, captured=captured) for captured in (True, False))

@@ -170,15 +170,11 @@ DAMAGE = {
     "shard missing": lambda f: first_shard(f).unlink(),
     "all missing": lambda f: [x.unlink() for x in f.glob("model*")],
     "index no json": index_becomes("{"),
-    "index without map": index_becomes("{}"),
-    "map a list": index_becomes('{"weight_map": ["model.norm.weight"]}'),
     "map of numbers": index_becomes('{"weight_map": {"model.embed_tokens.weight": 3}}'),
     "map elsewhere": index_becomes('{"weight_map": {"model.embed_tokens.weight": "../../elsewhere.safetensors"}}'),
     "tensor missing": short("layers.1.mlp.down_proj", None),
     "short embedding": short("embed_tokens", 90),
     "short query": short("q_proj", 40),
-    "short norm": short("input_layernorm", 5),
-    "short q norm": short("q_norm", 3),
     "short head": short("lm_head", 10),
 }
 

@@ -23,13 +23,13 @@ from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair
 
-CHECKED = ("code-2", "chat-3", "rewrite-1")
+CHECKED = ("code-2", "chat-3")
 GOLDEN = {  # τ at γ = 4, greedy, 64 tokens, of each prompt that is checked
-    "lm": (2.000, 1.333, 1.255),
-    "eagle-chain": (2.370, 1.561, 1.362),
-    "block": (1.778, 1.455, 1.391),
-    "medusa": (1.306, 1.208, 1.164),
-    "exit": (1.829, 1.231, 1.231),
+    "lm": (2.000, 1.333),
+    "eagle-chain": (2.370, 1.561),
+    "block": (1.778, 1.455),
+    "medusa": (1.306, 1.208),
+    "exit": (1.829, 1.231),
 }
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
 
@@ -74,9 +74,9 @@ def plain_text(engine):
     return cache(lambda prompt: run(engine, "none", PROMPTS[prompt], gamma=0).text)
 
 
-@pytest.mark.parametrize("prompt", ["code-2", *(pytest.param(p, marks=pytest.mark.slow) for p in CHECKED[1:])])
+@pytest.mark.parametrize("prompt", ["code-2", pytest.param("chat-3", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "method", ["eagle-chain", "block", "medusa", "exit", pytest.param("lm", marks=pytest.mark.slow)]
+    "method", ["eagle-chain", *(pytest.param(name, marks=pytest.mark.slow) for name in GOLDEN if name != "eagle-chain")]
 )
 def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, plain_text, method, prompt):
     drafted = run(engine, method, PROMPTS[prompt])

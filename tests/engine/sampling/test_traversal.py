@@ -53,8 +53,8 @@ def trees(replace: bool, *cases):
         (block, (0, 1, 2), 2, 3, True),
         (verify_traversal, FORK, 3, 9, False),
         (verify_traversal, FORK, 2, 9, True),
-        *trees(True, (FORK, 3, 9), ((0, 1, 0), 3, 9), ((0, 0, 1, 2), 3, 9), ((0, 0, 0), 4, 3), ((0, 1, 1, 0), 3, 9)),
-        *trees(False, ((0, 1, 0), 3, 9), ((0, 0, 1, 2), 3, 9), ((0, 0, 0), 4, 3), ((0, 1, 1, 0), 3, 9)),
+        *trees(True, (FORK, 3, 9), ((0, 0, 1, 2), 3, 9)),
+        *trees(False, ((0, 0, 1, 2), 3, 9), ((0, 0, 0), 4, 3), ((0, 1, 1, 0), 3, 9)),
     ],
 )
 def test_it_has_the_targets_law_and_accepts_at_least_as_many_drafts(rule, parents, vocabulary, seed, replace):

@@ -110,8 +110,6 @@ KINDS = {
     "hub's part": (without(*WEIGHTS, **{".cache/huggingface/download/x.incomplete": "1"}), ["not finished"]),
     "lfs weights": (MODEL | {"model.safetensors": POINTER},
                     ["model.safetensors is a Git LFS pointer, not the file itself; run `git lfs pull`"]),
-    "lfs config": (MODEL | {"config.json": POINTER}, ["config.json is a Git LFS pointer"]),
-    "lfs tokenizer": (MODEL | {"tokenizer.json": POINTER}, ["tokenizer.json is a Git LFS pointer"]),
     "too high": ({f"sub/{name}": data for name, data in MODEL.items()}, ["no model itself", r"name .*too high/sub\."]),
     "hub cache": ({"refs/main": "b" * 40, "blobs/x": "1"}
                   | {f"snapshots/{kind * 40}/{name}": data for kind in "ab" for name, data in MODEL.items()},
