@@ -36,6 +36,11 @@ def address_from(environment: MutableMapping[str, str]) -> Address:
     return Address(host.strip().removeprefix("[").removesuffix("]"), int(port))
 
 
+def is_open_to_others(environment: MutableMapping[str, str]) -> bool:
+    """Returns whether other machines can reach the page."""
+    return address_from(environment).host not in _LOCAL
+
+
 def check_free(address: Address) -> None:
     """Raises Unavailable where nothing can listen: before the models are loaded, and with the reason."""
     where = f"port {address.port} of {address.host}"

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import TypeVar
 
+from app.server.address import is_open_to_others
 from app.server.hosting import is_hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput
@@ -54,7 +55,7 @@ class Limits:
     fetch: bool = True
     own_models: bool = True
     log: bool = False
-    tab: str = "beside"
+    tab: str = "none"
 
     @classmethod
     def from_env(cls) -> "Limits":
@@ -71,7 +72,8 @@ class Limits:
             fetch=bool(_integer("SPECLENS_FETCH", 0 if is_hosted() else 1, 0, 1)),
             own_models=bool(_integer("SPECLENS_OWN_MODELS", 0 if is_hosted() else 1, 0, 1)),
             log=bool(_integer("SPECLENS_LOG", 1 if is_hosted() else 0, 0, 1)),
-            tab=os.environ.get("SPECLENS_TAB", cls.tab).strip(),
+            # Who has the page alone needs no second engine, nor its download.
+            tab=os.environ.get("SPECLENS_TAB", "beside" if is_open_to_others(os.environ) else "none").strip(),
         )
 
     def check(self, config: RunConfig) -> None:

@@ -66,3 +66,12 @@ def test_page_that_offers_none_says_why_in_one_line(tmp_path, monkeypatch, capsy
     monkeypatch.setenv("SPECLENS_TAB", "perhaps")
     typo = Limits.from_env().tab
     assert "'perhaps'; choose from hub, beside, none" in refusal(EngineFacade(Worker("cpu")), capsys, weights=typo)
+
+
+@pytest.mark.parametrize(("host", "weights"), [(None, "none"), ("localhost", "none"), ("0.0.0.0", "beside")])
+def test_page_that_others_reach_offers_a_tab(monkeypatch, host, weights):
+    for name in ("SPECLENS_TAB", "HOST", "GRADIO_SERVER_NAME", "SPACE_ID"):
+        monkeypatch.delenv(name, raising=False)
+    if host:
+        monkeypatch.setenv("HOST", host)
+    assert Limits.from_env().tab == weights
