@@ -138,7 +138,7 @@ _UNKNOWN = Method("", "", "")
 
 
 def method_of(name: str) -> Method:
-    """The method of this name; of any other name, such as auto, one that drafts nothing."""
+    """Returns the method of this name; for any other name, such as auto, one that drafts nothing."""
     return METHODS.get(name, _UNKNOWN)
 
 
@@ -148,13 +148,13 @@ def constraint_methods() -> tuple[str, ...]:
 
 
 def load_object(path: str):
-    """The object that "module:name" names."""
+    """Returns the object that "module:name" names."""
     module, name = path.split(":")
     return getattr(import_module(module), name)
 
 
 def draft_of(method: str) -> str:
-    """The method under which a pair brings the weights that this one drafts with."""
+    """Returns the method under which a pair brings the weights that this one drafts with."""
     return method_of(method).shares or method
 
 
@@ -196,7 +196,8 @@ LOSSY = "typical acceptance: above temperature 0 the output does not follow the 
 
 
 def is_lossy(acceptance: str, method: str, gamma: int | str | None, temperature: float) -> bool:
-    """Whether a run need not keep the target's distribution: it drafts, with a lossy rule, above temperature 0."""
+    """Returns whether a run need not keep the target's distribution: it drafts, with a lossy rule, above temperature
+    0."""
     return ACCEPTANCE[acceptance].is_lossy and method != "none" and gamma != 0 and temperature != 0
 
 
@@ -222,7 +223,7 @@ def _check_prefix(prefix: tuple, most: int) -> None:
 
 
 def is_text(value) -> bool:
-    """Whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
+    """Returns whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
     if not isinstance(value, str):
         return False
     try:

@@ -87,7 +87,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
 
 
 def _defaults(pair: str) -> dict:
-    """The settings of a trace that the tab's form does not ask for."""
+    """Returns the settings of a trace that the tab's form does not ask for."""
     settings = asdict(RunConfig("x", pair, "none", 0, precision="fp32", max_new_tokens=128))
     return {name: value for name, value in settings.items() if name not in ("prefix", "constraint")}
 
@@ -116,8 +116,8 @@ def _runtime() -> Iterator[tuple[str, bytes]]:
 
 
 def _package() -> bytes:
-    """The npm package, from the cache folder or through npm, so that its settings count. Unavailable unless its hash is
-    INTEGRITY."""
+    """Gets the npm package from the cache folder or through npm, so that its settings count. Raises Unavailable unless
+    its hash is INTEGRITY."""
     stored = cache_root() / f"{RUNTIME}-{VERSION}.tgz"
     if stored.is_file() and _is_right(data := stored.read_bytes()):
         return data

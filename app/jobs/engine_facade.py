@@ -132,7 +132,7 @@ class EngineFacade:
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
     def damage(self, pair: str) -> str | None:
-        """Why the target's files here cannot be loaded, as a sentence; None where they can, or are not here yet."""
+        """Says why the target's files here cannot be loaded; None where they can, or are not here yet."""
         loaded = self.worker.engine
         if self.worker.is_remote or (loaded is not None and loaded.pair.name == pair):
             return None
@@ -174,7 +174,8 @@ class EngineFacade:
             return None
 
     def hardware(self) -> Hardware | None:
-        """This machine's own. None only in a subclass whose engines are elsewhere and have not answered yet."""
+        """Returns this machine's own folder. None only in a subclass whose engines are elsewhere and have not answered
+        yet."""
         from engine.runtime.engine import choose_device, device_name, onnx_problem
 
         device = choose_device(AUTO)
@@ -200,7 +201,7 @@ class EngineFacade:
         return known_steps(*where)
 
     def plain_costs(self, pair: str) -> CostModel | None:
-        """What passes of the pair's target take here in the precision that auto takes; None where it was not
+        """Returns what passes of the pair's target take here in the precision that auto takes; None where it was not
         measured."""
         hardware, where = self.hardware(), self._calibrations(pair)
         if hardware is None or where is None:
@@ -299,7 +300,7 @@ def _shape(model) -> tuple:
 
 
 def _eagle(draft) -> int | None:
-    """The version of an EAGLE head; None for any other draft, and while its files are not here."""
+    """Says which version an EAGLE head is; None for any other draft, and while its files are not here."""
     is_here = draft is not None and draft.head == "eagle" and draft.folder is not None
     return eagle_version(draft.folder) if is_here and not missing(draft.folder) else None
 
@@ -315,7 +316,7 @@ def _where(model) -> str:
 
 
 def _draft_folders(spec: PairSpec) -> dict[str, Path]:
-    """The folder of each method's draft that is here and whole."""
+    """Returns the folder of each method's draft that is here and whole."""
     folders = {}
     for method in methods(spec):
         draft = spec.draft(method)

@@ -53,7 +53,7 @@ class RunNumbers:
         _write("refusal", kind=type(error).__name__)
 
     def end_experiment(self, job: Job) -> None:
-        """At the end of one part of an experiment, on the engine's thread."""
+        """Counts the end of one part of an experiment, on the engine's thread."""
         self._lab_units.inc()
         self._lab_seconds.inc(job.elapsed)
 

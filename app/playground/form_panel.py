@@ -142,8 +142,8 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
 
 
 def _wire_constraint(service: Service, controls: Controls) -> None:
-    """An example fills in its prompt, too. A constraint is checked once its field is left, and after any change of what
-    its note depends on."""
+    """Wires the constraint. An example fills in its prompt, too. A constraint is checked once its field is left, and
+    after any change of what its note depends on."""
     checked = {"fn": partial(constraint_note, service), "inputs": controls.inputs, "outputs": controls.constraint_note}
     for kind, button in controls.constraints.items():
         example, filled = CONSTRAINT_EXAMPLES[kind], controls.some("prompt", "constraint", kind)

@@ -120,7 +120,7 @@ class Results:
 
 
 def _files(written: Written) -> Written:
-    """The buttons, with their own labels again after a time without room."""
+    """Returns the buttons, with their own labels again after a time without room."""
     pairs = zip(written, LABELS, strict=True)
     return Written(*(gr.update(value=path, interactive=path is not None, label=label) for path, label in pairs))
 

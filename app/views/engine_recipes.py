@@ -132,7 +132,8 @@ def nothing(words: str) -> str:
 
 
 def examples() -> list[dict]:
-    """Every engine's recipe for well-known models, by method and γ: the first settings of the lesson turn_it_on."""
+    """Returns every engine's recipe for well-known models, by method and γ: the first settings of the lesson
+    turn_it_on."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
     settings = {
         "ngram": (plain, None, (4, 8)),
@@ -157,7 +158,7 @@ def examples() -> list[dict]:
 
 
 def measured(ratio: Speedup, device: str) -> str:
-    """Whether drafting paid off in the run on screen."""
+    """Returns whether drafting paid off in the run on screen."""
     if ratio.tone == NOISE:
         return "What was measured here is noise: measure again before you switch it on."
     if ratio.tone == "level":
@@ -217,7 +218,7 @@ def _record(target: Target, choice: Choice) -> dict[str, str]:
 
 
 def _of_shipped(choice: Choice, code: str) -> list[str]:
-    """What to know about a draft of this repository that the code names, or a GGUF file of it."""
+    """Says what to know about a draft of this repository that the code names, or a GGUF file of it."""
     draft = choice.draft or ""
     if not draft.startswith(SHIPPED) or not (draft in code or "draft.gguf" in code.split()):
         return []

@@ -226,7 +226,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
 
 
 def _server_times(run: Trace) -> Figure:
-    """A server tells no parts, so this is the time from one piece of its stream to the next."""
+    """Draws the time from one piece of a server's stream to the next, because it tells no parts."""
     heights = _binned(run.rounds, lambda event: 1000 * (event.end - event.start))
     data = [_stack("round", "@verify", run.rounds, heights, "%{y:.3~g} ms")]
     note = "The time between the pieces of the server's stream; it does not say what it spent it on."

@@ -67,7 +67,7 @@ def facts(run: Trace) -> list[list[str]]:
 
 
 def _server(server: Server) -> list[tuple[str, str]]:
-    """What a server said about itself, and what it left open."""
+    """Lists what a server said about itself, and what it left open."""
     flags = ", ".join(f"{name} {value}" for name, value in server.flags.items())
     counts = ", ".join(f"{count} {name}" for name, count in server.counters.items())
     notes = [("Note", note) for note in server.notes[:10]]

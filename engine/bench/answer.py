@@ -70,7 +70,8 @@ class AnswerPlan:
         return self.turns * (1 + len(GAMMAS) * len(self.methods))
 
     def seconds(self, costs: CostModel) -> float:
-        """About how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them longer."""
+        """Estimates how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them
+        longer."""
         alone = self.runs * self.tokens * costs.step
         passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
         return alone + SETTINGS_OF_A_LOAD * self.repeats * self.tokens / _QUICKEST * passes * costs.step
@@ -107,7 +108,7 @@ class AnswerResult:
         return self.of_kind(ALL)
 
     def of_kind(self, kind: str) -> dict[Setting, Cell]:
-        """On the texts of a kind, for one user."""
+        """Returns the cell of each setting on the texts of a kind, for one user."""
         return by_setting(self.cells, kind)
 
     @property
@@ -126,7 +127,7 @@ class AnswerResult:
         return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
 
     def at(self, users: int) -> dict[Setting, Speedup]:
-        """Each setting's speedup with so many users, as measured, and plain decoding's."""
+        """Returns the measured speedup of each setting with so many users, and that of plain decoding."""
         if self.is_elsewhere:
             return {NONE: PLAIN}
         if users == 1:
@@ -138,7 +139,7 @@ class AnswerResult:
         return fastest(self.at(users))
 
     def pays(self, users: int) -> bool:
-        """Whether some setting was certainly faster than plain decoding."""
+        """Returns whether some setting was certainly faster than plain decoding."""
         return NONE not in self.best(users)
 
     @property
@@ -203,8 +204,8 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
 
 
 def shortlist(cells: Sequence[Cell]) -> list[Setting]:
-    """The settings that are worth measuring with more users: the best length of the two best methods, and one draft a
-    round, because every further row is dearer there."""
+    """Returns the settings that are worth measuring with more users: the best length of the two best methods, and one
+    draft a round, because every further row is dearer there."""
     possible = [
         cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
     ]
@@ -216,8 +217,8 @@ def shortlist(cells: Sequence[Cell]) -> list[Setting]:
 
 
 def schedule(result: AnswerResult, method: str) -> LoadSchedule:
-    """The draft lengths of one method by load, as measured. A load between two that are known has the length of the
-    larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
+    """Returns the draft lengths of one method by load, as measured. A load between two that are known has the length of
+    the larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
     ranges: list[tuple[int, int, Any]] = []
     unsure, slower, last = [], None, 0
     for users in result.measured_loads:

@@ -96,7 +96,7 @@ class AnswerPoints:
         return _LoadFile(users, setting, many)
 
     def _about_load(self, users: int, setting: Setting) -> dict:
-        """Everything that must be equal for two results of a load to be comparable."""
+        """Returns everything that must be equal for two results of a load to be comparable."""
         plan = self.plan
         question = {"texts": self._texts, "tokens": plan.tokens, "temperature": plan.temperature}
         return self._about | question | {"users": users, "setting": list(setting), "version": _VERSION}
@@ -172,7 +172,7 @@ class AnswerPoints:
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
-    """The speedup at a load: of its passes, and of the tokens a pass that the same texts bring as a whole."""
+    """Returns the speedup at a load: of its passes, and of the tokens a pass that the same texts bring as a whole."""
     cell, results = alone.get(file.setting), file.many.file.results
     ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)

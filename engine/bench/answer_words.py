@@ -13,7 +13,7 @@ from engine.trace.speedup_model import break_even, costs_for_all
 
 
 def name(setting: Setting) -> str:
-    """The setting in words, such as "EAGLE head with γ 2"."""
+    """Names a setting, such as "EAGLE head with γ 2"."""
     method, gamma = setting
     return METHODS[method].title if setting == NONE else f"{METHODS[method].title} with γ {gamma}"
 
@@ -27,8 +27,8 @@ def duration(seconds: float) -> str:
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:
-    """``answer``: for the largest load asked for; ``alone``: for the smaller ones; ``kinds``: by kind of text;
-    ``change``: what the answer turns on; ``sure``: how sure it is."""
+    """Returns the sentences of an answer. ``answer``: for the largest load asked for; ``alone``: for the smaller ones;
+    ``kinds``: by kind of text; ``change``: what the answer turns on; ``sure``: how sure it is."""
     if not result:
         return dict.fromkeys(("answer", "alone", "kinds", "change", "sure"), "")
     if result.is_elsewhere:
@@ -46,7 +46,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
 
 
 def recommendation(result: AnswerResult, users: int) -> str:
-    """What to use with so many users, as measured."""
+    """Recommends a setting for so many users, by what was measured."""
     speedups = result.at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
@@ -68,7 +68,7 @@ def _choice(speedups: Mapping[Setting, Speedup]) -> str:
 
 
 def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
-    """One sentence on a kind of text, for one user."""
+    """Writes one sentence on a kind of text, for one user."""
     speedups = {setting: cell.measured for setting, cell in cells.items()}
     best = [setting for setting in fastest(speedups) if speedups[setting].is_possible]
     drafting = [setting for setting in best if setting != NONE]
@@ -121,7 +121,8 @@ def _change(result: AnswerResult, users: int) -> str:
 
 
 def _needed(result: AnswerResult, setting: Setting, users: int) -> str:
-    """The acceptance from which drafting pays by the cost model; nothing where a measurement excludes the model."""
+    """Says from which acceptance on drafting pays by the cost model; says nothing where a measurement excludes the
+    model."""
     method, alpha = setting[0], result.alone[setting].alpha
     if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted()):
         return ""
@@ -173,8 +174,8 @@ def _counted(number: int, noun: str) -> str:
 
 
 def to_dict(result: AnswerResult) -> dict:
-    """The answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above what
-    the tokens a pass allow."""
+    """Returns the answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above
+    what the tokens a pass allow."""
     plan, elsewhere = result.plan, result.plan.place == ELSEWHERE
     return {
         "speclens": "answer", "pair": result.pair, **result.about,
@@ -233,8 +234,8 @@ COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predic
 
 
 def to_rows(result: AnswerResult) -> list[dict]:
-    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain decoding
-    has rows for one user, with a speedup of 1."""
+    """Returns a row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain
+    decoding has rows for one user, with a speedup of 1."""
     rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells]
     alone = result.alone
     rows += [

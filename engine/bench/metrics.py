@@ -45,7 +45,7 @@ def end_to_end(samples: Sequence[Sample]) -> np.ndarray:
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    """(Σ tokens ÷ Σ seconds) over the same of the other; None where either has no tokens or no time.
+    """Returns (Σ tokens ÷ Σ seconds) over the same of the other; None where either has no tokens or no time.
 
     >>> ratio(np.array([[10, 1], [30, 9]]), np.array([[10, 2], [30, 18]]))
     2.0
@@ -55,8 +55,8 @@ def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
 
 
 def interval(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
-    """95 % of `ratio` over prompts, both systems taken together: the percentile bootstrap, which holds the truth too
-    seldom for fewer than a dozen (of three 75 times in 100); of those it is `around`."""
+    """Returns the 95 % interval of `ratio` over prompts, both systems resampled together: the percentile bootstrap, or
+    `around` for fewer than a dozen prompts, where it holds the truth too seldom (of three 75 times in 100)."""
     n = len(ours)
     if n < 2 or ratio(ours, theirs) is None:
         return None
@@ -81,7 +81,7 @@ def _of_few(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
 
 
 def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
-    """The numbers of every table: of these runs alone, and beside the plain runs of the same turns."""
+    """Returns the numbers of every table: of these runs alone, and beside the plain runs of the same turns."""
     (tokens, seconds), passes = decoding(ours).sum(0).tolist(), sum(s.passes for s in ours)
     tested = sum(s.tested for s in ours)
     return {
@@ -94,7 +94,7 @@ def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
 
 
 def rows(results: Results) -> list[dict]:
-    """One for each method over all prompts, then one for each of its categories."""
+    """Returns a row for each method over all prompts, then one for each of its categories."""
     names = [ALL, *dict.fromkeys(results.categories)]
     return [_row(results, method, category) for method in results.samples for category in names]
 
@@ -152,7 +152,7 @@ def _by_rule(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequence[int]) -> dict:
-    """Greedy outputs should be the same; where one is not, how near a tie the target's two best tokens were."""
+    """Counts greedy outputs that differ, and says how near a tie the target's two best tokens were there."""
     divergences = []
     for i, mine, base in zip(which, ours, plain, strict=True):
         at = first_difference(mine.ids, base.ids)
@@ -171,7 +171,7 @@ def first_difference(a: Sequence[int | None], b: Sequence[int | None]) -> int | 
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Writes a Markdown table."""
     return "\n".join([table_row(heads), f"|{' --- |' * len(heads)}", *map(table_row, lines)])
 
 
@@ -181,7 +181,7 @@ def table_row(cells: Sequence[str]) -> str:
 
 
 def markdown(rows_: Sequence[dict]) -> str:
-    """Two tables: every method over all prompts, and speedups by category."""
+    """Writes two tables: every method over all prompts, and speedups by category."""
     overall = [r for r in rows_ if r["category"] == ALL]
     names = list(dict.fromkeys(r["category"] for r in rows_ if r["category"] != ALL))
     by = {(r["method"], r["category"]): r for r in rows_}
@@ -224,7 +224,7 @@ def _differs(row: dict) -> str:
 
 
 def show(value: float | None, form: str) -> str:
-    """A number, or a dash where there is none."""
+    """Formats a number, or a dash where there is none."""
     return "–" if value is None else format(value, form)
 
 

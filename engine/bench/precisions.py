@@ -34,8 +34,8 @@ def measure(
     pair: str, prompts: Sequence[Prompt], max_new_tokens: int,
     progress: ProgressCallback = lambda share, message: None,
 ) -> dict[str, Distance]:  # fmt: skip
-    """The distance of each rounded precision, over fp32's greedy answers. Raises Unavailable where a precision cannot
-    run."""
+    """Measures the distance of each rounded precision over fp32's greedy answers. Raises Unavailable where a precision
+    cannot run."""
     reference = load_engine(pair, "cpu", REFERENCE)
     texts = []
     for answer in greedy_answers(reference, prompts, max_new_tokens):
@@ -57,7 +57,7 @@ def measure(
 
 @torch.inference_mode()
 def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
-    """The log-probabilities [T, V] of each answer's tokens."""
+    """Yields the log-probabilities [T, V] of each answer's tokens."""
     runner = engine.target.runner
     for prompt, answer in texts:
         runner.reset(len(prompt) + len(answer))

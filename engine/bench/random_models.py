@@ -108,7 +108,7 @@ class RandomWeights:
         return tensor.normal_(0.0, _SPREAD, generator=self._random)
 
     def raw(self, name: str) -> torch.Tensor:
-        """The only tensor of whole numbers: a head's vocabulary map, here to the target's first words."""
+        """Returns the only tensor of whole numbers: a head's vocabulary map, here to the target's first words."""
         assert name == "d2t", name
         return torch.zeros(self.words, dtype=torch.long)
 
@@ -122,7 +122,7 @@ def random_model(shape: Shape, dtype: torch.dtype, device: str, seed: int = 0) -
 
 @torch.inference_mode()
 def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
-    """An EAGLE-3 head of the target's own sizes, reading a low, a middle and a high layer; taps the target."""
+    """Makes an EAGLE-3 head of the target's own sizes that reads a low, a middle and a high layer; taps the target."""
     model = target.model
     layers = model.layers_count
     config: dict[str, Any] = {
@@ -178,7 +178,7 @@ class RandomSystem:
 
 
 def run_interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
-    """The sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
+    """Returns the sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
     config = RunConfig("-", max_new_tokens=tokens, trace=False)
     warm_up(systems, config, tokens)
     benchmark = Benchmark([Turn((repeat,), "", config, systems) for repeat in range(repeats)])
@@ -209,7 +209,7 @@ def _prompt(context: int, vocab_size: int) -> list[int]:
 def measure(
     shape: Shape, context: int, dtype: torch.dtype, device: str, progress: ProgressCallback, tokens: int, repeats: int
 ) -> dict:
-    """The numbers of our engine on a shape; `markdown` says what they are called."""
+    """Measures our engine on a shape; `markdown` says what they are called."""
     reset_peak(device)
     bandwidth = copy_bandwidth(device, COPY_MEGABYTES)
     progress(0.0, "making the target")
@@ -241,7 +241,7 @@ def measure(
 
 
 def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int, progress: ProgressCallback) -> dict:
-    """c, and for each α the draft length that should be best there: measured beside predicted."""
+    """Returns c, and for each α the draft length that should be best there, measured beside predicted."""
     c = calibration.measure(plain.target, drafted.drafter, (1,), len(plain.prompt)).c
     rows = []
     for alpha in ALPHAS:
@@ -288,7 +288,7 @@ def measure_transformers(
 
 
 def environment(device: str, precision: str) -> dict:
-    """Everything that must be equal for two parts to be comparable."""
+    """Returns everything that must be equal for two parts to be comparable."""
     driver = _driver() if torch.device(device).type == "cuda" else None
     about = {"device": device_name(device), "driver": driver, "precision": precision}
     return about | {"versions": versions() | {"cuda": torch.version.cuda}}
@@ -306,7 +306,7 @@ def _driver(file: Path = Path("/proc/driver/nvidia/version")) -> str | None:
 
 
 def markdown(header: dict, parts: dict[tuple, dict]) -> str:
-    """A table of plain decoding, one of v(W), one of drafting; the real pair. ``parts``: (shape, context, "ours" or
+    """Writes tables of plain decoding, of v(W), of drafting and of the real pair. ``parts``: (shape, context, "ours" or
     "transformers") or ("pair", name) → numbers."""
     ours = [part for key, part in parts.items() if key[-1] == "ours"]
     listed = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if version)

@@ -120,11 +120,11 @@ class Load:
         return sum(status in ACCEPTED for status in statuses) / tested if tested else None
 
     def by_place(self) -> dict[int, tuple[int, int]]:
-        """Place in the draft → (accepted, tested)."""
+        """Returns (accepted, tested) by the place in the draft."""
         return depths(r for trace in self._drafting() for r in trace.rounds) if self.acceptance() is not None else {}
 
     def differing(self) -> list[tuple[str, int]]:
-        """(category, place) of the first difference of each greedy text that drafting changed."""
+        """Returns (category, place) of the first difference of each greedy text that drafting changed."""
         pairs = zip(self.prompts, self.traces["on"][0], self.traces["off"][0], strict=True)
         partings = ((prompt.category, first_divergence(on, off)) for prompt, on, off in pairs)
         return [(category, parted.position) for category, parted in partings if parted]
@@ -133,7 +133,7 @@ class Load:
 def compare(
     arms: dict[str, Arm], prompts: Sequence[Prompt], users: Sequence[int], repeats: int, progress: Callable
 ) -> Iterator[Load]:
-    """A `Load` for each number of users. Each repeat has both sides one after the other, the first one in turn."""
+    """Yields a `Load` for each number of users. Each repeat measures both sides, one or the other first in turn."""
     for arm in arms.values():
         arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
     done, count = 0, len(users) * repeats * len(SIDES)
@@ -150,7 +150,7 @@ def compare(
 
 
 def verdict(loads: Sequence[Load]) -> str:
-    """One sentence on whether drafting pays, and what to try."""
+    """Says in one sentence whether drafting pays, and what to try."""
     for load in loads:
         speedup = load.speedup()
         if speedup is None or speedup.low is None or speedup.high is None:

@@ -98,13 +98,13 @@ class Split:
         return max(range(LONGEST + 1), key=lambda gamma: self.speed(gamma, users))
 
     def ceiling(self, gamma: int) -> float:
-        """The speedup at γ if every draft were accepted."""
+        """Returns the speedup at γ if every draft were accepted."""
         return (gamma + 1) * self.plain.seconds / (self.plain.seconds + self._drafting(gamma))
 
 
 def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
-    """Least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput without a plain and
-    a drafting one, and for points that no costs above 0 explain."""
+    """Fits the costs by least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput
+    without a plain point and a drafting one, and for points that no costs above 0 explain."""
     drafting = [point for point in points if point.gamma]
     if not drafting or len(drafting) == len(points):
         raise BadInput("Give a point without drafts, of γ = 0, and at least one with drafts.")
@@ -134,7 +134,8 @@ def _mean(values) -> float:
 
 
 def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
-    """α of the first draft, from γ = 1 where it was measured, and of the later ones, from the longest drafts."""
+    """Returns α of the first draft, from γ = 1 where it was measured, and of the later ones, from the longest
+    drafts."""
     ones = [p.length - 1 for p in drafting if p.gamma == 1]
     longest = max(p.gamma for p in drafting)
     length = _mean(p.length for p in drafting if p.gamma == longest)

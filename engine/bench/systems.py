@@ -179,7 +179,7 @@ class Engines:
         self.first, self._progress, self._others = first, progress, {}
 
     def load(self, precision: str) -> Engine:
-        """An empty ``precision`` is the benchmark's own."""
+        """Returns the engine for a precision; an empty one is the benchmark's own."""
         if precision in ("", self.first.precision):
             return self.first
         if precision not in self._others:
@@ -217,7 +217,8 @@ class Models:
 
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
-    """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
+    """Checks the names of systems and returns them, the baseline first and each once. Raises BadInput for one that
+    cannot run here."""
     ours = (*offered, *constraint_methods(), AUTO)
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
@@ -243,7 +244,8 @@ def check_constraints(names: list[str], configs: list[RunConfig]) -> None:
 
 
 def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[str, int]) -> Iterator[System]:
-    """One for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster counts."""
+    """Yields a system for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster
+    counts."""
     engine = engines.first
     numbers = {"hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")], "hf-assisted": [None, gammas.get("lm")]}
     for name in names:
@@ -260,7 +262,7 @@ def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[s
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Method, acceptance rule and precision.
+    """Returns method, acceptance rule and precision.
 
     >>> _parts("lm-block:int4-untraced")
     ('lm', 'block', 'int4')

@@ -31,9 +31,10 @@ class PassTime:
     drafting: float
 
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
-        """Over plain decoding, of answers with ``tau`` tokens a pass whose rounds draft ``share`` times as much as
-        those that were timed. Only the beginnings of answers are timed, because then every user writes. There, easy
-        texts still take part that end early; so their tokens a pass are not those of whole answers."""
+        """Returns the speedup over plain decoding of answers with ``tau`` tokens a pass whose rounds draft ``share``
+        times as much as those that were timed. Only the beginnings of answers are timed, because then every user
+        writes. There, easy texts still take part that end early; so their tokens a pass are not those of whole
+        answers."""
 
         def gain(speed: float) -> float:
             return tau / max(_CHEAPEST_PASS, 1 + (1 / speed - 1) * share)
@@ -220,8 +221,8 @@ def _step(plain: Sequence[Served]) -> float | None:
 
 
 def least_chances(costs: CostModel, most: int) -> dict[int, float]:
-    """For 1 … ``most`` users: the chance of acceptance from which a drafted token pays for its row and its draft step.
-    Ends where even a draft that is always accepted would not."""
+    """Returns for 1 … ``most`` users the chance of acceptance from which a drafted token pays for its row and its draft
+    step. Ends where even a draft that is always accepted would not."""
     chances = {}
     for users in range(1, most + 1):
         chance = break_even(1, *shared_costs(costs.c, costs.v, users))
@@ -263,5 +264,5 @@ def markdown(rows_: Iterable[UsersRow], fewest: int) -> str:
 
 
 def to_dicts(rows_: Iterable[UsersRow]) -> list[dict]:
-    """For JSON."""
+    """Returns the rows as JSON values."""
     return [asdict(row) for row in rows_]

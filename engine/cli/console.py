@@ -59,7 +59,7 @@ def say(message: str) -> None:
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    """Text that cannot move the cursor, change colours or reverse the line: such characters become signs.
+    """Makes a text unable to move the cursor, change colours or reverse the line: such characters become signs.
 
     >>> visible("\\x1b[31mred")
     '␛[31mred'
@@ -110,7 +110,7 @@ class RoundPrinter:
         self._has_legend = self._open = False
 
     def show(self, event: Event) -> None:
-        """A round with its tokens; of a run's start and end the notes, on stderr."""
+        """Prints a round with its tokens, and the notes of a run's start and end on stderr."""
         if isinstance(event, Round):
             return self._show_round(event)
         self.end()
@@ -312,8 +312,8 @@ def _share(seconds: float, total: float) -> str:
 
 
 def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:
-    """A table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of those
-    that were tried and cannot be loaded."""
+    """Returns a table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of
+    those that were tried and cannot be loaded."""
     from engine.files import gigabytes
     from engine.weights.specs import methods
 

@@ -42,7 +42,7 @@ class TimeLeft:
         self._share, self._time, self._last = 0.0, None, 0.0
 
     def after(self, share: float, now: float) -> str:
-        """ "about 40 minutes left"; "" where it is too early to tell, or at the end."""
+        """Returns "about 40 minutes left", or "" where it is too early to tell, or at the end."""
         if self._time is None or share < self._last:
             self._share, self._time = share, now
         self._last, done = share, share - self._share

@@ -181,7 +181,7 @@ def read(
 
 
 def _text_of(file: Path) -> str:
-    """The text, in which bytes that UTF-8 does not know become question marks. Raises BadInput."""
+    """Returns the text, in which bytes that UTF-8 does not know become question marks. Raises BadInput."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:

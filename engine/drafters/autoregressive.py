@@ -73,15 +73,15 @@ class AutoregressiveDrafter(Drafter):
         )
 
     def _own_id(self, token: torch.Tensor) -> torch.Tensor:
-        """The model's id [1] of a token that it drafted."""
+        """Returns the model's id [1] of a token that it drafted."""
         return token
 
     def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
-        """The logits [1, Vd] of the words that it may draft."""
+        """Returns the logits [1, Vd] of the words that it may draft."""
         return logits
 
     def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
-        """The model's inputs beside a drafted token, from its own outgoing state."""
+        """Returns the model's inputs beside a drafted token, from its own outgoing state."""
         return {}
 
     def _draft(
@@ -159,7 +159,7 @@ class AutoregressiveDrafter(Drafter):
         return token, q
 
     def _over_target(self, q: torch.Tensor) -> torch.Tensor:
-        """q [R, Vd] → [R, V]."""
+        """Spreads q [R, Vd] over the target's words: [R, V]."""
         V = self.setup.vocab_size
         return (
             F.pad(q, (0, V - q.shape[1]))
@@ -168,13 +168,13 @@ class AutoregressiveDrafter(Drafter):
         )
 
     def _uniforms(self, position: int, gamma: int) -> torch.Tensor:
-        """[gamma] by position and step of the round. A discarded token decides how far its round drafted, and so when
-        its place is drafted again; that draft must not use the same number."""
+        """Returns [gamma] numbers by position and step of the round. A discarded token decides how far its round
+        drafted, and so when its place is drafted again; that draft must not use the same number."""
         tables = (self.setup.uniforms.table(DRAFTING, step) for step in range(gamma))
         return self._buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
 
     def _seen(self) -> torch.Tensor | None:
-        """[1, V] bool: the tokens that the repetition penalty counts; None without one."""
+        """Returns [1, V] bool: the tokens that the repetition penalty counts; None without one."""
         history = self.setup.history
         return None if history is None else self._at_fixed_address("seen", history.seen[None])
 
@@ -197,8 +197,8 @@ def certainties(logits: torch.Tensor) -> list[int]:
 
 
 def certain_where_broken(q: torch.Tensor) -> torch.Tensor:
-    """q [W, Vd] with all mass on the last word in rows that are not finite, because that is the word which is then
-    drawn. On a CPU the host has looked already."""
+    """Returns q [W, Vd] with all mass on the last word in rows that are not finite, because that is the word which is
+    then drawn. On a CPU the host has looked already."""
     if q.device.type == "cpu":
         return q
     is_broken = q[:, :1].isnan()

@@ -17,8 +17,8 @@ from engine.sampling.warping import draw, one_hot
 
 
 def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """q [W, V] and u [W, K] → K tokens of each row [W, K], drawn without replacement, and the rows they were drawn from
-    [W, K, V]. Where nothing is left to draw the last token comes again, as a guess that is certain."""
+    """Draws K tokens of each row of q [W, V] by u [W, K], without replacement. Returns them [W, K] and the rows they
+    were drawn from [W, K, V]. Where nothing is left to draw, the last token comes again, as a guess that is certain."""
     tokens, rows = [], []
     for number in u.unbind(1):
         token = draw(q, number)
@@ -73,7 +73,7 @@ class DrawnTree(TokenTree):
         return self._tokens[to_device([self._place[node] for node in nodes], device)]
 
     def q_of(self, nodes: Sequence[Node]) -> torch.Tensor:
-        """[N, Vd]: q of these draws."""
+        """Returns [N, Vd], q of these draws."""
         return self._rows[to_device([self._place[node] for node in nodes], self._rows.device)]
 
     def _uniform(self, number: int) -> float:

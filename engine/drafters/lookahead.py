@@ -42,7 +42,7 @@ class LookaheadDrafter(Drafter):
         self._in_tree = 0  # nodes before the window in the last tree; −1 where it had none
 
     def _filled(self, tokens: list[int]) -> list[int]:
-        """W tokens, those missing taken from the prompt."""
+        """Fills a level up to W tokens with tokens of the prompt."""
         return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:
@@ -81,8 +81,8 @@ class LookaheadDrafter(Drafter):
         self._window_at = length
 
     def _guesses(self, last: int, gamma: int) -> list[tuple[int, int]]:
-        """(token, parent) of the pool's n-grams after ``last``, up to ``gamma`` tokens of each; they share nodes where
-        they begin alike."""
+        """Returns (token, parent) of the pool's n-grams after ``last``, up to ``gamma`` tokens of each; they share
+        nodes where they begin alike."""
         nodes, numbers = [], {}
         for ngram in self.pool.get(last, ()):
             parent, path = 0, ()
@@ -95,7 +95,7 @@ class LookaheadDrafter(Drafter):
         return nodes
 
     def _window(self, before: int) -> list[tuple[int, int]]:
-        """(token, parent) of the window's nodes, ``before`` others coming first."""
+        """Returns (token, parent) of the window's nodes, which come after ``before`` others."""
         W = self.sizes.window
         nodes = []
         for level, tokens in enumerate(self.levels):
@@ -105,8 +105,8 @@ class LookaheadDrafter(Drafter):
         return nodes
 
     def observe_target(self, logits: torch.Tensor) -> None:
-        """The target's likeliest tokens after the highest level are one level more. Once there are N, they are n-grams
-        for the pool, and the lowest is dropped. On a device this waits once more."""
+        """Adds the target's likeliest tokens after the highest level as one level more. Once there are N, they are
+        n-grams for the pool, and the lowest is dropped. On a device this waits once more."""
         if self._in_tree < 0:
             return
         W, first = self.sizes.window, 1 + self._in_tree + (len(self.levels) - 1) * self.sizes.window

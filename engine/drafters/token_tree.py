@@ -34,12 +34,13 @@ class Node:
     children: list["Node"] = field(default_factory=list)
 
     def path(self) -> list["Node"]:
-        """The guesses from the first one to this."""
+        """Returns the guesses from the first one to this."""
         return [] if self.parent is None else [*self.parent.path(), self]
 
 
 def confidence_class(rank: int, share: float) -> Hashable:
-    """The class of a guess that is tried after ``rank`` others and has ``share`` of the probability that they left.
+    """Returns the class of a guess that is tried after ``rank`` others and has ``share`` of the probability that they
+    left.
 
     >>> confidence_class(0, 0.64), confidence_class(1, 0.3)  # a first guess by tenths, a later one by halvings
     (6, ('later', 1))
@@ -50,12 +51,12 @@ def confidence_class(rank: int, share: float) -> Hashable:
 
 
 def sibling_key(rank: int) -> Hashable:
-    """The class of a draw that is tried after ``rank`` others, drawn without replacement."""
+    """Returns the class of a draw that is tried after ``rank`` others, drawn without replacement."""
     return "sibling", rank
 
 
 def is_first(key: Hashable) -> bool:
-    """Whether a key is of a guess that is tried first, as all of a chain are."""
+    """Returns whether a key is of a guess that is tried first, as all of a chain are."""
     return not isinstance(key, tuple)
 
 
@@ -91,7 +92,7 @@ class Worthwhile:
         return self.alpha(key)
 
     def row_cost(self, drafts: int) -> float:
-        """The cost of one more row; a noisy v(W) may fall, but no row is cheaper than none."""
+        """Returns the cost of one more row; a noisy v(W) may fall, but no row is cheaper than none."""
         return max(0.0, self.price(drafts + 1) - self.price(drafts))
 
     def select(self, nodes: Sequence[Node]) -> list[Node]:
@@ -100,8 +101,8 @@ class Worthwhile:
         return best[: max(range(len(gains) + 1), key=lambda n: gains[n - 1] if n else 0.0)]
 
     def widths(self, level: Sequence[Node], firsts: Sequence[Hashable], drafts: int) -> list[int]:
-        """How many draws follow each node of ``level``, the keys of whose first ones are ``firsts``, beside so many
-        drafts: those whose chance to be accepted beats the cost of their row."""
+        """Returns how many draws follow each node of ``level``: those whose chance to be accepted beats the cost of
+        their row. ``firsts``: the key of each node's first draw; ``drafts``: how many the tree has already."""
         widths = []
         for node, first in zip(level, firsts, strict=True):
             left, width = node.reach, 0
@@ -114,7 +115,8 @@ class Worthwhile:
         return widths
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        """The nodes of the last level after which one more guess would pay, if together they pay a draft step."""
+        """Returns the nodes of the last level after which one more guess would pay, if together they pay a draft
+        step."""
         chosen = self.select(nodes)
         if len(chosen) >= self.most:
             return []
@@ -194,7 +196,7 @@ class TokenTree:
         return self.shape.select(self.nodes)
 
     def select(self) -> tuple[list[Node], tuple[int, ...]]:
-        """The nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
+        """Returns the nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
         paths are a beginning of the list and need not be moved in the cache."""
         chosen = set(self.selection())
         order: list[Node] = []

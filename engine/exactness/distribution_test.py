@@ -86,7 +86,7 @@ class ToyTest(NamedTuple):
 
 
 def mutant_of(rule: str) -> Mutant | None:
-    """The mutant of this name; None for the right rule."""
+    """Returns the mutant of this name; None for the right rule."""
     return None if rule == RIGHT else next(each for each in (*MUTANTS, *CONSTRAINT_MUTANTS) if each.name == rule)
 
 
@@ -165,7 +165,7 @@ def count_outcomes(
 
 
 def _beginning(rounds: Any, length: int) -> list[Token]:
-    """The tokens of a run up to the round that emits the ``length``-th one."""
+    """Returns the tokens of a run up to the round that emits the ``length``-th one."""
     tokens: list[Token] = []
     with closing(rounds):
         for round_ in rounds:
@@ -177,8 +177,8 @@ def _beginning(rounds: Any, length: int) -> list[Token]:
 
 @torch.inference_mode()
 def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
-    """The exact distribution of the first ``length`` tokens, from the target alone; end of text ends an outcome.
-    Raises BadInput at temperature 0 and for more than 4,000 outcomes."""
+    """Returns the exact distribution of the first ``length`` tokens, from the target alone; end of text ends an
+    outcome. Raises BadInput at temperature 0 and for more than 4,000 outcomes."""
     if config.sampling.temperature == 0:
         raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
@@ -219,6 +219,6 @@ def _extended(
 
 
 def outcome_words(engine, outcomes: Sequence[Outcome]) -> dict[Outcome, tuple[str, ...]]:
-    """The text of each token of each outcome; vocabulary entries where a token has no text of its own."""
+    """Returns the text of each token of each outcome; vocabulary entries where a token has no text of its own."""
     names = Detokenizer(engine.target.tokenizer)
     return {outcome: tuple(names.name(token) for token in outcome) for outcome in outcomes}

@@ -143,7 +143,7 @@ def traversal_rules(
         )
 
         def passed(node, w, row):
-            """The node that is accepted and its row, None if no draft of this branch is."""
+            """Returns the node that is accepted and its row, None if no draft of this branch is."""
             drafts = [i for i, parent in enumerate(parents) if parent == node]
             for i in drafts:
                 q_i, x = test_q(q, i, drafts[0]), tokens[i]

@@ -61,7 +61,7 @@ class Subject(Protocol):
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]: ...
 
     def constrained_runs(self) -> tuple[Law, Runs, int]:
-        """The law of runs with a constraint, these runs, and how many tokens are counted."""
+        """Returns the law of runs with a constraint, these runs, and how many tokens are counted."""
         ...
 
 
@@ -165,7 +165,8 @@ def _together(batch, rounds: dict[int, list[Round]]) -> list[list[Round]]:
 
 
 def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any = None) -> Subject:
-    """The toy without an ``engine``. BadInput for a method that the toy has no draft for, or that drafts nothing."""
+    """Returns the subject of a proof: the toy without an ``engine``. Raises BadInput for a method that the toy has no
+    draft for, or that drafts nothing."""
     if method == "none":
         raise BadInput("Plain decoding drafts nothing, so there is nothing to prove; name a method that drafts.")
     if engine is not None:
@@ -231,7 +232,7 @@ def _shared(subject: Subject) -> Check:
 
 
 def _greedy(subject: Subject) -> Check:
-    """Greedy, the text is that of plain decoding."""
+    """Checks that the greedy text is that of plain decoding."""
     ours = subject.texts(_GREEDY, (0,), False)
     return _same("greedy", ours, [subject.plain(_GREEDY, 0)], "With drafts", "without")
 
@@ -274,7 +275,7 @@ def _largest(gaps: Sequence[float | None]) -> float | None:
 
 
 def to_dict(subject: Subject, method: str, checks: Sequence[Check]) -> dict:
-    """For JSON."""
+    """Returns the proof as JSON values."""
     states = {check.state for check in checks}
     is_proved = "passed" in states and states <= {"passed", "not offered"}
     return {"speclens": "proof", "method": method, "subject": subject.name, "proved": is_proved,

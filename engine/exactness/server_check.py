@@ -64,8 +64,8 @@ class Written:
         return cls(texts, own, tops, str(raw.get("text", "")), raw, count)
 
     def gap(self, place: int, other: str) -> float:
-        """How much likelier its token at a place is than another, by its own numbers. A token that is not among the
-        choices is at least as far off as the last of them; nan where it has no second choice."""
+        """Returns how much likelier its token at a place is than another, by its own numbers. A token that is not among
+        the choices is at least as far off as the last of them; nan where it has no second choice."""
         own, tops = self.logprobs[place], self.tops[place]
         if own is None or len(tops) < 2:
             return math.nan
@@ -111,7 +111,8 @@ class Subject:
 
 
 def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """(token, log-probability, the highest ones by token) of each token, in either form that servers answer in."""
+    """Yields (token, log-probability, the highest ones by token) of each token, in either form that servers answer
+    in."""
     if "content" in numbers:  # llama.cpp, as chats have it
         for each in numbers["content"]:
             yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
@@ -122,7 +123,7 @@ def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
 
 
 def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, str], None]) -> Iterator[Finding]:
-    """Every finding, one after the other. Without a plain server the comparisons with it are left out."""
+    """Yields every finding. Without a plain server the comparisons with it are left out."""
     texts: dict[str, list[Written]] = {}
 
     def greedy(name: str) -> list[Written]:
@@ -153,8 +154,8 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
 
 
 def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
-    """(place, gap) of the first difference of each pair of unlike texts, by the numbers of ``ones``: with drafts some
-    servers give others. The gap is infinite where one ends early, and nan where it is not told."""
+    """Returns (place, gap) of the first difference of each pair of unlike texts, by the numbers of ``ones``: with
+    drafts some servers give others. The gap is infinite where one ends early, and nan where it is not told."""
     partings = []
     for one, other in zip(ones, others, strict=True):
         pairs = list(zip(one.tokens, other.tokens, strict=False))
@@ -167,7 +168,8 @@ def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tup
 
 
 def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
-    """The largest difference of a token's log-probability over the places where both texts are still the same."""
+    """Returns the largest difference of a token's log-probability over the places where both texts are still the
+    same."""
     moved = [0.0]
     for one, other in zip(ones, others, strict=True):
         for a, b, p, q in zip(one.tokens, other.tokens, one.logprobs, other.logprobs, strict=False):
@@ -186,7 +188,8 @@ def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
 
 
 def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[Written]) -> Finding:
-    """Each of two logits may move as far as the log-probabilities do, so a gap of twice that is a near tie."""
+    """Compares greedy texts. Each of two logits may move as far as the log-probabilities do, so a gap of twice that is
+    a near tie."""
     limit = 2 * max(_movement(plain, again), _movement(plain, drafts)) + STEP
     parted, own = _differences(plain, drafts), _differences(plain, again)
     wide = [(place, gap) for place, gap in parted if gap > limit]
@@ -210,7 +213,7 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
 
 
 def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Written]) -> Finding:
-    """Another text is wrong only where the server wrote the same one twice without a stream."""
+    """Compares streams. Another text is wrong only where the server wrote the same one twice without a stream."""
     wrong, unsure, cut = [], 0, ""
     for prompt, complete, other in zip(PROMPTS, written, again, strict=True):
         trace, fault = subject.streamed(prompt)
@@ -293,7 +296,7 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
 
 
 def _acceptance(subject: Subject) -> Finding:
-    """An acceptance of exactly nothing is a fault of the wiring."""
+    """Judges the acceptance, which is a fault of the wiring where it is exactly nothing."""
     rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
     counted = [r for r in rounds if r.gamma is not None]
     drafted = [r for r in counted if r.parents]
@@ -315,7 +318,7 @@ def _acceptance(subject: Subject) -> Finding:
 
 
 def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
-    """The first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
+    """Tests the first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
@@ -330,8 +333,8 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
 
 
 def chi_squared(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
-    """Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931). Words seen
-    fewer than ten times are one class."""
+    """Computes Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931).
+    Words seen fewer than ten times are one class."""
     seen = Counter(ones) + Counter(others)
     sides = [Counter(word if seen[word] >= 10 else "" for word in row) for row in (ones, others)]
     sizes, statistic = [len(ones), len(others)], 0.0

@@ -42,13 +42,14 @@ def rotary_tables(positions: torch.Tensor, frequencies: torch.Tensor, scaling: f
 
 
 def apply_rotary(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
-    """x [W, heads, D] turned as Llama checkpoints store it: in halves, (a, b) → (a·cos − b·sin, b·cos + a·sin)."""
+    """Turns x [W, heads, D] as Llama checkpoints store it: in halves, (a, b) → (a·cos − b·sin, b·cos + a·sin)."""
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed_sin)
 
 
 def grouped_mask(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> torch.Tensor | None:
-    """The G query heads that share a key head become rows of one attention call: mask [W, L] bool → [G·W, L], 0 where
-    it may look and −∞ elsewhere. Made once a pass; torch would convert a bool mask anew in every layer."""
+    """Makes mask [G·W, L] of mask [W, L] bool, 0 where it may look and −∞ elsewhere: the G query heads that share a key
+    head become rows of one attention call. It is made once a pass, because torch would convert a bool mask in every
+    layer."""
     if mask is None:
         return None
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf).repeat(groups, 1)
@@ -108,7 +109,7 @@ class _Sequence:
         )  # [1, K, L, D] each
 
     def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: int) -> torch.Tensor:
-        """q [W, H, D], k and v [W, K, D] → [W, H·D]"""
+        """Attends with q [W, H, D] over k and v [W, K, D]. Returns [W, H·D]."""
         W, K, D = v.shape
         self.keys[layer].index_copy_(1, self.slots, k.transpose(0, 1))
         self.values[layer].index_copy_(1, self.slots, v.transpose(0, 1))

@@ -20,12 +20,12 @@ def _halves(bytes_: torch.Tensor) -> torch.Tensor:
 
 
 def _fp16(bytes_: torch.Tensor) -> torch.Tensor:
-    """[…, 2] bytes → […] fp32"""
+    """Reads […, 2] bytes as […] fp32."""
     return bytes_.contiguous().view(torch.float16)[..., 0].float()
 
 
 def _fifth_bits(bytes_: torch.Tensor) -> torch.Tensor:
-    """The bits [N, B, 32] of four bytes [N, B, 4], the lowest of the first byte first, as 0 or 16."""
+    """Returns the bits [N, B, 32] of four bytes [N, B, 4], the lowest of the first byte first, as 0 or 16."""
     shifts = torch.arange(8, dtype=torch.uint8)
     return (((bytes_[..., None] >> shifts) & 1) << 4).flatten(-2)
 
@@ -85,7 +85,7 @@ def _scales_and_offsets(b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _q6_k(b: torch.Tensor) -> torch.Tensor:
-    """[N, B, 210] → [N, K] fp32: sixteen scales of 8 bits for each 256 weights."""
+    """Expands [N, B, 210] bytes to [N, K] fp32: sixteen scales of 8 bits for each 256 weights."""
     low, high = b[..., :128].unflatten(-1, (2, 2, GROUP)), b[..., 128:192].unflatten(-1, (2, 1, GROUP))
     shifts = torch.tensor([0, 2, 4, 6], dtype=torch.uint8)[:, None]
     n = torch.cat([low & 15, low >> 4], -2) | (((high >> shifts) & 3) << 4)  # [N, B, 2, 4, 32]

@@ -73,7 +73,7 @@ class Attention:
         return graph.node("GatherND", [seen, "back"], name)
 
     def _node_of(self, rows: str, b: str) -> str:
-        """One sequence's: turns its queries and keys, writes keys and values to its cache, attends."""
+        """Adds the nodes of one sequence: turns its queries and keys, writes keys and values to its cache, attends."""
         graph, heads, sides = self.graph, self.heads, [f"{side}{self.layers}{b}" for side in "kv"]
         shape = [1, heads.K, f"S{b}", heads.D]
         for side in sides:
@@ -109,8 +109,8 @@ class CachedPasses:
         self, spans: Sequence[HostSequenceSlice], widths: Sequence[int], inputs: Mapping[str, torch.Tensor],
         outputs: Mapping[str, Sequence[int]],
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """One pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for `Binding.run`,
-        of all rows in order."""
+        """Runs one pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for
+        `Binding.run`, of all rows in order."""
         assert self.trees or all(span.shape is None for span in spans), "these passes hold chains only"
         padded = [max(W, self.fewest) for W in widths] + [1] * (self.sequences - len(spans))
         inputs = {**inputs, **_places(tuple(widths), tuple(padded))}
@@ -138,14 +138,15 @@ class CachedPasses:
 
 @lru_cache(maxsize=256)
 def _places(widths: tuple[int, ...], padded: tuple[int, ...]) -> dict[str, torch.Tensor]:
-    """The graph's inputs about the places of rows. Passes of equal widths share the tensors, so they stay bound."""
+    """Returns the graph's inputs about the places of rows. Passes of equal widths share the tensors, so they stay
+    bound."""
     layout, back = _layout(widths, padded)
     inputs = {"layout": layout[None].contiguous(), "back": torch.stack([torch.zeros_like(back), back], 1)}
     return inputs | ({"widths": torch.tensor(padded)} if len(padded) > 1 else {})
 
 
 def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The row at each place, a sequence's last one again where it has too few; and the place of each row.
+    """Returns the row at each place, a sequence's last one again where it has too few; and the place of each row.
 
     >>> _layout([1, 3], [2, 3, 1])     # a third sequence takes no part
     (tensor([0, 0, 1, 2, 3, 0]), tensor([0, 2, 3, 4]))

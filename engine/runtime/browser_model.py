@@ -35,7 +35,7 @@ def describe_head(folder: Path, head: Path) -> tuple[bytes, bytes, dict]:
 
 
 def _vocabulary(tokenizer) -> dict:
-    """The texts of all ids and the merges, of a byte-level tokenizer that splits digits apart: the kind that
+    """Returns the texts of all ids and the merges, of a byte-level tokenizer that splits digits apart: the kind that
     assets/web/engine/tokens.js reads."""
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
     splits = [(step["type"], step.get("individual_digits"), step.get("use_regex"), step.get("add_prefix_space"))
@@ -61,7 +61,8 @@ def _vocabulary(tokenizer) -> dict:
 
 
 def _template(tokenizer) -> dict[str, str]:
-    """What the chat template puts before and after a prompt. BadInput where it changes the prompt itself."""
+    """Returns what the chat template puts before and after a prompt. Raises BadInput where it changes the prompt
+    itself."""
     for prompt in (_MARK, f" {_MARK}\n"):
         before, mark, after = template_text(tokenizer, RunConfig(prompt)).partition(prompt)
         if not mark or _MARK in before + after:

@@ -31,7 +31,7 @@ class Matcher(Protocol):
         """Takes back the last ``count`` ≥ 1 tokens."""
 
     def is_complete(self) -> bool:
-        """Whether the text so far matches the whole grammar."""
+        """Returns whether the text so far matches the whole grammar."""
 
     def forced_tokens(self) -> list[int]:
         """Returns the tokens in which the only text that can come next would be cut; none if several can."""
@@ -59,7 +59,7 @@ class GrammarReader:
             self._matcher.consume(token)
 
     def is_complete(self) -> bool:
-        """Whether the text is one of the grammar, even if more may follow."""
+        """Returns whether the text is one of the grammar, even if more may follow."""
         self._go(())
         return self._matcher.is_complete()
 
@@ -88,7 +88,7 @@ class GrammarReader:
         return bits
 
     def may_end(self) -> bool:
-        """Whether an end-of-text token may come at this place."""
+        """Returns whether an end-of-text token may come at this place."""
         return self._matcher.is_complete()
 
     def _go(self, path: Path) -> None:
@@ -149,7 +149,7 @@ def unpack(bits: np.ndarray, vocab_size: int, device: str | torch.device) -> tor
 
 
 def unpack_on_device(packed: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """packed [R, B] uint8 → [R, V] bool, where the bits are."""
+    """Unpacks packed [R, B] uint8 to [R, V] bool, where the bits are."""
     each = packed[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=packed.device) & 1
     return each.bool().flatten(1)[:, :vocab_size]
 
@@ -190,7 +190,7 @@ def mask_guesses(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 
 
 def mask_rows(q: torch.Tensor, may_come: torch.Tensor) -> torch.Tensor:
-    """q [R, V], may_come [R, V] of `factors` → q over the allowed words, each row scaled to 1. A draft that is cut off
-    if it is forbidden, and tested with this q if it is not, is one that was drawn from it, or none at all."""
+    """Returns q [R, V] over the allowed words, may_come [R, V] of `factors`, each row scaled to 1. A draft that is cut
+    off if it is forbidden, and tested with this q if it is not, is one that was drawn from it, or none at all."""
     left = q * may_come
     return left / left.sum(-1, keepdim=True).clamp_min(1e-38)

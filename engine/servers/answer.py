@@ -34,7 +34,7 @@ class Request:
         return "/v1/chat/completions" if self.chat else "/v1/completions"
 
     def body(self, **fields) -> dict:
-        """The request as OpenAI's API has it, with the fields that an adapter adds."""
+        """Returns the request as OpenAI's API has it, with the fields that an adapter adds."""
         words = {"messages": [{"role": "user", "content": self.prompt}]} if self.chat else {"prompt": self.prompt}
         extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
@@ -100,7 +100,7 @@ class Answer:
             self.size = as_count(usage.get("completion_tokens")) or self.size
 
     def _counted(self, event: dict) -> int:
-        """The tokens of a piece where each event says how many there have been so far."""
+        """Counts the tokens of a piece where each event says how many there have been so far."""
         count = as_count(mapping(event.get("usage")).get("completion_tokens"))
         return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
 
@@ -138,7 +138,7 @@ def mapping(value: Any) -> dict:
 
 
 def first(values: Any) -> dict:
-    """The first object of a list; empty where there is none."""
+    """Returns the first object of a list; empty where there is none."""
     return mapping(values[0]) if isinstance(values, list) and values else {}
 
 
@@ -149,13 +149,13 @@ def owners(client: Client) -> list[Any]:
 
 
 def as_count(value: Any) -> int | None:
-    """A count; None for anything else."""
+    """Returns a count; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
 
 
 def _word(value: Any) -> str:
-    """A text that UTF-8 can hold; half of a surrogate pair becomes a question mark."""
+    """Makes a text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
@@ -165,7 +165,7 @@ def _ids(value: Any) -> list[int]:
 
 
 def _text(choice: dict) -> str:
-    """A piece's text, of a continuation or a chat; what a model thinks before its answer counts, too."""
+    """Returns a piece's text, of a continuation or a chat; what a model thinks before its answer counts, too."""
     delta = mapping(choice.get("delta"))
     return next(filter(None, map(_word, (choice.get("text"), *(delta.get(k) for k in _WORDS)))), "")
 

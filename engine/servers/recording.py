@@ -22,8 +22,8 @@ ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorR
 
 
 def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
-    """The adapter of the engine that answers there, and its settings as far as it tells them. Raises Unavailable where
-    nothing answers."""
+    """Finds the adapter of the engine that answers there, and its settings as far as it tells them. Raises Unavailable
+    where nothing answers."""
     for make in ENGINES:
         adapter = make()
         try:
@@ -128,7 +128,7 @@ def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer) -
 
 
 def _round(index: int, one: ServedRound, position: int, context: int | None) -> Round:
-    """The statuses of a round, from how many drafts were accepted. Which words were rejected no server tells."""
+    """Derives the statuses of a round from how many drafts were accepted. No server tells which words were rejected."""
     size = len(one.tokens)
     accepted, drafted = one.step or ((0, 0) if one.is_told else (size - 1, size - 1))
     used = min(accepted, size)

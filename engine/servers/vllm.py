@@ -58,7 +58,7 @@ class Vllm(Adapter):
 
 
 def _counters(client: Client) -> dict[str, int]:
-    """Empty where /metrics cannot be read; zeros where the server does not draft."""
+    """Reads the counters of /metrics; none where it cannot be read, zeros where the server does not draft."""
     try:
         text = client.get("/metrics")
     except EngineError:

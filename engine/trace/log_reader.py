@@ -75,13 +75,13 @@ def _tables(text: Text) -> list[tuple[Form, list[Row]]]:
 
 
 def _faults(form: Form, rows: Sequence[Row]) -> list[str]:
-    """A sentence for each reason why rows are left out."""
+    """Returns a sentence for each reason why rows are left out."""
     counts = Counter(filter(None, map(_fault, rows)))
     return [f"{form.engine}, {form.name}: {n} of {len(rows)} {why}." for why, n in counts.items()]
 
 
 def _fault(row: Row) -> str:
-    """Why a row cannot be used, or ""."""
+    """Says why a row cannot be used; "" where it can."""
     if row.accepted is None:
         return "end before their numbers"
     if row.drafted == 0 or (row.drafted is None and row.rounds == 0):

@@ -31,7 +31,7 @@ def check_server(server: Server) -> None:
 
 
 def check_told(r: Round) -> None:
-    """Our own engine leaves nothing of a round unknown; only a server may. Raises BadInput."""
+    """Raises BadInput where a round of our own engine leaves something unknown; only a server may."""
     is_whole = None not in (r.gamma, r.draft_steps, r.context, r.timings)
     own = all(t.id is not None and t.status not in SERVER_ONLY for t in r.tokens)
     require(is_whole and own, f"round {r.index} leaves unknown what only a server's recording may")

@@ -65,7 +65,7 @@ class BlockHead(EagleHead):
         return hidden
 
     def _run_layer(self, layer, x, hidden, rotary, mask):
-        """Attention over ``x`` and the MLP of a layer, both added to ``hidden``."""
+        """Adds attention over ``x`` and the MLP of a layer to ``hidden``."""
         q, k, v = (part(x).unflatten(-1, (-1, self.D)).transpose(1, 2) for part in (layer.q, layer.k, layer.v))
         q, k = (apply_rotary(one, *rotary) for one in (q, k))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
@@ -88,7 +88,7 @@ def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tens
 
 
 def _visible(L: int, slots: torch.Tensor, starts: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """[B, 1, N, N] bool: which elements each one sees; see `_numbers`."""
+    """Returns [B, 1, N, N] bool: which elements each one sees; see `_numbers`."""
     (B, S), places = starts.shape, torch.arange(L, device=starts.device)
     causal = (places[None] <= places[:, None]).expand(B, L, L)
     context = places <= starts[..., None]  # [B, S, L]

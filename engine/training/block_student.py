@@ -33,7 +33,7 @@ class BlockStudent(Student):
 
     @staticmethod
     def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, layers: int = 1) -> "BlockStudent":
-        """A further layer begins as the target's last one, and adds nothing at first."""
+        """Makes the student. A further layer begins as the target's last one, and adds nothing at first."""
         student = BlockStudent(teacher, words, len(scales), layers)
         start_from_target(student.module, teacher, teacher.layer, scales)
         with torch.no_grad():

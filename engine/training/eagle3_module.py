@@ -84,7 +84,7 @@ class EagleHead(nn.Module):
         return self.fc(features).float()
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[…, E] → [..., Vd]"""
+        """Returns logits […, Vd] of the states […, E]."""
         return F.linear(F.rms_norm(hidden, self.norm.shape, self.norm, self.eps), self.head)
 
     def _layer(self, ids, hidden, step: int, keys: list, values: list):

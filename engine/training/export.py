@@ -127,8 +127,8 @@ def exit_head(
 
 
 def _with_words(tensors: dict[str, torch.Tensor], student, teacher: Teacher) -> dict[str, torch.Tensor]:
-    """The tensors in 16 bits, and the map of the student's words. The output layer is read from the target, where that
-    has it beside its embedding; else its rows are added, too."""
+    """Returns the tensors in 16 bits, and the map of the student's words. The output layer is read from the target,
+    where that has it beside its embedding; else its rows are added, too."""
     if teacher.head is not teacher.embed:
         tensors = tensors | {"lm_head.weight": student.head}
     tensors = {name: t.detach().to("cpu", torch.float16).contiguous() for name, t in tensors.items()}
