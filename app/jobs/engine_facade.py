@@ -85,7 +85,7 @@ class EngineFacade:
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Returns every pair of the catalogue, or the named ones. Only the server's operator can name a folder."""
         specs = [get_pair(name) for name in names] or load_catalogue().values()
-        return [_offered(spec) for spec in specs]
+        return [_pair_of(spec) for spec in specs]
 
     def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
         """Looks up a visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
@@ -102,7 +102,7 @@ class EngineFacade:
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _offered(spec), fitness(spec, device, per_byte, faults=faults(spec))
+        return _pair_of(spec), fitness(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Says in sentences why a pair cannot run here. The loaded pair's memory counts as free, because it would be
@@ -277,7 +277,7 @@ class EngineFacade:
         return self._folder(pair) is not None
 
 
-def _offered(spec: PairSpec) -> Pair:
+def _pair_of(spec: PairSpec) -> Pair:
     return Pair(spec.name, spec.title, methods(spec), spec.target.revision or "", spec.target.vocab_size)
 
 

@@ -36,7 +36,7 @@ class AfterRun:
             self.links.branch_address(session, *values),
         ]
 
-    def opened(self, session: Session, *values: Any) -> list:
+    def show_file(self, session: Session, *values: Any) -> list:
         """Returns what follows an opened file. It has no address, because a reload could not bring the file back."""
         return self.show(session, *values)[:-1]
 

@@ -57,7 +57,7 @@ class BranchHandlers(PressHandlers):
             yield player_feed.say("progress", "Starting the branch")
             with closing(self.service.runs.run(request, (("branch", config),), may_share=True)) as updates:
                 for update in updates:
-                    yield live.recorded(update) if isinstance(update, RecordedRun) else live.update(update)
+                    yield live.show_recorded(update) if isinstance(update, RecordedRun) else live.update(update)
             if live.branch is None:
                 yield live.end("quiet", "Stopped before the branch began.")
                 return
@@ -125,7 +125,7 @@ class LiveBranch:
         lines += player_feed.branch_rounds(tuple(event for event in update.events if isinstance(event, Round)))
         return self._feed.add(lines + player_feed.status("progress", *self._progress(update)))
 
-    def recorded(self, result: RecordedRun) -> str:
+    def show_recorded(self, result: RecordedRun) -> str:
         """Returns the value of a branch that has run here before."""
         branch = result.traces["branch"]
         self._trace = lambda: branch
@@ -143,7 +143,7 @@ class LiveBranch:
             kind, words = "error", "The branch took longer than a run may here; its rounds so far stay."
         elif reason == "cancelled":
             words = "Stopped. The rounds of the branch so far stay."
-        lines = player_feed.branch_end(reason) + player_feed.over()
+        lines = player_feed.branch_end(reason) + player_feed.end_line()
         return self._feed.add(lines + player_feed.status(kind, words))
 
     def end(self, kind: Kind, words: str) -> str:

@@ -57,7 +57,7 @@ class RepeatHandlers(PressHandlers):
             is_ours = config is not None and self._is_of_this_server(session, config)
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
-            configs = repeated(config, count, 2 if is_ours else 1)
+            configs = repeat_configs(config, count, 2 if is_ours else 1)
             fold, timed_out = Fold(configs), False
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
@@ -106,7 +106,7 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
         return run
 
 
-def repeated(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
+def repeat_configs(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
     """Yields the request and its baseline in turn, from the ``first`` measurement to the last."""
     pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))

@@ -62,7 +62,7 @@ class RunHandlers(PressHandlers):
             return
         config = press.request.config
         yield from self._stream(
-            visitor_id(request), press, lambda: config, lambda mine, _: self.service.runs.resumed(mine)
+            visitor_id(request), press, lambda: config, lambda mine, _: self.service.runs.follow(mine)
         )
 
     def resuming(self, press: RunPress) -> list:
@@ -134,7 +134,7 @@ class RunHandlers(PressHandlers):
                 if isinstance(update, RecordedRun):
                     press.session = Session(update.run, update.baseline, update.repeats)
                     press.shown = live.config
-                    yield recorded(update)
+                    yield recorded_value(update)
                     return
                 yield live.update(update)
         press.session = live.session
@@ -191,7 +191,7 @@ class LiveRun:
         # A Stop ends this page's updates at once where the run itself goes on: for another visitor, or far away.
         ended = "" if session.trace.finished else player_feed.end("cancelled", self._totals["run"].tokens)
         numbers = player_feed.numbers(session.trace, session.baseline, others=self._others)
-        return self._feed.add(ended + numbers + player_feed.over() + player_feed.status(kind, words))
+        return self._feed.add(ended + numbers + player_feed.end_line() + player_feed.status(kind, words))
 
     def fail(self, words: str) -> str:
         session = self.session
@@ -204,7 +204,7 @@ class LiveRun:
 
     def _lines(self, update: Update) -> str:
         """Returns the player's lines for the newest events."""
-        text = "".join(player_feed.about(event) for event in update.events if isinstance(event, RunStarted))
+        text = "".join(player_feed.about_line(event) for event in update.events if isinstance(event, RunStarted))
         text += player_feed.rounds(tuple(event for event in update.events if isinstance(event, Round)))
         if any(isinstance(event, RunFinished) for event in update.events):
             text += player_feed.finish(self._totals["run"].finished, self._totals["run"].tokens)
@@ -225,7 +225,7 @@ class LiveRun:
         run, baseline = session.trace, session.baseline
         if run.finished is None or run.finished.reason == "cancelled":
             return "quiet", "Stopped. The rounds so far stay."
-        if shared := tiles.shared(run, self._others):
+        if shared := tiles.sharing_sentence(run, self._others):
             return "quiet", shared
         if is_baseline(self.config):
             return "quiet", "This was plain decoding. Choose a method and a draft length to compare it."
@@ -240,10 +240,10 @@ def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
     return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
 
 
-def recorded(result: RecordedRun) -> str:
+def recorded_value(result: RecordedRun) -> str:
     """Returns the value of a cached result of exactly these settings: played from its first round."""
     run, baseline, how = result.run, result.baseline, {"recorded": True, **result.repeats}
-    kind, verdict = "quiet", tiles.shared(run) or "This was plain decoding."
+    kind, verdict = "quiet", tiles.sharing_sentence(run) or "This was plain decoding."
     if baseline and tiles.speedup(run, baseline):
         kind, verdict = conclusion(run, baseline, **how)
     when = f"Recorded {ago(time.time() - result.at)}, played again. Press Run once more to run it live."

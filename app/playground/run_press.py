@@ -55,7 +55,7 @@ class PressHandlers:
         """Returns what the page shows once the stream has ended; nothing where a newer press has replaced it."""
         raise NotImplementedError
 
-    def lost(self, press: RunPress) -> list:
+    def end_orphan(self, press: RunPress) -> list:
         """Returns what ``end`` returns, for a stream that never reached the server."""
         press.close_orphan(self.service.runs)
         return self.end(press)

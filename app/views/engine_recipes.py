@@ -157,7 +157,7 @@ def examples() -> list[dict]:
     ]
 
 
-def measured(ratio: Speedup, device: str) -> str:
+def outcome_sentence(ratio: Speedup, device: str) -> str:
     """Returns whether drafting paid off in the run on screen."""
     if ratio.tone == NOISE:
         return "What was measured here is noise: measure again before you switch it on."
@@ -200,7 +200,7 @@ def _answer(target: Target, choice: Choice) -> dict:
     recipe = target.recipes[method]
     if choice.translated and "translated" not in recipe:
         return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
-    code = _filled({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
+    code = _fill_in({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
     schema = f"With a JSON schema: {target.schema}" if choice.has_schema else ""
     return line | code | {"note": f"{code['note']} {schema}".strip()}
 
@@ -231,7 +231,7 @@ def _of_shipped(choice: Choice, code: str) -> list[str]:
     return notes
 
 
-def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
+def _fill_in(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     fields = {"schedule": ""} | dict(recipe) | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
     loads = choice.schedule

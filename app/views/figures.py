@@ -176,10 +176,10 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
         parts.append(f"{TITLES.get(method, method)} in {rounds} rounds{alpha}")
-    return f" auto chose {'; '.join(parts)}; no draft in {_undrafted(run)}." if parts else ""
+    return f" auto chose {'; '.join(parts)}; no draft in {_count_undrafted(run)}." if parts else ""
 
 
-def _undrafted(run: Trace) -> int:
+def _count_undrafted(run: Trace) -> int:
     return sum(not event.drafter for event in run.rounds)
 
 
@@ -195,7 +195,7 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
     data, size = [], _bin_size(run.rounds)
     for status in (*sorted(ACCEPTED), *CLOSING):
         if numbers.counts[status]:
-            heights = _binned(run.rounds, lambda event, status=status: count(event, status))
+            heights = _bin_means(run.rounds, lambda event, status=status: count(event, status))
             colour = "@accepted" if status == "rescued" else _STATUS_COLOURS.get(status, f"@{status}")
             pattern = "/" if status == "rescued" else ""
             data.append(_stack(status, colour, run.rounds, heights, f"%{{y:.3~g}} {status}", pattern))
@@ -211,7 +211,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
-        heights = _binned(run.rounds, lambda event, part=part: 1000 * getattr(event.timings, part))
+        heights = _bin_means(run.rounds, lambda event, part=part: 1000 * getattr(event.timings, part))
         data.append(_stack(part, f"@{part}", run.rounds, heights, f"%{{y:.3~g}} ms {part}", patterns[part]))
     layout = axes("round", "ms", barmode="stack", bargap=0.15)
     total = sum(numbers.time.values())
@@ -227,7 +227,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
 
 def _server_times(run: Trace) -> Figure:
     """Draws the time from one piece of a server's stream to the next, because it tells no parts."""
-    heights = _binned(run.rounds, lambda event: 1000 * (event.end - event.start))
+    heights = _bin_means(run.rounds, lambda event: 1000 * (event.end - event.start))
     data = [_stack("round", "@verify", run.rounds, heights, "%{y:.3~g} ms")]
     note = "The time between the pieces of the server's stream; it does not say what it spent it on."
     return Figure(data, axes("round", "ms", bargap=0.15), note + _binning(_bin_size(run.rounds)))
@@ -244,7 +244,7 @@ def _bin_size(rounds: Sequence[Round]) -> int:
     return max(1, -(-len(rounds) // MOST_BARS))
 
 
-def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float | None]:
+def _bin_means(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float | None]:
     """Returns the mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
     size, values = _bin_size(rounds), [value(event) for event in rounds]
     groups = (values[i : i + size] for i in range(0, len(values), size))

@@ -16,7 +16,7 @@ def lane(trace: Trace | None) -> dict | None:
     first round's start to each round's end, and tokens by then."""
     if trace is None or not trace.rounds:
         return None
-    known = so_far(Totals.of(trace))
+    known = so_far(Totals.from_trace(trace))
     if known is None or trace.finished is None:
         return known
     start = trace.rounds[0].start

@@ -131,7 +131,7 @@ def steadiness(run: Trace, baseline: Trace | None) -> str:
     return f"{took}{since}." if since else ""
 
 
-def idealised(run: Trace, numbers: RunMetrics) -> Figure:
+def idealised_chart(run: Trace, numbers: RunMetrics) -> Figure:
     """Charts the speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
     costs, alpha = _costs(run), numbers.alpha
     if costs is None or alpha is None:

@@ -126,7 +126,7 @@ class AnswerResult:
         """One user, and the loads of which something was measured."""
         return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
 
-    def at(self, users: int) -> dict[Setting, Speedup]:
+    def speedups_at(self, users: int) -> dict[Setting, Speedup]:
         """Returns the measured speedup of each setting with so many users, and that of plain decoding."""
         if self.is_elsewhere:
             return {NONE: PLAIN}
@@ -136,7 +136,7 @@ class AnswerResult:
 
     def best(self, users: int) -> list[Setting]:
         """Returns the settings that may be the fastest, first the one that certainly gains most; a single one won."""
-        return fastest(self.at(users))
+        return fastest(self.speedups_at(users))
 
     def pays(self, users: int) -> bool:
         """Returns whether some setting was certainly faster than plain decoding."""
@@ -148,7 +148,7 @@ class AnswerResult:
         more = dict.fromkeys(load.setting for load in self.loads if load.setting in self.alone)
         return [*dict.fromkeys((*shortlist(self.cells), *more))]
 
-    def predicted(self, setting: Setting, users: int) -> Speedup:
+    def predict(self, setting: Setting, users: int) -> Speedup:
         """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
         and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
         nor a scheduler."""
@@ -164,14 +164,14 @@ class AnswerResult:
         error = max(abs(value - 1) / 2, ONE_RUN)
         return Speedup(value, value - error, value + error, ceiling(cell.tau))
 
-    def refuted(self) -> list[tuple[int, Setting, float, Speedup]]:
+    def refuted_predictions(self) -> list[tuple[int, Setting, float, Speedup]]:
         """(users, setting, predicted, measured) where the measured interval excludes the cost model's prediction."""
         excluded = []
         for users in self.measured_loads:
-            for setting, measured in self.at(users).items():
+            for setting, measured in self.speedups_at(users).items():
                 if setting == NONE or setting not in self.alone or setting[0] not in self.costs:
                     continue
-                value, (low, high) = self.predicted(setting, users).value, measured.ends
+                value, (low, high) = self.predict(setting, users).value, measured.ends
                 if measured.is_possible and measured.low is not None and not low <= value <= high:
                     excluded.append((users, setting, value, measured))
         return excluded
@@ -223,7 +223,9 @@ def schedule(result: AnswerResult, method: str) -> LoadSchedule:
     unsure, slower, last = [], None, 0
     for users in result.measured_loads:
         speedups = {
-            setting: speedup for setting, speedup in result.at(users).items() if setting[0] in (method, BASELINE)
+            setting: speedup
+            for setting, speedup in result.speedups_at(users).items()
+            if setting[0] in (method, BASELINE)
         }
         if len(speedups) < 2:
             continue

@@ -47,7 +47,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
 
 def recommendation(result: AnswerResult, users: int) -> str:
     """Recommends a setting for so many users, by what was measured."""
-    speedups = result.at(users)
+    speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
     return f"For {people(users)} {_choice(speedups)}."
@@ -113,18 +113,18 @@ def _elsewhere(result: AnswerResult) -> str:
 
 def _change(result: AnswerResult, users: int) -> str:
     best = [setting for setting in result.best(users) if setting != NONE] or result.settings[:1]
-    words = [_needed(result, best[0], users)] if best and best[0] in result.alone else []
+    words = [_least_acceptance(result, best[0], users)] if best and best[0] in result.alone else []
     words.append("Other texts, another temperature or another model have another acceptance: measure those.")
     if users > 1:
         words.append("Where many users share a pass, every drafted token makes it longer for all of them.")
     return " ".join(filter(None, words))
 
 
-def _needed(result: AnswerResult, setting: Setting, users: int) -> str:
+def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str:
     """Says from which acceptance on drafting pays by the cost model; says nothing where a measurement excludes the
     model."""
     method, alpha = setting[0], result.alone[setting].alpha
-    if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted()):
+    if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted_predictions()):
         return ""
     costs = result.costs[method]
     least = break_even(1, *costs_for_all(costs.c, costs.v, users, steps=users))
@@ -142,7 +142,7 @@ def _sure(result: AnswerResult) -> str:
     turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
     counted = f"{_counted(texts, 'text')}, {_counted(turns, 'turn')} for each setting"
     if result.is_elsewhere:
-        return f"Counted here with {result.pair}: {counted}.{_unfinished(result)}"
+        return f"Counted here with {result.pair}: {counted}.{_incomplete_note(result)}"
     if turns > 1:
         sure = f"Measured here: {counted}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
     else:
@@ -155,14 +155,14 @@ def _sure(result: AnswerResult) -> str:
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
         sure += " how many tokens a pass brings is counted on whole answers."
-    if refuted := result.refuted():
+    if refuted := result.refuted_predictions():
         users, setting, value, measured = refuted[-1]
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"
         sure += f" {measured.words} was measured: trust the measurement."
-    return f"{sure}{_unfinished(result)} {about_machine(result.busy)}".rstrip()
+    return f"{sure}{_incomplete_note(result)} {about_machine(result.busy)}".rstrip()
 
 
-def _unfinished(result: AnswerResult) -> str:
+def _incomplete_note(result: AnswerResult) -> str:
     return "" if result.is_complete else " Not everything is measured yet: this is what there is so far."
 
 
@@ -216,7 +216,7 @@ def from_dict(content: Mapping) -> AnswerResult:
 
 
 def _answer(result: AnswerResult, users: int) -> dict:
-    best, speedups = result.best(users), result.at(users)
+    best, speedups = result.best(users), result.speedups_at(users)
     drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
     is_known = len(speedups) > 1
     pays = (NONE not in best and bool(drafting)) if is_known else None
@@ -251,7 +251,7 @@ def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResu
     is_known, setting = speedup.is_possible and not result.is_elsewhere, (cell.method, cell.gamma)
     known = (speedup.value, low, high) if is_known else (None, None, None)
     is_all = kind == "all" and setting in result.alone and not result.is_elsewhere
-    predicted = result.predicted(setting, users).value if is_all and cell.method in result.costs else None
+    predicted = result.predict(setting, users).value if is_all and cell.method in result.costs else None
     rate = cell.tokens_per_second if users == 1 and not result.is_elsewhere else None
     values = (users, kind, cell.method, cell.gamma, *known, predicted, cell.alpha, cell.tau, rate, cell.turns,
               speedup.busy, cell.drafting)  # fmt: skip

@@ -46,7 +46,7 @@ class Arm:
         requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
         traces, seconds = [], 0.0
         for group in [requests] if users > 1 else [[request] for request in requests]:
-            before = self.recorder.before() if len(group) == 1 else None
+            before = self.recorder.counts_before() if len(group) == 1 else None
             start = time.perf_counter()
             with ThreadPoolExecutor(users) as pool:
                 answers = list(pool.map(self.recorder.ask, group))

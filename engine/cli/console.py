@@ -254,19 +254,16 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     """Prints the comparison with the baseline; below 1× it names the largest cost."""
     result = compare(trace, baseline)
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
+    ratio = result.speedup.words if result.speedup else DASH
     speeds = f"{number(ours.tokens_per_second, 1)} against {number(plain.tokens_per_second, 1)} tokens/s"
     _print_rows(console, [
-        ("measured speedup", f"{_measured(result.speedup)}, {speeds} without drafting, one run each"),
+        ("measured speedup", f"{ratio}, {speeds} without drafting, one run each"),
         ("predicted", f"{number(result.predicted, 2)}×, efficiency {number(result.efficiency, 2)}"),
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
     if machine := about_machine(others_share(trace, baseline)):
         console.print(Text(machine), soft_wrap=True)
-
-
-def _measured(speedup: Speedup | None) -> str:
-    return DASH if speedup is None else speedup.words
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:

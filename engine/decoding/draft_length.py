@@ -203,27 +203,27 @@ class ReplayedGamma:
 
     @property
     def drafter(self) -> str:
-        return self._recorded.drafter
+        return self._current.drafter
 
     def choose(self, keys, most: int) -> int:
         if isinstance(keys, Mapping):  # of several drafters
             keys = keys.get(self.drafter)
-        recorded = self._recorded
+        recorded = self._current
         return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, most)
 
     def worth_verifying(self, path: Sequence) -> bool:
-        return len(path) <= self._recorded.gamma
+        return len(path) <= self._current.gamma
 
     def worth_drafting(self, path: Sequence) -> bool:
-        return len(path) < self._recorded.steps
+        return len(path) < self._current.steps
 
     @property
-    def _recorded(self) -> RecordedRound:
+    def _current(self) -> RecordedRound:
         return self.rounds[self._round] if self._round < len(self.rounds) else RecordedRound(0, 0)
 
     def tree_shape(self) -> Plan | None:
         """Returns the shape of the recorded tree; None where the round's was a chain."""
-        return Plan(self._recorded.parents) if self._recorded.parents else None
+        return Plan(self._current.parents) if self._current.parents else None
 
     def observe(
         self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None

@@ -26,7 +26,7 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     refusal, dropped = None, ""
     for form in (str, _as_parts):
         try:
-            dropped = _dropped(tokenizer, config, texts, form)
+            dropped = _dropped_role(tokenizer, config, texts, form)
             if not dropped:
                 return list(_apply(tokenizer, config, texts, form, tokenize=True)["input_ids"])
         except Exception as error:  # templates are programs and raise any exception
@@ -65,7 +65,7 @@ def _apply(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callabl
     )
 
 
-def _dropped(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
+def _dropped_role(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
     """Returns the role whose text the template leaves out, so that a longer one makes no difference; "" if it leaves
     out none. The text itself is not looked for, because a template may rewrite it."""
     rendered = _apply(tokenizer, config, texts, form, tokenize=False)

@@ -65,7 +65,7 @@ class AutoregressiveDrafter(Drafter):
     def _loop(self, ids: torch.Tensor, position: int, gamma: int, **inputs: torch.Tensor) -> Draft:
         """Feeds ``ids`` [W], the model's own, with its further inputs, then drafts one token a pass; on CUDA all of it
         is one graph. Appends up to W + gamma − 1 tokens to the cache."""
-        runner, u, seen = self.runner, self._uniforms(position, gamma), self._seen()
+        runner, u, seen = self.runner, self._uniforms(position, gamma), self._penalised_tokens()
         policy = None if runner.captured else self.setup.policy
         key = (self.name, len(ids), gamma, self.setup.sampling)  # the buffers are the drafter's own
         return runner.loop(
@@ -173,7 +173,7 @@ class AutoregressiveDrafter(Drafter):
         tables = (self.setup.uniforms.table(DRAFTING, step) for step in range(gamma))
         return self._buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
 
-    def _seen(self) -> torch.Tensor | None:
+    def _penalised_tokens(self) -> torch.Tensor | None:
         """Returns [1, V] bool: the tokens that the repetition penalty counts; None without one."""
         history = self.setup.history
         return None if history is None else self._at_fixed_address("seen", history.seen[None])

@@ -34,7 +34,7 @@ class ForeignModelDrafter(DraftModelDrafter):
         self._slots = min(len(ids) + more, self.runner.max_length)
         del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # of a long text only the end is read
         self.runner.reset(self._slots)
-        self.runner.prefill(self._clamped(ids[:-1]))
+        self.runner.prefill(self._clamp(ids[:-1]))
         self._read = len(ids)
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:

@@ -37,11 +37,11 @@ class LookaheadDrafter(Drafter):
         self._indexed = setup.copy_from  # the first token that no n-gram of the pool begins with
         copied = [token for token in prompt[setup.copy_from :] if token not in setup.control_ids]
         self._filling = cycle(copied or prompt[-1:])
-        self.levels = [self._filled([])]
+        self.levels = [self._fill([])]
         self._window_at = len(prompt)  # the index of the place that level 0 begins with
         self._in_tree = 0  # nodes before the window in the last tree; −1 where it had none
 
-    def _filled(self, tokens: list[int]) -> list[int]:
+    def _fill(self, tokens: list[int]) -> list[int]:
         """Fills a level up to W tokens with tokens of the prompt."""
         return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
 
@@ -77,7 +77,7 @@ class LookaheadDrafter(Drafter):
     def _move_window(self, length: int) -> None:
         """Drops the columns of places that are decided by now."""
         past = length - self._window_at
-        self.levels = [self._filled(level[past:]) for level in self.levels]
+        self.levels = [self._fill(level[past:]) for level in self.levels]
         self._window_at = length
 
     def _guesses(self, last: int, gamma: int) -> list[tuple[int, int]]:

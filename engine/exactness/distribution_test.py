@@ -188,13 +188,13 @@ def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
         runner.reset(len(prompt) + length + 1)
         runner.prefill(prompt[:-1])
         for _ in range(length):
-            law = _extended(engine, config.sampling, prompt, law, reader)
+            law = _extend(engine, config.sampling, prompt, law, reader)
     finally:
         runner.release()
     return law
 
 
-def _extended(
+def _extend(
     engine, sampling: SamplingParams, prompt: list[int], law: dict, reader: GrammarReader | None
 ) -> dict[Outcome, float]:
     runner, longer = engine.target.runner, {}

@@ -194,8 +194,8 @@ def prove(
         ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show)),
         ("penalty", lambda show: _law(subject, "penalty", penal, "token", runs, show)),
         ("constraint", lambda show: _judge("constraint", *subject.constrained_runs(), runs, show)),
-        ("shared passes", lambda show: _shared(subject)),
-        ("greedy", lambda show: _greedy(subject)),
+        ("shared passes", lambda show: _check_sharing(subject)),
+        ("greedy", lambda show: _check_greedy(subject)),
     )
     for done, (name, run) in enumerate(checks):
         try:
@@ -223,15 +223,15 @@ def _judge(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Chec
     return Check(name, "passed", words, numbers)
 
 
-def _shared(subject: Subject) -> Check:
-    """Requests that share passes write what each writes alone."""
+def _check_sharing(subject: Subject) -> Check:
+    """Checks that requests which share passes write what each writes alone."""
     seeds = range(TOGETHER)
     sampling = subject.sampling if isinstance(subject, ToySubject) else _GREEDY  # rounding may change a sampled token
     alone, together = (subject.texts(sampling, seeds, is_together) for is_together in (False, True))
     return _same("shared passes", together, alone, f"{TOGETHER} requests in one pass", "alone")
 
 
-def _greedy(subject: Subject) -> Check:
+def _check_greedy(subject: Subject) -> Check:
     """Checks that the greedy text is that of plain decoding."""
     ours = subject.texts(_GREEDY, (0,), False)
     return _same("greedy", ours, [subject.plain(_GREEDY, 0)], "With drafts", "without")

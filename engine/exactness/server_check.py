@@ -54,7 +54,7 @@ class Written:
     count: int | None
 
     @classmethod
-    def of(cls, answer: dict) -> "Written":
+    def from_answer(cls, answer: dict) -> "Written":
         raw = mapping(answer["choices"][0])
         rows = list(_rows(mapping(raw.get("logprobs"))))
         texts, tops = tuple(row[0] for row in rows), tuple(row[2] for row in rows)
@@ -84,7 +84,7 @@ class Subject:
     def write(self, prompt: str, tokens: int | None = None, temperature: float = 0.0, seed: int = 0, **more) -> Written:
         body = {"model": self.model, "prompt": prompt, "max_tokens": tokens or self.tokens, "temperature": temperature}
         body |= {"seed": seed, "logprobs": TOPS} | self.no_penalty | more
-        return Written.of(self.client.post_json("/v1/completions", body))
+        return Written.from_answer(self.client.post_json("/v1/completions", body))
 
     @property
     def no_penalty(self) -> dict[str, float]:
@@ -95,7 +95,7 @@ class Subject:
     def greedy(self) -> list[Written]:
         return [self.write(prompt) for prompt in PROMPTS]
 
-    def sampled(self, first: int) -> list[Written]:
+    def draw_answers(self, first: int) -> list[Written]:
         draw = partial(self.write, PROMPTS[2], 2, 1.0)
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda seed: draw(seed=seed), range(first, first + self.draws)))
@@ -104,7 +104,7 @@ class Subject:
     def recorder(self) -> Recorder:
         return Recorder(self.client)
 
-    def streamed(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
+    def stream(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
         """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
         request = Request(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
         return self.recorder.record(request)
@@ -143,7 +143,9 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
     if plain:
         pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
         steps.insert(1, ("greedy text", lambda: _same(*pairs())))
-        steps.append(("distribution", lambda: _distribution(drafting.sampled(0), plain.sampled(drafting.draws))))
+        steps.append(
+            ("distribution", lambda: _distribution(drafting.draw_answers(0), plain.draw_answers(drafting.draws)))
+        )
     for i, (name, step) in enumerate(steps):
         progress(i / len(steps), f"Checking: {name}")
         try:
@@ -216,7 +218,7 @@ def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Writte
     """Compares streams. Another text is wrong only where the server wrote the same one twice without a stream."""
     wrong, unsure, cut = [], 0, ""
     for prompt, complete, other in zip(PROMPTS, written, again, strict=True):
-        trace, fault = subject.streamed(prompt)
+        trace, fault = subject.stream(prompt)
         cut = fault or cut
         if trace.text != complete.text:
             if complete.text == other.text:
@@ -273,7 +275,7 @@ def _logprobs(written: Sequence[Written]) -> Finding:
 
 def _characters(subject: Subject) -> Finding:
     text, again = (subject.write(MANY_BYTES).text for _ in range(2))
-    trace, fault = subject.streamed(MANY_BYTES)
+    trace, fault = subject.stream(MANY_BYTES)
     if fault or "\ufffd" in trace.text.rstrip("\ufffd"):
         return Finding("characters", "wrong", fault or "The stream divides characters and shows them as replacements.")
     if trace.text != text:
@@ -297,7 +299,7 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
 
 def _acceptance(subject: Subject) -> Finding:
     """Judges the acceptance, which is a fault of the wiring where it is exactly nothing."""
-    rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
+    rounds = [r for prompt in PROMPTS for r in subject.stream(prompt, tokens=96)[0].rounds[1:]]
     counted = [r for r in rounds if r.gamma is not None]
     drafted = [r for r in counted if r.parents]
     sizes = [len(r.emitted) for r in rounds]

@@ -123,7 +123,7 @@ def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
     its earlier siblings rejected; then the path is read off."""
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)
-    N, tree, steps = len(parents), Siblings.of(parents), torch.arange(len(parents), device=p.device)
+    N, tree, steps = len(parents), Siblings.from_parents(parents), torch.arange(len(parents), device=p.device)
     parent = to_device(parents, p.device)
     p_x, left_to_youngest = _after_elders(p, q, tokens, parent, tree)
     q_x = torch.ones_like(p_x) if q is None else q[steps, tokens]

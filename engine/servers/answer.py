@@ -84,7 +84,7 @@ class Answer:
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
         self.reason = ENDS.get(_word(choice.get("finish_reason")), "") or self.reason
         text, (texts, ps), ids = _text(choice), _logprobs(choice.get("logprobs")), tuple(_ids(choice.get("token_ids")))
-        size = len(ids) or len(texts) or self._counted(event) or bool(text)
+        size = len(ids) or len(texts) or self._count_tokens(event) or bool(text)
         if len(text) > LONGEST or len(self.pieces) >= MOST or size > LONGEST:
             raise Unavailable("The server sent more than a trace can hold, so the rest was left out.")
         if size:
@@ -99,7 +99,7 @@ class Answer:
         if not event.get("choices"):
             self.size = as_count(usage.get("completion_tokens")) or self.size
 
-    def _counted(self, event: dict) -> int:
+    def _count_tokens(self, event: dict) -> int:
         """Counts the tokens of a piece where each event says how many there have been so far."""
         count = as_count(mapping(event.get("usage")).get("completion_tokens"))
         return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
@@ -121,15 +121,15 @@ class Adapter:
         """Returns the fields of a request beyond OpenAI's API. These make each event say how many tokens there are."""
         return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
-    def before(self, client: Client) -> dict[str, int]:
-        """Returns what `after` needs from before the request."""
+    def counts_before(self, client: Client) -> dict[str, int]:
+        """Returns what `add_counts` needs from before the request."""
         return {}
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         """Takes an event of the stream."""
         answer.add(at, event)
 
-    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
         """Adds to a complete answer, which was alone on the server, what that tells elsewhere."""
 
 

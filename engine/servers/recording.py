@@ -47,13 +47,13 @@ class Recorder:
     def record(self, request: Request) -> tuple[Trace, str]:
         """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable where nothing
         came."""
-        before = self.before()
+        before = self.counts_before()
         answer = self.ask(request)
         return self.finish(request, answer, before), answer.fault
 
-    def before(self) -> dict[str, int]:
+    def counts_before(self) -> dict[str, int]:
         """Returns the server's counts so far, for `finish`."""
-        return self.adapter.before(self.client)
+        return self.adapter.counts_before(self.client)
 
     def ask(self, request: Request) -> Answer:
         """Reads one answer as it comes, and nothing else, so that its time is the server's. May run on several threads
@@ -75,7 +75,7 @@ class Recorder:
         once, because the server's counts are those of all of them."""
         if not answer.fault:
             if before is not None:
-                self.adapter.after(self.client, answer, before)
+                self.adapter.add_counts(self.client, answer, before)
             if self.adapter.can_split:
                 answer.pieces = [self._split(request.model, piece) for piece in answer.pieces]
         return _trace(self.adapter, self.settings, request, answer)

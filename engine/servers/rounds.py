@@ -41,7 +41,7 @@ def rounds_of(answer: Answer) -> list[ServedRound]:
             answer.notes.append(
                 f"{several} pieces held several tokens; a round within one is shown as early as it can be."
             )
-        return list(_counted(pieces))
+        return list(_rounds_by_counts(pieces))
     steps = answer.steps if answer.steps is not None else _uniform(answer)
     shares = None if steps is None else _align(answer, steps)
     if shares is None and answer.counters:
@@ -49,22 +49,22 @@ def rounds_of(answer: Answer) -> list[ServedRound]:
     if shares is None:
         first, *others = (piece.size for piece in pieces)
         sizes = [[1, first - 1] if first > 1 else [1], *([size] for size in others)]
-        return [each for piece in zip(*_timed(pieces), sizes, strict=True) for each in _divided(*piece)]
+        return [each for piece in zip(*_with_starts(pieces), sizes, strict=True) for each in _divide(*piece)]
     rounds = [[step[0] + 1 if step else 1 for step in share] for share in shares]
     merged = sum(len(share) > 1 + (i == 0) for i, share in enumerate(shares))
     if merged:
         answer.notes.append(
             f"{merged} pieces of the stream held several rounds; each of those has an equal part of the time."
         )
-    return [each for piece in zip(*_timed(pieces), rounds, shares, strict=True) for each in _divided(*piece)]
+    return [each for piece in zip(*_with_starts(pieces), rounds, shares, strict=True) for each in _divide(*piece)]
 
 
-def _timed(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
+def _with_starts(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
     """Returns the pieces, and when the time of each began; that of the first one belongs to the prompt."""
     return pieces, [pieces[0].at, *(piece.at for piece in pieces[:-1])]
 
 
-def _divided(
+def _divide(
     piece: Piece, start: float, sizes: list[int], share: list[Step | None] | None = None
 ) -> Iterator[ServedRound]:
     """Divides one piece into rounds. They share its time equally; the last one may have been cut short."""
@@ -93,7 +93,7 @@ def _tokens(piece: Piece) -> tuple[ServedToken, ...]:
     return tuple(ServedToken(*row) for row in zip(texts, ids, ps, strict=True))
 
 
-def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
+def _rounds_by_counts(pieces: list[Piece]) -> Iterator[ServedRound]:
     """Rounds of a server that counts drafts up with each piece: one begins where the count grows, after the first
     token. A piece has several tokens where a character has several bytes; a round in it begins as early as it can."""
     counts, steps, step, is_first = (0, 0), [], None, True
@@ -136,7 +136,7 @@ def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
     """Returns the rounds of each piece: steps in order, and None for a token of a round that did not draft. None where
     they do not fit. Where a piece of one token may be either, the steps are placed as early as they can be."""
     sizes, ends = [piece.size for piece in answer.pieces], [0, *accumulate(a + 1 for a, _ in steps)]
-    reached = _reached(sizes, ends, may_be_plain=False) or _reached(sizes, ends, may_be_plain=True)
+    reached = _reachable_steps(sizes, ends, may_be_plain=False) or _reachable_steps(sizes, ends, may_be_plain=True)
     if not reached:
         return None
     late, early = (_path(reached, len(steps), side) for side in (0, 1))
@@ -152,7 +152,7 @@ def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
     return shares
 
 
-def _reached(sizes: list[int], ends: list[int], may_be_plain: bool) -> list[dict[int, tuple[int, int]]]:
+def _reachable_steps(sizes: list[int], ends: list[int], may_be_plain: bool) -> list[dict[int, tuple[int, int]]]:
     """Returns for each piece: how many steps may have been used after it → the fewest and the most before it. Empty
     where the steps do not come out. The first token is the prompt's, and the last step may have been cut short."""
     options, before = [], {0: (0, 0)}

@@ -130,7 +130,7 @@ def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     return {"token": token / count, "block": block / count} if count else {}
 
 
-def _predicted(rounds: Iterable[Round], costs: CostModel) -> float:
+def _predict(rounds: Iterable[Round], costs: CostModel) -> float:
     shape = [(len(r.emitted), (r.draft_steps or 0) * costs.draft_cost(r.drafter), len(r.parents)) for r in rounds]
     return predicted_speedup(shape, costs.v)
 
@@ -167,7 +167,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
         peak_memory=finished.peak_memory if finished else None,
-        predicted_speedup=_predicted(rounds, costs) if costs and rounds and not trace.others else None,
+        predicted_speedup=_predict(rounds, costs) if costs and rounds and not trace.others else None,
         costs=costs,
         gammas=dict(sorted(gammas.items())),
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),

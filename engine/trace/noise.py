@@ -43,7 +43,7 @@ class Speedup:
         return self.value <= self.ceiling
 
     @property
-    def known(self) -> float | None:
+    def possible_value(self) -> float | None:
         """The value; None for one that cannot be."""
         return self.value if self.is_possible else None
 

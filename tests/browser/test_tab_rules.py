@@ -397,7 +397,7 @@ def test_player_gets_the_numbers_of_the_served_page(browser):
             theirs = json.loads(tiles.tiles(run, baseline, measuring=baseline is None))
             assert ours == theirs | {"note": ""}
         compared = page.evaluate("texts => comparedLine(...texts.map(text => JSON.parse(text)))", texts)
-    assert json.loads(compared)["verdict"] in json.loads(player_feed.compared(run, plain))["verdict"]
+    assert json.loads(compared)["verdict"] in json.loads(player_feed.comparison_line(run, plain))["verdict"]
 
 
 def passes(*seconds: float, tokens: int = 1) -> list[Round]:

@@ -70,7 +70,7 @@ def _speedups(result: AnswerResult) -> Figure:
         if measured:
             data.append(_line(name(setting), measured, look))
         if setting[0] in result.costs:
-            curve = [result.predicted(setting, users).known for users in CURVE]
+            curve = [result.predict(setting, users).possible_value for users in CURVE]
             data.append(points(
                 f"{name(setting)}, predicted", CURVE, curve, mode="lines", showlegend=not measured,
                 line={"width": 2, "color": look["color"], "dash": "dash"},
@@ -82,7 +82,7 @@ def _speedups(result: AnswerResult) -> Figure:
     layout["xaxis"] |= {"type": "log", "tickvals": list(CURVE), "ticktext": [str(users) for users in CURVE]}
     layout["xaxis"]["range"] = [short(-0.05), short(1.86)]
     note = "Points are measured, with the interval of each. Dashed: predicted from costs. Above 1 drafting pays."
-    if result.refuted():
+    if result.refuted_predictions():
         note += " Where a point's interval excludes the dashed line, the point is right."
     return Figure(data, layout, note)
 
@@ -118,7 +118,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        speedups = result.at(users)
+        speedups = result.speedups_at(users)
         nearest = [setting for setting in result.best(users) if setting != NONE and speedups[setting].is_possible]
         if not nearest:
             words = "no setting was as fast, and plain decoding is what every engine does by itself"

@@ -338,7 +338,7 @@ def to_csv(runs: Sequence[Column]) -> str:
         rows.append((
             index + 1, column.trace.started.method or config.method, column.gamma,
             config.sampling.temperature, config.acceptance, column.exactness, config.seed,
-            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.known,
+            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.possible_value,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
         ))  # fmt: skip

@@ -91,7 +91,7 @@ def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
 
 
 def _known(speedup: Speedup | None) -> float | None:
-    known = speedup and speedup.known
+    known = speedup and speedup.possible_value
     return None if known is None else short(known)
 
 
