@@ -83,7 +83,7 @@ class OtherPrograms:
         return round(min(1.0, max(0.0, others - (end[3] - self._threads)) / self._threads), 3)
 
     def _counts(self) -> tuple[float, float, float, int] | None:
-        """Seconds now, of all programs, of this one, and the number of cores that this one may use."""
+        """Returns the seconds so far of all programs, of this one, and the number of cores that this one may use."""
         try:
             usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
             cores = [core for number, core in enumerate(psutil.cpu_times(percpu=True)) if number in usable]

@@ -121,8 +121,8 @@ class EngineFacade:
         return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
 
     def notes(self, pair: str) -> list[str]:
-        """Sentences about drafts of a pair that work, but not as one would expect, about those that cannot, and about
-        a machine that is slower than it need be."""
+        """Returns sentences about drafts of a pair that work, but not as one would expect, about those that cannot, and
+        about a machine that is slower than it need be."""
         hardware = self.hardware()
         return [*preflight.notes(get_pair(pair)), *([hardware.note] if hardware and hardware.note else [])]
 
@@ -192,7 +192,7 @@ class EngineFacade:
         return hardware.precisions if hardware else (AUTO,)
 
     def known_steps(self, pair: str) -> dict[str, float]:
-        """Seconds of a plain step in each precision that was measured on this hardware."""
+        """Returns the seconds of a plain step in each precision that was measured on this hardware."""
         where = self._calibrations(pair)
         if where is None:
             return {}

@@ -88,7 +88,7 @@ class Offer:
         return names
 
     def to_fetch(self, pair: str) -> int:
-        """Bytes that the first run of a pair would download."""
+        """Returns the bytes that the first run of a pair would download."""
         return self.engine.absent_bytes(pair) if self._may_fetch(pair) else 0
 
     def check(self, config: RunConfig) -> None:

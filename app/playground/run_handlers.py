@@ -167,7 +167,7 @@ class LiveRun:
         return self._totals["run"].finished is not None and not self._timed_out
 
     def update(self, update: Update) -> str:
-        """Costs no more than its news, however long the run is."""
+        """Returns the value that shows an update; costs no more than the news, however long the run is."""
         self._timed_out, self._others = self._timed_out or update.timed_out, update.others
         self._fold = update.fold
         self._totals[update.name].add(update.events)

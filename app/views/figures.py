@@ -70,7 +70,7 @@ def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **m
 
 
 def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
-    """Lines from each point to ``up`` above it and ``down`` below it."""
+    """Draws lines from each point to ``up`` above it and ``down`` below it."""
     reaches = {"array": [short(reach) for reach in up], "arrayminus": [short(reach) for reach in down]}
     return {"type": "data", "symmetric": False, "thickness": 1.5} | reaches | more
 
@@ -86,7 +86,8 @@ def level(at: float, is_upright: bool = False) -> dict:
 
 
 def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
-    """Tokens of run and baseline against time since their first round; prefill is the same for both and left out."""
+    """Charts tokens of run and baseline against time since their first round; prefill is the same for both and left
+    out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))

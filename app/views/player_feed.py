@@ -194,7 +194,8 @@ def finish(finished: RunFinished, tokens: int) -> str:
 
 
 def end(reason: str, tokens: int, notes: Sequence[str] = ()) -> str:
-    """``notes``: sentences that were learnt during the run, such as that its JSON is unfinished."""
+    """Returns the line about a run's end. ``notes``: sentences that were learnt during the run, such as that its JSON
+    is unfinished."""
     line = {"type": "finish", "reason": reason, "tokens": tokens}
     return encode(line | ({"notes": " ".join(notes)} if notes else {})) + "\n"
 

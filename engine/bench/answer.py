@@ -149,9 +149,9 @@ class AnswerResult:
         return [*dict.fromkeys((*shortlist(self.cells), *more))]
 
     def predict(self, setting: Setting, users: int) -> Speedup:
-        """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
-        and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
-        nor a scheduler."""
+        """Predicts the speedup: tokens a pass as counted here over the cost of a round that shares its passes. Its
+        error is taken to be half of the gain or loss, and never less than that of one run, because the model knows
+        neither attention nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting
         assert isinstance(gamma, int), "an answer's settings have fixed lengths"
         c, v = costs_for_all(self.costs[method].c, self.costs[method].v, users, steps=users)
@@ -165,7 +165,8 @@ class AnswerResult:
         return Speedup(value, value - error, value + error, ceiling(cell.tau))
 
     def refuted_predictions(self) -> list[tuple[int, Setting, float, Speedup]]:
-        """(users, setting, predicted, measured) where the measured interval excludes the cost model's prediction."""
+        """Returns (users, setting, predicted, measured) where the measured interval excludes the cost model's
+        prediction."""
         excluded = []
         for users in self.measured_loads:
             for setting, measured in self.speedups_at(users).items():

@@ -116,7 +116,7 @@ class AnswerPoints:
     # ── measuring ──
 
     def missing(self) -> Sequence:
-        """Turns of the sweep, or (a ManyUsers, its cell)."""
+        """Returns the turns of the sweep, or (a ManyUsers, its cell)."""
         return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
 
     def forget_noise(self) -> None:

@@ -82,7 +82,8 @@ def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
 
 
 def _tokens(result: AnswerResult) -> str:
-    """Tokens a pass, in the order of the methods, because acceptance of other models' drafts ranks nothing."""
+    """Words the tokens a pass, in the order of the methods, because acceptance of other models' drafts ranks
+    nothing."""
     best: dict[str, Cell] = {}
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):

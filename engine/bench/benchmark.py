@@ -46,7 +46,7 @@ class Turn:
 
 
 def sample_file(path=None, about: dict | None = None) -> ResultFile:
-    """Results that are the samples of a turn: {(name, setting): Sample}."""
+    """Opens a file whose results are the samples of a turn: {(name, setting): Sample}."""
     return ResultFile(path, about, to_rows, from_rows)
 
 

@@ -209,7 +209,7 @@ def _mean(costs: Sequence[CostModel]) -> CostModel:
 
 
 def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
-    """What a measurement was of: pair, machine, versions, ``settings`` (a dataclass) and prompts, as JSON."""
+    """Describes a measurement: pair, machine, versions, ``settings`` (a dataclass) and prompts, as JSON."""
     return {
         "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
         "revision": engine.pair.target.revision,

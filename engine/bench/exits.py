@@ -116,7 +116,7 @@ def _answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> 
 
 @torch.inference_mode()
 def _guesses(model, states: torch.Tensor) -> torch.Tensor:
-    """states [L + 1, T, E] → the likeliest word [L + 1, T] after each, a layer at a time."""
+    """Returns the likeliest word [L + 1, T] after each of states [L + 1, T, E], a layer at a time."""
     return torch.stack([model.head(model.norm_out(layer)).argmax(-1) for layer in states]).cpu()
 
 

@@ -146,7 +146,7 @@ def _row(results: Results, method: str, category: str) -> dict:
 
 
 def _by_rule(samples: Sequence[Sample]) -> dict[str, float]:
-    """Drafts that each acceptance rule would accept in a round: of block runs, the mean over prompts."""
+    """Counts the drafts that each acceptance rule would accept in a round: of block runs, the mean over prompts."""
     known = [s.by_rule for s in samples if s.by_rule]
     return {rule: statistics.mean(each[rule] for each in known) for rule in known[0]} if known else {}
 

@@ -140,8 +140,8 @@ def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
 
 
 def bytes_a_step(runner: DecoderRunner, context: int) -> int:
-    """Bytes that a plain step reads: every weight once (of an untied embedding only one row, so none is counted) and
-    the keys and values of ``context`` tokens."""
+    """Counts the bytes that a plain step reads: every weight once (of an untied embedding only one row, so none is
+    counted) and the keys and values of ``context`` tokens."""
     model, size = runner.model, torch.empty((), dtype=runner.model.dtype).element_size()
     E, heads, shared = model.width, model.H * model.D, model.K * model.D
     layer = E * (heads + 2 * shared) + heads * E + 3 * E * model.inner
@@ -192,7 +192,8 @@ def median_run(samples: Sequence[Sample]) -> Sample:
 
 
 def copy_bandwidth(device: str, megabytes: int) -> float:
-    """Bytes a second that a plain copy moves on this device, reads and writes both counted; the best of ten."""
+    """Measures the bytes a second that a plain copy moves on this device, reads and writes both counted; the best of
+    ten."""
     source = torch.empty(megabytes * 2**20, dtype=torch.uint8, device=device)
     target, best = torch.empty_like(source), float("inf")
     for _ in range(11):
@@ -262,8 +263,8 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
 def measure_transformers(
     shape: Shape, context: int, dtype: torch.dtype, device: str, progress: ProgressCallback, tokens: int, repeats: int
 ) -> dict:
-    """transformers' generate on the same shape, eager, and compiled with a static cache: tokens a second of decoding,
-    or the problem in words."""
+    """Measures transformers' generate on the same shape, eager, and compiled with a static cache: tokens a second of
+    decoding, or the problem in words."""
     transformers.logging.set_verbosity_error()
     progress(0.8, "transformers: making the model")
     with torch.device(device):

@@ -104,7 +104,8 @@ def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
 
 
 def fastest(samples: Sequence[Sample]) -> Sample:
-    """Repeats of one prompt as one: the smallest of each time, the least disturbed by other work of the machine."""
+    """Merges repeats of one prompt: the smallest of each time is the one least disturbed by other work of the
+    machine."""
     times = {name: min(getattr(s, name) for s in samples) for name in ("seconds", "decode_seconds", "ttft")}
     return replace(samples[0], **times, peak_memory=max(s.peak_memory or 0 for s in samples) or None)
 

@@ -84,7 +84,7 @@ class Load:
         return Speedup(value, *(ends or (None, None)))
 
     def rates(self, side: str) -> list[float]:
-        """Tokens a second of all users together, by repeat."""
+        """Returns tokens a second of all users together, by repeat."""
         counts = [sum(len(trace.emitted) for trace in row) for row in self.traces[side]]
         return [count / seconds for count, seconds in zip(counts, self.seconds[side], strict=True)]
 
@@ -94,14 +94,14 @@ class Load:
         return best.decoded, best.decode_seconds
 
     def speed(self, side: str) -> float:
-        """Tokens a second: of one user's decoding, or of all users."""
+        """Returns tokens a second of one user's decoding, or of all users."""
         if self.users > 1:
             return sum(self.rates(side)) / len(self.rates(side))
         tokens, seconds = np.array([self._fastest(side, i) for i in range(len(self.prompts))], float).sum(0)
         return float(tokens / seconds) if seconds else 0.0
 
     def tau(self, category: str = "") -> float | None:
-        """Tokens a pass with drafts."""
+        """Returns tokens a pass with drafts."""
         each = [compute_metrics(trace) for trace in self._drafting(category)]
         passes = sum(numbers.passes for numbers in each)
         return sum(numbers.decoded for numbers in each) / passes if passes else None
@@ -111,7 +111,7 @@ class Load:
         return [trace for trace, prompt in zip(row, self.prompts, strict=True) if category in ("", prompt.category)]
 
     def acceptance(self, category: str = "") -> float | None:
-        """α; None where the server does not count its drafts."""
+        """Returns α; None where the server does not count its drafts."""
         traces = self._drafting(category)
         if not all(server.has_counts for trace in traces if (server := trace.started.server)):
             return None

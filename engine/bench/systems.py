@@ -89,7 +89,7 @@ class TokenTimer(BaseStreamer):
 
 
 def generate(model, ids: torch.Tensor, config: GenerationConfig, **options) -> Sample:
-    """transformers' generate on ``ids`` [1, T], timed token by token."""
+    """Runs transformers' generate on ``ids`` [1, T], timed token by token."""
     timer, device = TokenTimer(), str(model.device)
     reset_peak(device)
     with torch.inference_mode(), cores_for_others():

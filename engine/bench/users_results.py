@@ -169,7 +169,8 @@ def _row(
 
 
 def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> PassTime | None:
-    """Repeats with drafts beside repeats of plain decoding by as many users. None where no pass was shared by all."""
+    """Compares repeats with drafts with repeats of plain decoding by as many users. None where no pass was shared by
+    all."""
     pairs = [(a, b) for a, b in zip(ours, plain, strict=False) if a.full[0] and b.full[0]]
     if not pairs:
         return None
@@ -185,13 +186,14 @@ def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> Pa
 
 
 def _mean(served: Sequence[Served], which: int) -> float | None:
-    """Seconds of a pass that all users shared (``which`` is 1), or its costs by the model (2)."""
+    """Returns the seconds of a pass that all users shared (``which`` is 1), or its costs by the model (2)."""
     passes = sum(each.full[0] for each in served)
     return sum(each.writing[which] for each in served) / passes if passes else None
 
 
 def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | None:
-    """Passes a second of all users by the cost model, in rounds that draft ``share`` times as much as those timed."""
+    """Predicts passes a second of all users by the cost model, in rounds that draft ``share`` times as much as those
+    timed."""
     mine, base, step = _mean(ours, 2), _mean(plain, 2), _step(fewest)
     return users / ((base + (mine - base) * share) * step) if mine and base and step else None
 
@@ -215,7 +217,7 @@ def _share(part: int, number: int) -> float | None:
 
 
 def _step(plain: Sequence[Served]) -> float | None:
-    """Seconds of a plain step, as measured."""
+    """Returns the seconds of a plain step, as measured."""
     steps = _steps(plain)
     return sum(each.writing[1] for each in plain) / steps if steps else None
 

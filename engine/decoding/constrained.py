@@ -124,7 +124,7 @@ class Constrained:
         return Allowed(draft, bits, is_inside=is_inside)
 
     def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
-        """logits [N+1, V] of the target, penalised → those of the words that may come."""
+        """Masks the target's penalised logits [N+1, V]: the words that may come keep theirs."""
         return mask_logits(logits.float(), allowed.bits)
 
     def measure_removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:

@@ -255,8 +255,8 @@ class SpeculativeDecoder:
         return time.perf_counter() - self.started
 
     def _draft(self, position: int):
-        """Drafts. Returns γ of this round, the confidence keys, the drafts to score, and what a constraint allows after
-        each; leaves one place for the token that closes the round."""
+        """Makes the drafts. Returns γ of this round, the confidence keys, the drafts to score, and what a constraint
+        allows after each; leaves one place for the token that closes the round."""
         most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)

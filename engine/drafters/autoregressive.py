@@ -50,7 +50,7 @@ class AutoregressiveDrafter(Drafter):
         self.runner.reset(min(self._capacity(setup), self.runner.max_length))
 
     def _capacity(self, setup: DrafterSetup) -> int:
-        """Tokens that the draft's cache must hold."""
+        """Returns how many tokens the draft's cache must hold."""
         return setup.capacity
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:
@@ -121,14 +121,14 @@ class AutoregressiveDrafter(Drafter):
         return Draft(torch.cat(tokens), q, None, passes, tuple(path), is_broken=is_broken, finite=finite)
 
     def _mask_guess(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """logits [1, Vd] after ``drafts``, without the words that the run's constraint forbids there. On a device the
+        """Masks the words in logits [1, Vd] after ``drafts`` that the run's constraint forbids there. On a device the
         host does not know the drafts; a forbidden one is then cut off before the pass."""
         if self.setup.reader is None or logits.device.type != "cpu":
             return logits
         return self._mask_rows(logits, [tuple(int(token) for token in drafts)])
 
     def _mask_rows(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
-        """logits [W, Vd] after each path → those of the words that the run's constraint allows there, or of the one
+        """Masks logits [W, Vd] after each path, but for the words that the run's constraint allows there, or the one
         that it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
         assert reader is not None
@@ -140,8 +140,8 @@ class AutoregressiveDrafter(Drafter):
         return mask_guesses(logits, own)
 
     def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
-        """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares
-        building one-hot rows). Marks the token in ``seen``."""
+        """Draws a token from logits [1, Vd] by u [1]. Returns the target's id of it [1], and q [1, V] (None when
+        greedy, which spares building one-hot rows). Marks the token in ``seen``."""
         ids = self.target_ids
         if seen is not None:
             repeated = seen[:, : logits.shape[1]] if ids is None else seen[:, ids]
@@ -191,7 +191,8 @@ class AutoregressiveDrafter(Drafter):
 
 
 def certainties(logits: torch.Tensor) -> list[int]:
-    """logits [W, Vd] → the highest probability of each row in tenths, 0 … 9; NOT_FINITE for a row that is not."""
+    """Returns the highest probability of each row of logits [W, Vd] in tenths, 0 … 9; NOT_FINITE for a row that is
+    not."""
     tops = read((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
     return [NOT_FINITE if math.isnan(top) else min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]
 

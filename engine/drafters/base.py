@@ -145,7 +145,7 @@ class Drafter:
         """Notes the target's rows [N+1, V] after the pending token and each of the N ≥ 1 drafts."""
 
     def memory(self, capacity: int) -> int:
-        """Bytes that a run of ``capacity`` tokens takes, beside the weights."""
+        """Returns the bytes that a run of ``capacity`` tokens takes, beside the weights."""
         return 0
 
     def release(self) -> None:

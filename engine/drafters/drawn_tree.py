@@ -43,7 +43,7 @@ class DrawnTree(TokenTree):
         self._rows = target_ids.new_zeros(0, len(target_ids), dtype=torch.float32)
 
     def draw(self, level: Sequence[Node], logits: torch.Tensor, q: torch.Tensor) -> list[Node]:
-        """logits and q [W, Vd] after the nodes of ``level`` → the draws that follow them."""
+        """Draws what follows the nodes of ``level`` from their logits and q [W, Vd]."""
         # A shape that is given needs no keys, so that the host does not wait for the device.
         is_given = isinstance(self.shape, Plan)
         keys = [0] * len(level) if is_given else certainties(logits)

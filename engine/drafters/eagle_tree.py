@@ -89,7 +89,7 @@ class EagleTreeDrafter(Eagle3Drafter):
             steps += 1
 
     def _add(self, tree: TokenTree, level: list[Node], logits: torch.Tensor) -> list[Node]:
-        """logits [W, Vd] after the nodes of ``level`` → the guesses after each: the likeliest ones, or draws."""
+        """Adds the guesses after each node of ``level``, from logits [W, Vd]: the likeliest ones, or draws."""
         logits = logits[:, : self.setup.vocab_size].float()
         if self.setup.reader is not None and logits.device.type == "cpu":
             logits = self._mask_rows(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])

@@ -237,7 +237,7 @@ def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Writte
 
 
 def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
-    """max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
+    """Checks limits: max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
     for one in written:
         reason, count = one.raw.get("finish_reason"), one.count
         if count is None:

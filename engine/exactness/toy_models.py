@@ -50,7 +50,8 @@ class ToyLM:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[float]], words: Sequence[str]) -> "ToyLM":
-        """rows [V][V]: probabilities of the next token after each token; earlier tokens have no influence."""
+        """Makes a model of rows [V][V], the probabilities of the next token after each token; earlier tokens have no
+        influence."""
         logits = torch.tensor(rows).log()
         return cls(logits.expand(len(rows) + 1, -1, -1), words)
 

@@ -35,7 +35,7 @@ def rotary_frequencies(config, head_dim: int, device: str) -> tuple[torch.Tensor
 
 
 def rotary_tables(positions: torch.Tensor, frequencies: torch.Tensor, scaling: float, dtype: torch.dtype) -> Rotary:
-    """positions [W] → cosines and signed sines [W, 1, D], as `apply_rotary` takes them."""
+    """Returns cosines and signed sines [W, 1, D] of positions [W], as `apply_rotary` takes them."""
     angle = positions.float()[:, None] * frequencies  # [W, D/2]
     cos, sin = angle.cos() * scaling, angle.sin() * scaling
     return torch.cat([cos, cos], -1)[:, None].to(dtype), torch.cat([-sin, sin], -1)[:, None].to(dtype)

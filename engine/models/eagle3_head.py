@@ -183,7 +183,7 @@ class EagleModel:
         return hidden
 
     def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
-        """features [W, taps·F] → [W, E]"""
+        """Fuses features [W, taps·F] to [W, E]."""
         return self.fc(self._norm_features(features))
 
     def _norm_features(self, features: torch.Tensor) -> torch.Tensor:

@@ -71,7 +71,7 @@ class ExitModel:
         self.output = Linear(output_rows(weights, self.target, self.target_ids))
 
     def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None)):
-        """ids [T] → logits [rows, Vd] of the token after each, and None: it has no features."""
+        """Returns logits [rows, Vd] of the token after each of ids [T], and None, because it has no features."""
         return self.guess(self.target.states(ids, spans, self.exit_layer)[0][rows]), None
 
     def guess(self, x: torch.Tensor) -> torch.Tensor:

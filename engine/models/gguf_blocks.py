@@ -15,7 +15,7 @@ from engine.models.grouped import GROUP, GroupedWeight
 
 
 def _halves(bytes_: torch.Tensor) -> torch.Tensor:
-    """Numbers of 4 bits: the low halves of all bytes, then the high ones. […, n] → […, 2·n]"""
+    """Unpacks numbers of 4 bits: the low halves of all bytes, then the high ones. […, n] → […, 2·n]"""
     return torch.cat([bytes_ & 15, bytes_ >> 4], -1)
 
 
@@ -68,8 +68,8 @@ def _q5_k(b: torch.Tensor) -> GroupedWeight:
 
 
 def _pairs(bytes_: torch.Tensor) -> torch.Tensor:
-    """Numbers of 4 bits of a block of 256: 32 bytes hold a group in their low halves and the next in their high ones.
-    [N, B, 128] → [N, B, 8, 32]"""
+    """Unpacks the numbers of 4 bits of a block of 256: 32 bytes hold a group in their low halves and the next in their
+    high ones. [N, B, 128] → [N, B, 8, 32]"""
     parts = bytes_.unflatten(-1, (4, GROUP))
     return torch.stack([parts & 15, parts >> 4], -2).flatten(-3, -2)
 

@@ -98,7 +98,7 @@ class LlamaModel:
         )
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        """ids [T] → [T, E]"""
+        """Embeds ids [T] as [T, E]."""
         return F.embedding(ids, self.embed)
 
     def new_cache(self, slots: int) -> KVCache:

@@ -64,8 +64,8 @@ class MedusaModel:
     ``target_ids`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
 
     def __init__(self, folder: Path, target: Any, weights=None, config: MedusaConfig | None = None):
-        """``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no layout, or another
-        target."""
+        """Loads the heads; ``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no
+        layout, or another target."""
         config = config or read_medusa_config(folder)
         self.target, self.dtype, self.device = target, target.dtype, target.device
         self.width, self.max_length, self.reads = target.width, target.max_length, (target.layers_count,)

@@ -44,7 +44,7 @@ class OnnxLlama:
     device, dtype = "cpu", torch.float32
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
-        """``weights``: a replacement for the folder's reader."""
+        """Builds the graph of a folder. ``weights``: a replacement for the folder's reader."""
         if reason := unsupported_reason(config):
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
         share_cores(is_onnx=False)  # torch converts the weights
@@ -134,7 +134,7 @@ class OnnxLlama:
         return self.weights.matrix({name: self.vocab_size}, self.width, bits=8)
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        """ids [T] → [T, E]"""
+        """Embeds ids [T] as [T, E]."""
         return self.embed[ids] if isinstance(self.embed, torch.Tensor) else self.embed.dense_rows(ids)
 
     def new_cache(self, slots: int) -> KVCache:
@@ -194,7 +194,7 @@ def row_numbers(rows: slice | torch.Tensor | None, T: int) -> torch.Tensor:
 
 @lru_cache(maxsize=256)
 def _numbers_within(start: int | None, end: int | None, T: int) -> torch.Tensor:
-    """Passes of one width share the tensor, so it stays bound."""
+    """Returns a tensor that passes of one width share, so that it stays bound."""
     return torch.arange(T)[start:end].contiguous()
 
 

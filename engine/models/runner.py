@@ -85,7 +85,7 @@ class Runner(Protocol):
         ...
 
     def memory(self, capacity: int) -> int:
-        """Bytes that `reset` makes room for ``capacity`` tokens with."""
+        """Returns the bytes that `reset` takes for ``capacity`` tokens."""
         ...
 
     def loop(self, key: Any, total: int, body: Callable) -> Any:
@@ -195,7 +195,7 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int], **inputs: Any) -> None:
-        """``inputs``: further inputs of the model, one row per id."""
+        """Reads the prompt. ``inputs``: further inputs of the model, one row per id."""
         for start in range(0, len(ids), _PREFILL_CHUNK):
             chunk = to_device(ids[start : start + _PREFILL_CHUNK], self.device)
             self._base.fill_(self.length)

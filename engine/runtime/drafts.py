@@ -158,7 +158,7 @@ class Drafts:
         return draft.precision if draft else ""
 
     def notes(self, method: str) -> list[str]:
-        """Sentences about the drafts of a method that run in another way than asked for."""
+        """Returns sentences about the drafts of a method that run in another way than asked for."""
         names = {spec.name for name, spec in self.pair.drafts.items() if method in (name, AUTO) and name in self.loaded}
         return [note for name, note in self._models.notes.items() if name in names]
 

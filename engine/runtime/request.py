@@ -38,7 +38,7 @@ class Request:
         return self.decoding.memory
 
     def share(self, sharers: Callable[[], int]) -> None:
-        """``sharers``: how many requests share its passes, asked each round."""
+        """Shares passes. ``sharers``: how many requests share its passes, asked each round."""
         self.decoding.sharers = sharers
 
     def steps(self) -> Steps:

@@ -138,7 +138,7 @@ def set_bit(bits: np.ndarray, token: int, value: bool) -> None:
 
 
 def unpack(bits: np.ndarray, vocab_size: int, device: str | torch.device) -> torch.Tensor:
-    """bits [R, B] → [R, V] bool on the device, to which they go packed.
+    """Unpacks bits [R, B] to [R, V] bool on the device, to which they go packed.
 
     >>> unpack(np.array([[0b101]], np.uint8), 3, "cpu").tolist()
     [[True, False, True]]
@@ -169,7 +169,7 @@ def _spread(table: np.ndarray, bits: np.ndarray, vocab_size: int) -> torch.Tenso
 
 
 def mask_logits(logits: torch.Tensor, bits: np.ndarray) -> torch.Tensor:
-    """logits [R, V] in fp32, bits [R, B] → logits, −∞ for every word that may not come."""
+    """Masks logits [R, V] in fp32 by bits [R, B]: −∞ for every word that may not come."""
     V, device = logits.shape[-1], logits.device
     if _is_on_host(device):
         added = _spread(_ADDED, bits, V)
@@ -179,7 +179,7 @@ def mask_logits(logits: torch.Tensor, bits: np.ndarray) -> torch.Tensor:
 
 
 def factors(bits: np.ndarray, vocab_size: int, device: str) -> torch.Tensor:
-    """bits [R, B] → [R, V] in fp32: 1 for a word that may come, else 0."""
+    """Unpacks bits [R, B] to [R, V] in fp32: 1 for a word that may come, else 0."""
     return _spread(_FACTORS, bits, vocab_size) if _is_on_host(device) else unpack(bits, vocab_size, device).float()
 
 

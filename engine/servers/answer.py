@@ -174,7 +174,7 @@ _WORDS = ("content", "reasoning_content", "reasoning")
 
 
 def _logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Texts and probabilities by token, in either form of OpenAI's API."""
+    """Reads texts and probabilities by token, in either form of OpenAI's API."""
     numbers = mapping(value)
     rows = numbers.get("content")
     if not isinstance(rows, list):

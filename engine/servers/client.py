@@ -64,7 +64,7 @@ class Client:
         return _json(_text(b"".join(block for _, block in self._blocks("POST", path, body))))
 
     def stream(self, path: str, body: dict) -> Iterator[tuple[float, dict]]:
-        """(seconds since the request was sent, the object) of each event of a stream, until its [DONE]. Raises
+        """Yields (seconds since the request was sent, the object) of each event of a stream, until its [DONE]. Raises
         Unavailable in the middle, too; the events before it stay good."""
         rest = b""
         for at, block in self._blocks("POST", path, body):

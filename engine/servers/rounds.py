@@ -94,8 +94,9 @@ def _tokens(piece: Piece) -> tuple[ServedToken, ...]:
 
 
 def _rounds_by_counts(pieces: list[Piece]) -> Iterator[ServedRound]:
-    """Rounds of a server that counts drafts up with each piece: one begins where the count grows, after the first
-    token. A piece has several tokens where a character has several bytes; a round in it begins as early as it can."""
+    """Yields the rounds of a server that counts drafts up with each piece: one begins where the count grows, after the
+    first token. A piece has several tokens where a character has several bytes; a round in it begins as early as it
+    can."""
     counts, steps, step, is_first = (0, 0), [], None, True
     tokens, start = (), pieces[0].at if pieces else 0.0
     for piece in pieces:

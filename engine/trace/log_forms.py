@@ -70,7 +70,7 @@ def _numbers(text: str, pattern: str) -> tuple[float, ...]:
 
 
 def _rounds(length: float | None, accepted: float | None, drafted: float | None, places: int) -> float | None:
-    """Rounds from a mean length, or where nothing was accepted from a draft's places."""
+    """Derives rounds from a mean length, or where nothing was accepted from a draft's places."""
     if length and length > 1 and accepted:
         return accepted / (length - 1)
     return drafted / places if drafted and places else None
@@ -135,7 +135,7 @@ def _llama_totals(text: str) -> Iterator[Row]:
 
 
 def _equal_drafts(drafted: float, rounds: float | None) -> int | None:
-    """Drafts a round, where every round had as many."""
+    """Returns the drafts a round, where every round had as many."""
     return round(drafted / rounds) if rounds and drafted and drafted % rounds == 0 else None
 
 
@@ -268,8 +268,8 @@ def _sglang_answer(histogram: str) -> Callable[..., Row]:
 
 
 def _llama_answer(drafted: float, accepted: float, more: dict) -> Row:
-    """Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that passes
-    without a draft are among them."""
+    """Reads an answer that does not tell the rounds. Every pass after the prompt's own gave one token beside the
+    accepted ones, so that passes without a draft are among them."""
     total = _read_counts(more, ("predicted_n",))
     return Row(accepted, drafted, max(0, total[0] - 1 - accepted) or None if total else None)
 

@@ -100,7 +100,7 @@ def _readings(form: Form, rows: Sequence[Row]) -> list[Reading]:
 
 
 def _sum(form: Form, rows: Sequence[Row]) -> Reading:
-    """Rows of one draft length together. One that accepted nothing may not tell its rounds; its drafts do."""
+    """Adds up the rows of one draft length. One that accepted nothing may not tell its rounds; its drafts do."""
     gamma, kind = rows[0].gamma, rows[0].kind
     rounds_or_none = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
     rounds = [each for each in rounds_or_none if each is not None]

@@ -88,7 +88,7 @@ def _check_token(token: Token, at: str) -> None:
 
 
 def check_json(value: Any, depth: int = 0) -> None:
-    """Settings have no fixed form, so only their size, depth and numbers are checked; a seed may use 63 bits."""
+    """Checks settings only in size, depth and numbers, because they have no fixed form; a seed may use 63 bits."""
     require(depth < 8, "its settings are nested too deeply")
     if isinstance(value, dict | list | tuple):
         require(len(value) <= 1000, "its settings are too large")

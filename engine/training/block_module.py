@@ -40,9 +40,9 @@ class BlockHead(EagleHead):
         self.further: Any = nn.ModuleList(PlainLayer(self, config.hidden_size) for _ in range(layers - 1))
 
     def blocks(self, ids: torch.Tensor, features: torch.Tensor, anchors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions whose blocks have
-        that slot, each a start of the list before it. Returns the states of slot 0, [B, L, E], then [B, A, E] of each.
-        """
+        """Runs blocks over ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions
+        whose blocks have that slot, each a start of the list before it. Returns the states of slot 0, [B, L, E], then
+        [B, A, E] of each."""
         B, L = ids.shape
         S = sum(one.shape[1] for one in anchors)
         slots, starts, order = _numbers(anchors, ids)

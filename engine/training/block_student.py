@@ -95,6 +95,6 @@ class BlockStudent(Student):
         ]
 
     def start_mask(self, features: torch.Tensor) -> None:
-        """features [taps·E]: what masked slots read at first, a typical state of the target."""
+        """Sets the features [taps·E] that masked slots read at first: a typical state of the target."""
         with torch.no_grad():
             self.module.mask_hidden.copy_(features)

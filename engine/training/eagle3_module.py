@@ -61,8 +61,9 @@ class EagleHead(nn.Module):
         self.register_buffer("inverse", frequencies, persistent=False)
 
     def rollout(self, ids: torch.Tensor, features: torch.Tensor, steps: int):
-        """ids [B, L], features [B, L, taps·E] → for each draft step k = 1 … steps the hidden states [B, L, E] from
-        which token t + k + 1 is read, each step fed with the state of the one before it ("training-time test").
+        """Drafts from ids [B, L] and features [B, L, taps·E]. Returns for each draft step k = 1 … steps the hidden
+        states [B, L, E] from which token t + k + 1 is read, each step fed with the state of the one before it
+        ("training-time test").
 
         Step k at position t sees the first step's keys up to t and the later steps' keys on its own branch only,
         just as a drafting head does. The last k positions of a row are unused.

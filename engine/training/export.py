@@ -36,7 +36,8 @@ _TOKENIZER = (  # copied if the target has them
 
 
 def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tensor]:
-    """words [Vd], target ids → "d2t" [Vd] (target id − draft id) and "t2d" [V] (whether the draft has the word)."""
+    """Returns "d2t" [Vd] (target id − draft id) and "t2d" [V] (whether the draft has the word) of words [Vd], which are
+    target ids."""
     known = torch.zeros(vocabulary, dtype=torch.bool)
     known[words] = True
     return {"d2t": words - torch.arange(len(words)), "t2d": known}

@@ -99,7 +99,7 @@ def translates(pair: PairSpec, method: str | None) -> bool:
 
 
 def notes(pair: PairSpec) -> list[str]:
-    """Sentences about drafts that work, but not as one would expect, and about those that cannot."""
+    """Returns sentences about drafts that work, but not as one would expect, and about those that cannot."""
     untried = [] if pair.run_by_us else [UNTRIED]
     return untried + [note for method in pair.drafts if (note := _note(pair, method))]
 
