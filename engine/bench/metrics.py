@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.events import CostModel
+from engine.trace.metrics import first_difference
 from engine.trace.noise import Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup
 
@@ -56,28 +57,19 @@ def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
 
 def interval(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
     """Returns the 95 % interval of `ratio` over prompts, both systems resampled together: the percentile bootstrap, or
-    `around` for fewer than a dozen prompts, where it holds the truth too seldom (of three 75 times in 100)."""
-    n = len(ours)
-    if n < 2 or ratio(ours, theirs) is None:
+    `median_interval` for fewer than a dozen prompts, where it holds the truth too seldom (of three 75 times in 100)."""
+    n, value = len(ours), ratio(ours, theirs)
+    if n < 2 or value is None:
         return None
-    if n < _FEW:
-        return _of_few(ours, theirs)
-    drawn = np.random.default_rng(0).integers(0, n, (_RESAMPLES, n))
-    (a, s), (b, t) = ours[drawn].sum(1).T, theirs[drawn].sum(1).T
+    chosen = np.arange(n)[:, None] if n < _FEW else np.random.default_rng(0).integers(0, n, (_RESAMPLES, n))
+    (a, s), (b, t) = ours[chosen].sum(1).T, theirs[chosen].sum(1).T
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = a * t / (s * b)
     ratios = ratios[np.isfinite(ratios)]
+    if n < _FEW:
+        ends = median_interval(value, ratios[ratios > 0].tolist()) if value else None
+        return list(ends) if ends else None
     return [float(x) for x in np.percentile(ratios, [2.5, 97.5])] if len(ratios) else None
-
-
-def _of_few(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
-    (a, s), (b, t) = ours.T, theirs.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = a * t / (s * b)
-    value = ratio(ours, theirs)
-    usable = ratios[np.isfinite(ratios) & (ratios > 0)].tolist()
-    ends = median_interval(value, usable) if value else None
-    return list(ends) if ends else None
 
 
 def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
@@ -159,12 +151,6 @@ def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequenc
         if at is not None:
             divergences.append({"prompt": i, "position": at, "gap": base.gaps[at] if at < len(base.gaps) else None})
     return {"differs": len(divergences), "divergences": divergences}
-
-
-def first_difference(a: Sequence[int | None], b: Sequence[int | None]) -> int | None:
-    if tuple(a) == tuple(b):
-        return None
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 # ── for reading ──

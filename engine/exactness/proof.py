@@ -20,7 +20,7 @@ from engine.exactness.results import JSON_TOKENS, TOY_METHODS, Law
 from engine.exactness.toy_json import json_law, json_runs
 from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.trace.events import Round
-from engine.trace.metrics import NEAR_TIE
+from engine.trace.metrics import NEAR_TIE, first_difference
 
 State = Literal["passed", "failed", "open", "not offered"]
 Ids = tuple[int, ...]
@@ -241,7 +241,7 @@ def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: s
     drafted = sum(len(round_.parents) for rounds in ours for round_ in rounds)
     differs, gaps = 0, []
     for a, b in zip(ours, theirs, strict=True):
-        at = _first_difference(_ids(a), _ids(b))
+        at = first_difference(_ids(a), _ids(b))
         if at is not None:
             differs += 1
             gaps.append(_gap(b, at))
@@ -256,12 +256,6 @@ def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: s
 
 def _ids(rounds: Sequence[Round]) -> Ids:
     return tuple(token.id for round_ in rounds for token in round_.emitted if token.id is not None)
-
-
-def _first_difference(a: Ids, b: Ids) -> int | None:
-    if a == b:
-        return None
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _gap(rounds: Sequence[Round], at: int) -> float | None:

@@ -18,7 +18,7 @@ from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
 from engine.trace.events import TESTED
-from engine.trace.metrics import wilson
+from engine.trace.metrics import first_difference, wilson
 from engine.trace.trace import Trace
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
@@ -160,12 +160,9 @@ def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tup
     drafts some servers give others. The gap is infinite where one ends early, and nan where it is not told."""
     partings = []
     for one, other in zip(ones, others, strict=True):
-        pairs = list(zip(one.tokens, other.tokens, strict=False))
-        place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        if place is not None:
-            partings.append((place, one.gap(place, other.tokens[place])))
-        elif len(one.tokens) != len(other.tokens):
-            partings.append((len(pairs), math.inf))
+        if (place := first_difference(one.tokens, other.tokens)) is not None:
+            ends_early = place == min(len(one.tokens), len(other.tokens))
+            partings.append((place, math.inf if ends_early else one.gap(place, other.tokens[place])))
     return partings
 
 

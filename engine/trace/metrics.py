@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
@@ -250,6 +250,15 @@ def equal_to_the_bit(trace: Trace, baseline: Trace) -> bool:
 
 def is_chain(round_: Round) -> bool:
     return round_.parents == tuple(range(len(round_.parents)))
+
+
+def first_difference(ours: Sequence, theirs: Sequence) -> int | None:
+    """Returns the first place where two sequences differ, which may be the end of the shorter one; None if they are
+    equal."""
+    if tuple(ours) == tuple(theirs):
+        return None
+    shorter = min(len(ours), len(theirs))
+    return next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
 
 
 def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
