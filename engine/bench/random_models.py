@@ -63,9 +63,9 @@ def _qwen3(
 ) -> Shape:  # fmt: skip
     return Shape(name, Qwen3Config(
         vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        head_dim=head_dim,
-        num_key_value_heads=shared, intermediate_size=inner, tie_word_embeddings=tied, rms_norm_eps=1e-6,
-        max_position_embeddings=40_960, rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        num_key_value_heads=shared, head_dim=head_dim, intermediate_size=inner, tie_word_embeddings=tied,
+        rms_norm_eps=1e-6, max_position_embeddings=40_960,
+        rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
     ), draft)  # fmt: skip
 
 
@@ -123,14 +123,13 @@ def random_model(shape: Shape, dtype: torch.dtype, device: str, seed: int = 0) -
 @torch.inference_mode()
 def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
     """Makes an EAGLE-3 head of the target's own sizes that reads a low, a middle and a high layer; taps the target."""
-    model = target.model
-    layers = model.layers_count
+    model, layers = target.model, target.model.layers_count
     config: dict[str, Any] = {
         "hidden_size": model.width, "vocab_size": model.vocab_size,
         "draft_vocab_size": min(_HEAD_WORDS, model.vocab_size), "num_attention_heads": model.H,
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
-        "rms_norm_eps": model.eps,
-        "num_hidden_layers": 1, "layers": tuple(sorted({2, layers // 2, max(layers - 3, 0)})),
+        "rms_norm_eps": model.eps, "num_hidden_layers": 1,
+        "layers": tuple(sorted({2, layers // 2, max(layers - 3, 0)})),
     }  # fmt: skip
     weights = RandomWeights(model.dtype, model.device, False, False, seed)
     weights.words = config["draft_vocab_size"]
@@ -142,12 +141,10 @@ def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
 def bytes_a_step(runner: DecoderRunner, context: int) -> int:
     """Counts the bytes that a plain step reads: every weight once (of an untied embedding only one row, so none is
     counted) and the keys and values of ``context`` tokens."""
-    model, size = runner.model, torch.empty((), dtype=runner.model.dtype).element_size()
+    model, size = runner.model, runner.model.dtype.itemsize
     E, heads, shared = model.width, model.H * model.D, model.K * model.D
     layer = E * (heads + 2 * shared) + heads * E + 3 * E * model.inner
-    weights = model.layers_count * layer + model.vocab_size * E
-    cache = 2 * model.layers_count * shared * context
-    return size * (weights + cache)
+    return size * (model.layers_count * (layer + 2 * shared * context) + model.vocab_size * E)
 
 
 # ── measuring ──
@@ -192,8 +189,7 @@ def median_run(samples: Sequence[Sample]) -> Sample:
 
 
 def copy_bandwidth(device: str, megabytes: int) -> float:
-    """Measures the bytes a second that a plain copy moves on this device, reads and writes both counted; the best of
-    ten."""
+    """Measures the bytes a second that a plain copy moves here, reads and writes both counted; the best of ten."""
     source = torch.empty(megabytes * 2**20, dtype=torch.uint8, device=device)
     target, best = torch.empty_like(source), float("inf")
     for _ in range(11):
@@ -263,8 +259,7 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
 def measure_transformers(
     shape: Shape, context: int, dtype: torch.dtype, device: str, progress: ProgressCallback, tokens: int, repeats: int
 ) -> dict:
-    """Measures transformers' generate on the same shape, eager, and compiled with a static cache: tokens a second of
-    decoding, or the problem in words."""
+    """Measures transformers' generate on the same shape in each of its modes: tokens/s, or the problem in words."""
     transformers.logging.set_verbosity_error()
     progress(0.8, "transformers: making the model")
     with torch.device(device):

@@ -16,6 +16,7 @@ from engine.models.attention import HostSequenceSlice, SequenceSlice
 from engine.models.cuda_graphs import SMALLEST_CACHE, EagerGraphs, graphs_for, long_enough, wide_enough
 from engine.models.tree_shape import HostShape, TreeShape, on_device, pad, tree_shape
 
+Slice = SequenceSlice | HostSequenceSlice
 _PREFILL_CHUNK = 512
 
 
@@ -137,10 +138,9 @@ class DecoderRunner:
         return DecoderRunner(self.model, EagerGraphs())
 
     def memory(self, capacity: int) -> int:
-        model, size = self.model, torch.empty((), dtype=self.model.dtype).element_size()
-        features = len(model.taps) * model.width
+        model = self.model
         cached = 2 * model.layers_count * model.K * model.D * (capacity + model.spare)
-        return size * (cached + capacity * features)
+        return model.dtype.itemsize * (cached + capacity * len(model.taps) * model.width)
 
     def reset(self, capacity: int) -> None:
         check_capacity(capacity, self.max_length)
@@ -156,8 +156,7 @@ class DecoderRunner:
 
     @torch.inference_mode()  # as the passes that made the buffers
     def _empty_buffers(self) -> None:
-        """Clears the buffers, because numbers of a run that were not finite must not reach the next one: 0 · NaN is
-        NaN."""
+        """Clears the buffers: numbers that were not finite must not reach the next run, because 0 · NaN is NaN."""
         for tensor in (self.cache.keys, self.cache.values, *self._inputs.values()):
             tensor.zero_()
 
@@ -168,8 +167,7 @@ class DecoderRunner:
             self.graphs.clear()
 
     def features(self, layers: Sequence[int], start: int, end: int) -> torch.Tensor:
-        """Returns [end − start, layers·E], the states that entered these tapped layers, of the tokens start … end −
-        1."""
+        """Returns the states [end − start, layers·E] of the tokens start … end − 1 that entered these tapped layers."""
         assert self.tapped is not None, "the layers were tapped before the reset"
         return self._of_layers(self.tapped[start:end], self._layers, tuple(layers))
 
@@ -276,16 +274,14 @@ class DecoderRunner:
         """Runs one pass at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
         return self.model.forward(ids, [self.span(len(ids), offset, shape, visible)], rows, **inputs)
 
-    def next_span(self, W: int, parents: Sequence[int] | None = None) -> SequenceSlice | HostSequenceSlice:
+    def next_span(self, W: int, parents: Sequence[int] | None = None) -> Slice:
         """Returns `span` after all tokens that are cached; ``parents`` as in `forward`."""
         assert parents is None or self.trees, "this model runs chains only"
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
         return self.span(W, 0, None if parents is None else self._place(tree_shape(parents)))
 
-    def span(
-        self, W: int, offset: int = 0, shape=None, visible: int | None = None
-    ) -> SequenceSlice | HostSequenceSlice:
+    def span(self, W: int, offset: int = 0, shape=None, visible: int | None = None) -> Slice:
         """Says where the next W tokens go, and what they attend to. ``shape``: a `TreeShape`, or a pair on the host."""
         if self.model.on_host:
             return HostSequenceSlice(self.length + offset, W, shape, self.cache)
