@@ -118,8 +118,7 @@ def return_memory() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Returns whether an allocation failed. CUDA raises its own exception; the CPU allocator is recognised by its
-    message."""
+    """Returns whether an allocation failed. CUDA has its own exception, the CPU only a message."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     message = str(error).lower()

@@ -88,8 +88,7 @@ class EngineFacade:
         return [_pair_of(spec) for spec in specs]
 
     def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
-        """Looks up a visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
-        EngineError."""
+        """Looks up a visitor's own model: a folder, or a name on the hub, without its weights. Raises EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
         from engine.runtime.trial import faults  # isort: skip
@@ -174,8 +173,7 @@ class EngineFacade:
             return None
 
     def hardware(self) -> Hardware | None:
-        """Returns this machine's own folder. None only in a subclass whose engines are elsewhere and have not answered
-        yet."""
+        """Returns this machine's own folder. None only where engines are elsewhere and have not answered yet."""
         from engine.runtime.engine import choose_device, device_name, onnx_problem
 
         device = choose_device(AUTO)
@@ -201,8 +199,7 @@ class EngineFacade:
         return known_steps(*where)
 
     def plain_costs(self, pair: str) -> CostModel | None:
-        """Returns what passes of the pair's target take here in the precision that auto takes; None where it was not
-        measured."""
+        """Returns what passes of the pair's target take here in the precision that auto takes; None if not measured."""
         hardware, where = self.hardware(), self._calibrations(pair)
         if hardware is None or where is None:
             return None

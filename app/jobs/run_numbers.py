@@ -47,8 +47,7 @@ class RunNumbers:
         return generate_latest(self._registry)
 
     def refuse(self, error: EngineError) -> None:
-        """Counts a request that ended in a sentence for its visitor. The sentence itself may quote what the visitor
-        typed."""
+        """Counts a request that ended in a sentence for its visitor. The sentence may quote what the visitor typed."""
         self._refusals.labels(type(error).__name__).inc()
         _write("refusal", kind=type(error).__name__)
 

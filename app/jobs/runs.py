@@ -115,8 +115,7 @@ class Runs:
         return request if request and request.config else None
 
     def resume(self, earlier: Request, visitor: str) -> Request:
-        """Registers a request that goes on with the job of ``earlier``: its page was reloaded. To be closed by the
-        caller."""
+        """Registers a request that goes on with the job of ``earlier``: its page was reloaded. The caller closes it."""
         request = self.open(visitor)
         request.take_over(earlier)
         self.close(earlier)

@@ -110,8 +110,7 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
 
 
 def sentence(link: Link, controls: Mapping[str, Control], is_shown: bool = False) -> str:
-    """Returns the sentences that the page shows about the link it was opened with; ``is_shown``: its run is on the
-    stage."""
+    """Returns the sentences about the link that the page was opened with; ``is_shown``: its run is on the stage."""
     names = [label(controls[name]) for name in link.values] or ["every default"] * link.has_settings
     filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused

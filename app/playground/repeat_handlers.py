@@ -41,8 +41,7 @@ class RepeatHandlers(PressHandlers):
         return [gr.update(interactive=False), button, press.take_result() or SKIP]
 
     def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
-        """Measures ``count`` times. The run on the stage is the first if it was measured here; the medians take its
-        place."""
+        """Measures ``count`` times. The run on the stage is the first if measured here; the medians take its place."""
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then measure it again.")
             return

@@ -44,8 +44,7 @@ class Exports:
         self._max_folders, self._lock = max_folders, threading.Lock()
 
     def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> Written:
-        """Writes the files of a result. ``page`` returns the HTML file's text for a run and its baseline. Raises
-        OSError."""
+        """Writes the files of a result. ``page`` returns the HTML of a run and its baseline. Raises OSError."""
         run, baseline = session.trace, session.baseline
         if run is None or not run.rounds:
             return Written()

@@ -132,8 +132,7 @@ def nothing(words: str) -> str:
 
 
 def examples() -> list[dict]:
-    """Returns every engine's recipe for well-known models, by method and γ: the first settings of the lesson
-    turn_it_on."""
+    """Returns every engine's recipe for well-known models, by method and γ: the start of the lesson turn_it_on."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
     settings = {
         "ngram": (plain, None, (4, 8)),

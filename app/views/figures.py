@@ -63,8 +63,7 @@ def points(name: str, x: Sequence, y: Sequence[float | None], **more) -> dict:
 
 
 def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
-    """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, is visible without
-    colour."""
+    """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, needs no colour."""
     drawn = {"shape": pattern, "size": spacing, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
     return {"color": colour, "line": {"width": rim, "color": "@ink"}} | ({"pattern": drawn} if pattern else {}) | more
 
@@ -86,8 +85,7 @@ def level(at: float, is_upright: bool = False) -> dict:
 
 
 def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
-    """Charts tokens of run and baseline against time since their first round; prefill is the same for both and left
-    out."""
+    """Charts tokens of run and baseline against time since their first round; prefill, equal for both, is left out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))

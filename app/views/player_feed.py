@@ -194,8 +194,7 @@ def finish(finished: RunFinished, tokens: int) -> str:
 
 
 def end(reason: str, tokens: int, notes: Sequence[str] = ()) -> str:
-    """Returns the line about a run's end. ``notes``: sentences that were learnt during the run, such as that its JSON
-    is unfinished."""
+    """Returns the line about a run's end. ``notes``: sentences learnt during the run, such as on unfinished JSON."""
     line = {"type": "finish", "reason": reason, "tokens": tokens}
     return encode(line | ({"notes": " ".join(notes)} if notes else {})) + "\n"
 
@@ -212,8 +211,7 @@ def choice_line(run: Trace) -> str:
 
 
 def comparison_line(run: Trace, baseline: Trace) -> str:
-    """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they are different
-    samples."""
+    """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they differ."""
     line: dict = {"type": "compared", "verdict": "same"}
     parted = first_divergence(run, baseline)
     if not run.started.is_greedy:

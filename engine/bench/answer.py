@@ -70,8 +70,7 @@ class AnswerPlan:
         return self.turns * (1 + len(GAMMAS) * len(self.methods))
 
     def seconds(self, costs: CostModel) -> float:
-        """Estimates how long it takes, from what a pass takes here. Drafts make fewer passes, and each of them
-        longer."""
+        """Estimates how long it takes, from what a pass takes here. Drafts make fewer and longer passes."""
         alone = self.runs * self.tokens * costs.step
         passes = sum(interpolate(costs.v, users) + interpolate(costs.v, 2 * users) for users in self.loads)
         return alone + SETTINGS_OF_A_LOAD * self.repeats * self.tokens / _QUICKEST * passes * costs.step
@@ -165,8 +164,7 @@ class AnswerResult:
         return Speedup(value, value - error, value + error, ceiling(cell.tau))
 
     def refuted_predictions(self) -> list[tuple[int, Setting, float, Speedup]]:
-        """Returns (users, setting, predicted, measured) where the measured interval excludes the cost model's
-        prediction."""
+        """Returns (users, setting, predicted, measured) where the measured interval excludes the prediction."""
         excluded = []
         for users in self.measured_loads:
             for setting, measured in self.speedups_at(users).items():

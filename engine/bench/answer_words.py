@@ -82,8 +82,7 @@ def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
 
 
 def _tokens(result: AnswerResult) -> str:
-    """Words the tokens a pass, in the order of the methods, because acceptance of other models' drafts ranks
-    nothing."""
+    """Words the tokens a pass, in the order of the methods, because other models' acceptance ranks nothing."""
     best: dict[str, Cell] = {}
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
@@ -122,8 +121,7 @@ def _change(result: AnswerResult, users: int) -> str:
 
 
 def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str:
-    """Says from which acceptance on drafting pays by the cost model; says nothing where a measurement excludes the
-    model."""
+    """Says from which acceptance on drafting pays by the cost model, unless a measurement excludes it."""
     method, alpha = setting[0], result.alone[setting].alpha
     if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted_predictions()):
         return ""

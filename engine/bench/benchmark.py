@@ -70,8 +70,7 @@ def greedy_answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: in
 
 
 def describe(engine: Engine, methods: Iterable[str]) -> dict:
-    """Describes what of an engine must be equal for two measurements to be comparable. A draft trained on is another
-    draft."""
+    """Describes what of an engine must be equal for two measurements to be comparable. Training makes another draft."""
     for method in (name for name in methods if method_of(name).needs_weights):
         engine.drafts.drafter(method)  # its weights are hashed as they are loaded
     return {
@@ -104,8 +103,7 @@ class Benchmark:
         return [turn for turn in self.turns if turn.key not in self.samples]
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:
-        """Measures the missing turns. Returns False where it was cancelled; the next call then repeats the turn under
-        way."""
+        """Measures the missing turns. Returns False where it was cancelled; the next call repeats that turn."""
         for turn in self.missing():
             if not self.measure(turn, cancelled):
                 return False

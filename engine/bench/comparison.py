@@ -73,8 +73,7 @@ class Comparison:
         self.interrupted = False
 
     def _length(self, config: RunConfig) -> int:
-        """Counts the prompt's tokens. Raises BadInput where they are too many: now, and not after hours of other
-        prompts."""
+        """Counts the prompt's tokens. Raises BadInput where they are too many: now, not after hours of others."""
         target = self.engine.target
         length, limit = len(encode_prompt(target.tokenizer, config)), target.runner.max_length
         if length + config.max_new_tokens > limit:
@@ -104,8 +103,7 @@ class Comparison:
         return {name: self._costs_of(system.engine, system.method, measured) for name, system in ours.items()}
 
     def _costs_of(self, engine: Engine, method: str, measured: dict[tuple, CostModel]) -> CostModel:
-        """Measures the costs of a method once a call of `_measure_costs`; methods without a draft model share one
-        measurement."""
+        """Measures the costs of a method once a call of `_measure_costs`; methods without a model share one."""
         if method == AUTO:
             each = {name: self._costs_of(engine, name, measured) for name in engine.drafts.competitors()}
             return replace(self._costs_of(engine, BASELINE, measured), draft_costs={n: c.c for n, c in each.items()})
@@ -160,8 +158,7 @@ class Comparison:
         return results
 
     def report(self, prompts_file: Path | None = None) -> dict:
-        """Returns the JSON report: environment, rows, and under ``samples`` the numbers that the rows were added up
-        from."""
+        """Returns the JSON report: environment, rows, and under ``samples`` the numbers behind the rows."""
         results = self.results()
         samples = [
             {"method": name, "prompt": i, "category": results.categories[i], **sample.row()}

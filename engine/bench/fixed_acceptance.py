@@ -44,8 +44,7 @@ def measure(
     engine: Engine, config: RunConfig, alphas: Sequence[float], gammas: Sequence[int], repeats: int = 1,
     out: Path | None = None, cancelled: Cancelled = never,
 ) -> Iterator[Point]:  # fmt: skip
-    """Yields a point for each γ and α, each measured beside plain runs of its own; ``out`` is resumed where it
-    exists."""
+    """Yields a point for each γ and α, each beside plain runs of its own; ``out`` is resumed where it exists."""
     keys = [[(alpha, gamma, repeat) for repeat in range(repeats)] for gamma in gammas for alpha in alphas]
     turns = [turn(engine, config, *key) for group in keys for key in group]
     about = describe(engine, [config.method]) | {
@@ -66,8 +65,7 @@ def _chain(config: RunConfig) -> str:
 
 
 def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
-    """Pairs a plain run with one whose drafts are accepted by chance. Raises BadInput for an α or γ that cannot be set
-    by hand."""
+    """Pairs a plain run with one whose drafts are accepted by chance. Raises BadInput for a wrong α or γ."""
     if not 0 <= alpha <= 1:
         raise BadInput("α is a chance: choose values from 0 to 1.")
     if type(gamma) is not int or gamma < 1:

@@ -104,8 +104,7 @@ def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
 
 
 def fastest(samples: Sequence[Sample]) -> Sample:
-    """Merges repeats of one prompt: the smallest of each time is the one least disturbed by other work of the
-    machine."""
+    """Merges repeats of one prompt: the smallest of each time was the least disturbed."""
     times = {name: min(getattr(s, name) for s in samples) for name in ("seconds", "decode_seconds", "ttft")}
     return replace(samples[0], **times, peak_memory=max(s.peak_memory or 0 for s in samples) or None)
 

@@ -134,8 +134,7 @@ def _mean(values) -> float:
 
 
 def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
-    """Returns α of the first draft, from γ = 1 where it was measured, and of the later ones, from the longest
-    drafts."""
+    """Returns α of the first draft, from γ = 1 if measured, and of the later ones, from the longest drafts."""
     ones = [p.length - 1 for p in drafting if p.gamma == 1]
     longest = max(p.gamma for p in drafting)
     length = _mean(p.length for p in drafting if p.gamma == longest)

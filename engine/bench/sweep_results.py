@@ -70,8 +70,7 @@ def _cell(setting: tuple[str, int | str], temperature: float, category: str, tur
 
 
 def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
-    """Returns by (temperature, category) the fastest setting, then all that may be as fast. A single one is the
-    winner."""
+    """Returns by (temperature, category) the fastest setting, then all that may be as fast. A single one has won."""
     places: dict[tuple[float, str], list[Cell]] = {}
     for cell in cells:
         places.setdefault((cell.temperature, cell.category), []).append(cell)

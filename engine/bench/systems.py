@@ -217,8 +217,7 @@ class Models:
 
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
-    """Checks the names of systems and returns them, the baseline first and each once. Raises BadInput for one that
-    cannot run here."""
+    """Checks the names of systems and returns them, the baseline first and each once. Raises BadInput."""
     ours = (*offered, *constraint_methods(), AUTO)
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
@@ -244,8 +243,7 @@ def check_constraints(names: list[str], configs: list[RunConfig]) -> None:
 
 
 def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[str, int]) -> Iterator[System]:
-    """Yields a system for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster
-    counts."""
+    """Yields a system for each name; lookup and assistant at their defaults and at our γ."""
     engine = engines.first
     numbers = {"hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")], "hf-assisted": [None, gammas.get("lm")]}
     for name in names:
@@ -275,8 +273,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def our_gamma(engine: Engine, method: str, configs: list[RunConfig]) -> int:
-    """Returns the mean number drafted on these prompts, over rounds that drafted, 4 without one; γ itself where it is
-    fixed."""
+    """Returns the mean number drafted over rounds that drafted, 4 without one; γ itself where it is fixed."""
     if not isinstance(gamma := configs[0].gamma, str):
         return max(1, gamma)
     system = SpecLensSystem(engine, method)

@@ -62,8 +62,7 @@ class Cell:
 
 
 def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Settings:
-    """Returns the settings with plain decoding first, and each number and method once. Raises BadInput for what cannot
-    be measured."""
+    """Returns the settings with plain decoding first, and each number and method once. Raises BadInput."""
     methods = tuple(dict.fromkeys([BASELINE, *settings.methods]))
     if wrong := [name for name in methods if name not in (*engine.methods, AUTO)]:
         listed = ", ".join((*engine.methods, AUTO))

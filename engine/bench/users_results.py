@@ -169,8 +169,7 @@ def _row(
 
 
 def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> PassTime | None:
-    """Compares repeats with drafts with repeats of plain decoding by as many users. None where no pass was shared by
-    all."""
+    """Compares repeats with drafts with repeats of plain decoding by as many users. None without a shared pass."""
     pairs = [(a, b) for a, b in zip(ours, plain, strict=False) if a.full[0] and b.full[0]]
     if not pairs:
         return None
@@ -192,8 +191,7 @@ def _mean(served: Sequence[Served], which: int) -> float | None:
 
 
 def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | None:
-    """Predicts passes a second of all users by the cost model, in rounds that draft ``share`` times as much as those
-    timed."""
+    """Predicts passes a second of all users by the cost model, in rounds with ``share`` times the drafts."""
     mine, base, step = _mean(ours, 2), _mean(plain, 2), _step(fewest)
     return users / ((base + (mine - base) * share) * step) if mine and base and step else None
 

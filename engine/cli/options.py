@@ -86,8 +86,7 @@ def parse_gamma(text: str) -> int | str:
 
 
 def parse_list(text: str, of, name: str = "", form: str = "numbers with commas between") -> tuple:
-    """Converts each part between commas by ``of`` (int, float, str). Raises BadInput, which says the ``form``, for
-    anything else."""
+    """Converts each part between commas by ``of`` (int, float, str). Raises BadInput that says the ``form``."""
     try:
         return tuple(of(part.strip()) for part in text.split(",") if part.strip())
     except ValueError:
@@ -120,8 +119,7 @@ def check_method(pair: str, method: str) -> None:
 
 @contextmanager
 def ctrl_c():
-    """Yields an event that the first Ctrl-C sets, so that the tokens so far are still shown; the second one
-    interrupts."""
+    """Yields an event that the first Ctrl-C sets, so that what there is can be shown; the second interrupts."""
     interrupted = threading.Event()
 
     def note(number, frame):

@@ -137,8 +137,7 @@ class Constrained:
 
 
 def _part(draft: Draft, places: Sequence[int], numbers: Sequence[int | None]) -> Draft:
-    """Keeps the drafts of these places, ``numbers`` [N+1] being the new number of each node. Estimates for the whole
-    tree are left out."""
+    """Keeps the drafts of these places, ``numbers`` [N+1] being the new number of each node. Estimates are left out."""
     index = to_device(places, draft.tokens.device)
     parents = tuple(range(len(places)) if draft.parents is None else (numbers[draft.parents[i]] for i in places))
     keys = draft.confidence_classes

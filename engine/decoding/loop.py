@@ -235,8 +235,7 @@ class SpeculativeDecoder:
         )
 
     def _check_finite(self, verdict: HostVerdict, method: str) -> None:
-        """Raises Unavailable for numbers of the target that decide nothing. Of a draft they end the drafting, but not
-        the run."""
+        """Raises Unavailable for numbers of the target that decide nothing. Those of a draft only end the drafting."""
         if not verdict.is_finite:
             if self.reader is not None and not self.reader.allowed_after(verdict.accepted_tokens).any():
                 raise BadInput(

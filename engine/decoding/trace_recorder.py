@@ -51,8 +51,7 @@ class HostVerdict:
 
 
 def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). Those on a CPU stay where they
-    are."""
+    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). On a CPU they stay."""
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return {name: tensor.float().numpy() for name, tensor in tensors.items()}
     flat = read(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
@@ -197,8 +196,7 @@ class TraceRecorder:
         return top(rows, self.k)
 
     def draft_texts(self, verdict: HostVerdict, draft: Draft) -> list[str]:
-        """Returns [N] the text each draft adds after its ancestors. Must be called before the round's ids are pushed to
-        ``text``."""
+        """Returns [N] the text each draft adds after its ancestors. Comes before the round's ids go to ``text``."""
         if draft.parents is None:
             return self.text.peek(verdict.tokens)
         paths: list[list[int]] = [[]]
@@ -235,8 +233,7 @@ class TraceRecorder:
         return tuple(tokens)
 
     def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:
-        """Returns the drafts that a constraint cut off, as the trace has them; ``depth`` [N+1] of the nodes they
-        followed."""
+        """Returns the drafts that a constraint cut off, for the trace; ``depth`` [N+1] of the nodes they followed."""
         return tuple(
             Forbidden(draft.token, self.text.name(draft.token), draft.parent, position + depth[draft.parent])
             for draft in drafts

@@ -128,8 +128,7 @@ class AutoregressiveDrafter(Drafter):
         return self._mask_rows(logits, [tuple(int(token) for token in drafts)])
 
     def _mask_rows(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
-        """Masks logits [W, Vd] after each path, but for the words that the run's constraint allows there, or the one
-        that it demands."""
+        """Masks logits [W, Vd] after each path, but for the words that the constraint allows, or the one it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
         assert reader is not None
         may_come = reader.to_draft if self.setup.reads_grammar else reader.tokens_after
@@ -182,8 +181,7 @@ class AutoregressiveDrafter(Drafter):
         return self._at_fixed_address(name, to_device(values, self.setup.device, dtype))
 
     def _at_fixed_address(self, name: str, fresh: torch.Tensor) -> torch.Tensor:
-        """Copies ``fresh`` into the buffer of this name and shape. A captured graph reads that buffer in later runs
-        too."""
+        """Copies ``fresh`` into the buffer of this name and shape. Captured graphs read that buffer in later runs."""
         key = (name, fresh.shape)
         if key not in self._buffers:
             self._buffers[key] = torch.empty_like(fresh)
@@ -191,8 +189,7 @@ class AutoregressiveDrafter(Drafter):
 
 
 def certainties(logits: torch.Tensor) -> list[int]:
-    """Returns the highest probability of each row of logits [W, Vd] in tenths, 0 … 9; NOT_FINITE for a row that is
-    not."""
+    """Returns the highest probability of each row of logits [W, Vd] in tenths, 0 … 9; NOT_FINITE for others."""
     tops = read((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
     return [NOT_FINITE if math.isnan(top) else min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]
 

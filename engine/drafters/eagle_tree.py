@@ -120,8 +120,7 @@ class EagleTreeDrafter(Eagle3Drafter):
 
 
 def _attention(level: list[Node], fed: list[Node]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns depth [W] and ancestors [W, M] of the nodes of one level, the last W of the M nodes that were fed so
-    far."""
+    """Returns depth [W] and ancestors [W, M] of the nodes of one level, the last W of the M nodes fed so far."""
     column = {node: i for i, node in enumerate(fed)}
     ancestors = np.zeros((len(level), len(fed)), dtype=bool)
     ancestors[:, 0] = True

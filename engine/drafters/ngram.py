@@ -102,8 +102,7 @@ class NgramDrafter(Drafter):
         return self._setup.policy.tree_shape() if self._setup.policy and self._setup.trees else None
 
     def _tree(self, shape: Shape, committed: Sequence[int], gamma: int) -> TokenTree:
-        """Builds the tree of the tokens that followed the occurrences; the continuation of the first one is at most
-        ``gamma`` deep."""
+        """Builds the tree of the tokens that followed the occurrences; the first one goes at most ``gamma`` deep."""
         tree, occurrences = TokenTree(shape), islice(self._occurrences(committed), _OCCURRENCES)
         first, _ = next(occurrences)
         self._insert(tree, first, self._tokens[:gamma])

@@ -115,8 +115,7 @@ class Worthwhile:
         return widths
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        """Returns the nodes of the last level after which one more guess would pay, if together they pay a draft
-        step."""
+        """Returns the last level's nodes after which one more guess would pay, if together they pay a draft step."""
         chosen = self.select(nodes)
         if len(chosen) >= self.most:
             return []

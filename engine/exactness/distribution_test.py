@@ -94,8 +94,7 @@ def toy_test(
     toy: str, length: int, sampling: SamplingParams, gamma: int, method: str, rule: str = RIGHT,
     acceptance: str = "token",
 ) -> ToyTest:  # fmt: skip
-    """Returns the test of a rule on one of the toys. Of the JSON toy whole answers count, and
-    not ``length``."""
+    """Returns the test of a rule on one of the toys. The JSON toy ignores ``length``."""
     mutant = mutant_of(rule)
     if toy == JSON_TOY:
         rules = mutant.rules if mutant else TRUE_RULES

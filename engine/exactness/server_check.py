@@ -111,8 +111,7 @@ class Subject:
 
 
 def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """Yields (token, log-probability, the highest ones by token) of each token, in either form that servers answer
-    in."""
+    """Yields (token, log-probability, the highest ones by token) of each token, in either form of answers."""
     if "content" in numbers:  # llama.cpp, as chats have it
         for each in numbers["content"]:
             yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
@@ -167,8 +166,7 @@ def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tup
 
 
 def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
-    """Returns the largest difference of a token's log-probability over the places where both texts are still the
-    same."""
+    """Returns the largest difference of a token's log-probability while both texts are the same."""
     moved = [0.0]
     for one, other in zip(ones, others, strict=True):
         for a, b, p, q in zip(one.tokens, other.tokens, one.logprobs, other.logprobs, strict=False):

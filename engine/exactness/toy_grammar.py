@@ -81,8 +81,7 @@ def constrained_distribution(
 
 
 def _row(model: ToyLM, context: list[int], reader: GrammarReader, path: tuple[int, ...], sampling: SamplingParams):
-    """Computes p [V] float64 after a context, of which ``path`` is the answer so far: penalties, mask, temperature,
-    truncation."""
+    """Computes p [V] float64 after a context, ``path`` being the answer so far: penalties, mask, warping."""
     seen = torch.zeros(1, model.vocab_size, dtype=torch.bool)
     seen[0, context] = True
     logits = penalise(model.logits(context)[None], seen, sampling.repetition_penalty)

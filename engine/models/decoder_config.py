@@ -118,8 +118,7 @@ def _slides(config) -> bool:
 
 
 def _layer_types(config) -> list[str]:
-    """Returns Qwen's list, which its class makes from max_window_layers where the file has none. Mistral does not read
-    one."""
+    """Returns Qwen's list, which its class makes from max_window_layers if there is none. Mistral reads none."""
     return (getattr(config, "layer_types", None) or []) if config.model_type.startswith("qwen") else []
 
 

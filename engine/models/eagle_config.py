@@ -145,8 +145,7 @@ def _settings(fields: dict, counts_inputs: bool) -> dict:
 
 
 def _counts_inputs(folder: Path) -> bool:
-    """Returns whether our own version before the flat list of layers wrote it; such a head's card says how it
-    counts."""
+    """Returns whether our own version before the flat list of layers wrote it; its card says how it counts."""
     try:
         return _README in (folder / "README.md").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -162,8 +162,7 @@ class GrammarMatcher:
 
 
 def _reason(raw) -> str:
-    """Cuts an error down to the line that matters, else its first; a line number counts as in the constraint's own
-    text."""
+    """Cuts an error down to the line that matters, else its first; its line number is that of the constraint."""
     lines = raw.get_error().strip().split("\n")
     gist = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
     gist = _AT.sub(lambda match: f"line {max(1, int(match[1]) - 1)}, ", gist)

@@ -129,8 +129,7 @@ class MedusaModel:
 
 
 def _count(weights) -> tuple[int, bool]:
-    """Counts the heads, and says whether their layers have biases. Raises Unavailable if the tensors are not exactly
-    those of one layout."""
+    """Counts the heads, and says whether their layers have biases. Raises Unavailable for other tensors."""
     names, count = {*weights.names} - {*_MAPS}, 0
     while f"{count}.0.linear.weight" in names:
         count += 1

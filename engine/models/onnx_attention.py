@@ -138,8 +138,7 @@ class CachedPasses:
 
 @lru_cache(maxsize=256)
 def _places(widths: tuple[int, ...], padded: tuple[int, ...]) -> dict[str, torch.Tensor]:
-    """Returns the graph's inputs about the places of rows. Passes of equal widths share the tensors, so they stay
-    bound."""
+    """Returns the graph's inputs about the places of rows. Passes of equal widths share them, so they stay bound."""
     layout, back = _layout(widths, padded)
     inputs = {"layout": layout[None].contiguous(), "back": torch.stack([torch.zeros_like(back), back], 1)}
     return inputs | ({"widths": torch.tensor(padded)} if len(padded) > 1 else {})

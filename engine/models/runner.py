@@ -65,8 +65,7 @@ class Runner(Protocol):
         ...
 
     def reset(self, capacity: int) -> None:
-        """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput if that exceeds the context
-        length."""
+        """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput beyond the context length."""
 
     def prefill(self, ids: Sequence[int]) -> None:
         """Appends tokens without computing logits."""

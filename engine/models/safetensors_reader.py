@@ -35,8 +35,7 @@ class TensorReader:
                 self._where[name] = each
 
     def _tensor_names(self, file: str) -> list[str]:
-        """Lists the names of the files to open. All tensors in them count, as transformers reads them, also those that
-        an index leaves out."""
+        """Lists the names of the files to open. Tensors that an index leaves out count, too, as in transformers."""
         try:
             files = [self.folder / file] if file else weight_files(self.folder)
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -61,8 +61,7 @@ def _vocabulary(tokenizer) -> dict:
 
 
 def _template(tokenizer) -> dict[str, str]:
-    """Returns what the chat template puts before and after a prompt. Raises BadInput where it changes the prompt
-    itself."""
+    """Returns what the chat template puts before and after a prompt. Raises BadInput if it changes the prompt."""
     for prompt in (_MARK, f" {_MARK}\n"):
         before, mark, after = template_text(tokenizer, RunConfig(prompt)).partition(prompt)
         if not mark or _MARK in before + after:

@@ -114,8 +114,7 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
 
 
 def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
-    """Returns a function that drafts, and the steps that it takes: fewer than _DRAFT_STEPS where one gives several
-    drafts."""
+    """Returns a function that drafts, and the steps that it takes: fewer where one gives several drafts."""
     chain = ReplayedGamma([RecordedRound(_DRAFT_STEPS, _DRAFT_STEPS, parents=tuple(range(_DRAFT_STEPS)))])  # a tree too
     setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device, chain)
     if target.captured:  # there a tree's levels cost more than a chain's steps, which are one graph

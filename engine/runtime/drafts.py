@@ -105,8 +105,7 @@ class Drafts:
         return Translation(own, tokenizer) if is_needed else None
 
     def usable(self) -> tuple[str, ...]:
-        """Returns the methods that can draft here; of several with the same weights the first. Loads what they draft
-        with."""
+        """Returns the methods that can draft here; of several with the same weights the first. Loads their parts."""
         return tuple(name for name in methods(self.pair) if not METHODS[name].shares and self._can_draft(name))
 
     def _competing(self, *reads: str) -> tuple[str, ...]:
@@ -129,8 +128,7 @@ class Drafts:
         return names + (self._competing("head") or self._competing("corpus", "draft model", "copy"))
 
     def competitors(self, length: int = 0, has_constraint: bool = False) -> tuple[str, ...]:
-        """Returns the methods that auto chooses from in a run with or without a constraint, those that attend to
-        ``length`` tokens."""
+        """Returns the methods that auto chooses from for a run of ``length`` tokens, with or without a constraint."""
         names = self._candidates()
         names += constraint_methods() if has_constraint else ()
         self._has_competed = True

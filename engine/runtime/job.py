@@ -87,8 +87,7 @@ class Job:
             return self.log[start:], self.progress, self.is_done
 
     def entries(self, start: int = 0) -> Iterator[tuple[str, object]]:
-        """Yields every (name, event) from ``start`` on, and the newest Progress between them. Raises the job's error
-        last."""
+        """Yields every (name, event) from ``start`` on, and the newest Progress between them. Raises its error last."""
         progress, is_done = None, False
         while not is_done:
             fresh, newest, is_done = self.read(start, progress)
@@ -160,8 +159,7 @@ class Job:
             self._changed.notify_all()
 
     def report(self, progress: Progress) -> None:
-        """Keeps only the newest progress, because a download reports thousands. Raises LoadCancelled in a cancelled
-        job."""
+        """Keeps only the newest progress, because a download reports thousands. Raises LoadCancelled."""
         if self.should_stop():
             raise LoadCancelled
         self.show(progress)

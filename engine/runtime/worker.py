@@ -187,8 +187,7 @@ class Worker:
             return job
 
     def _back_to_the_queue(self, job: Job) -> bool:
-        """Lets the job wait again, as the first. Returns False if it was cancelled meanwhile, because then it would
-        stay there for good."""
+        """Lets the job wait again, as the first. Returns False for a cancelled one, which would stay for good."""
         with self._changed:
             if self.is_closed or job.is_cancelled:
                 return False
@@ -216,8 +215,7 @@ class Worker:
                 self.engine.on_progress(_ignore)
 
     def _engine_for(self, job: Job, config: RunConfig):
-        """Returns the loaded engine if it is of this pair and precision; otherwise a new one, after closing the
-        other."""
+        """Returns the loaded engine if it is of this pair and precision; else a new one, after closing the other."""
 
         def report(fraction: float, message: str) -> None:
             progress = Progress(message, fraction)
@@ -252,8 +250,7 @@ class Worker:
 
 
 def _without_traceback(error: BaseException) -> EngineError | None:
-    """Returns the error in a sentence, None for a cancelled job. It has no frames, which would keep models and caches
-    in memory."""
+    """Returns the error in a sentence, None for a cancelled job. It has no frames, which would keep memory."""
     if isinstance(error, LoadCancelled):
         return None
     if isinstance(error, EngineError):

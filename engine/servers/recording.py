@@ -45,8 +45,7 @@ class Recorder:
         self._texts: dict[tuple[str, int], str] = {}  # of each model's tokens that /detokenize has been asked for
 
     def record(self, request: Request) -> tuple[Trace, str]:
-        """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable where nothing
-        came."""
+        """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable."""
         before = self.counts_before()
         answer = self.ask(request)
         return self.finish(request, answer, before), answer.fault
@@ -56,8 +55,7 @@ class Recorder:
         return self.adapter.counts_before(self.client)
 
     def ask(self, request: Request) -> Answer:
-        """Reads one answer as it comes, and nothing else, so that its time is the server's. May run on several threads
-        at once."""
+        """Reads one answer as it comes, and nothing else, so that its time is the server's. Several threads may ask."""
         answer = Answer(date=datetime.now(UTC).isoformat(timespec="seconds"))
         start = time.perf_counter()
         try:

@@ -91,8 +91,7 @@ def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int
 
 
 def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
-    """Returns the smallest α from which γ drafts a round are at least as fast as none; None if they are slower at any
-    α."""
+    """Returns the smallest α from which γ drafts a round are at least as fast as none; None if no α does."""
     cost = gamma * c + interpolate(v, gamma + 1)
     if cost <= 1.0:
         return 0.0

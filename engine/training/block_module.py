@@ -78,8 +78,7 @@ class BlockHead(EagleHead):
 
 
 def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns for each masked slot: its number in its block [S], the position of slot 0 [B, S], and its block's number
-    [S]."""
+    """Returns for each masked slot: its number in its block [S], slot 0's position [B, S], its block's number [S]."""
     sizes = [one.shape[1] for one in anchors]
     slots = torch.tensor([d for d, size in enumerate(sizes, start=1) for _ in range(size)], dtype=torch.long)
     order = torch.tensor([i for size in sizes for i in range(size)], dtype=torch.long)

@@ -99,8 +99,7 @@ class TrainingProject:
         return Teacher.load(self.target, self.device)
 
     def samples(self) -> Samples:
-        """Reads all samples. Raises BadInput for those of another tokenizer, and for replies to prompts that measure
-        drafts."""
+        """Reads all samples. Raises BadInput for another tokenizer's, and for prompts that measure drafts."""
         vocabulary = self.pair.target.vocab_size
         samples = sample_file.join([_read(path, vocabulary) for path in self.files])
         tokenizer = load_tokenizer(self.target)

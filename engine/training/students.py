@@ -70,8 +70,7 @@ class Student(nn.Module):
 
     @staticmethod
     def layers_read(folder: Path) -> tuple[int, ...] | None:
-        """Returns the target's layers that the exported draft in this folder reads; None for a kind that has no
-        choice."""
+        """Returns the target's layers that the exported draft in this folder reads; None without a choice."""
         return None
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:

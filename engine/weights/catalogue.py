@@ -82,8 +82,7 @@ def _model(name: str, entry: dict) -> ModelSpec:
 
 
 def _shipped_model(name: str, entry: _Shipped, where: str) -> ModelSpec:
-    """Returns a shipped draft. If its files are missing or damaged, loading it says so; the other methods still
-    work."""
+    """Returns a shipped draft. If its files are missing, loading it says so; other methods still work."""
     folder = ASSETS / entry.shipped
     if ASSETS not in folder.resolve().parents:
         raise BadInput(f"{where}: shipped is {entry.shipped!r}, but must be a folder in assets.")

@@ -133,8 +133,7 @@ def _drafts(pair: PairSpec, precision: str) -> str:
 
 
 def _draft(pair: PairSpec, draft: ModelSpec, precision: str) -> str:
-    """Names a draft; for a model also the precision that it follows its target in, and c by the weights that a step
-    reads."""
+    """Names a draft; for a model also the precision that it follows its target in, and c by the weights of a step."""
     if draft.head:
         return draft.name
     c = draft.weight_bytes(precision) / pair.target.weight_bytes(precision)

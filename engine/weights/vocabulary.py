@@ -59,8 +59,7 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
-        """The token of each text; of several with the same text the last one, because a byte's own token comes
-        first."""
+        """The token of each text; of equal texts the last one, because a byte's own token comes first."""
         return {text: i for i, text in sorted(self.texts.items())}
 
 
