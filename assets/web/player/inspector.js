@@ -80,7 +80,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       isJudged && canReroll(token, round)
         ? reroll.node(token, round, force)
         : force && make('div', 'sl-buttons', [force]),
-      ...(about?.server ? told().map(note) : []),
+      ...(about?.server ? serverNotes().map(note) : []),
       isGreedy && !about.server && !['forced', 'forbidden'].includes(status) && note(GREEDY(token)),
       isDraft && !isBlock && isScored && !isGreedy && paragraph('sl-why', chanceSentence(token)),
       isJudged && siblingsOf(token, round).length > 1
@@ -122,7 +122,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
   }
 
   // A server tells less; what it leaves out is said.
-  function told() {
+  function serverNotes() {
     const count = `${round.drafted - round.kept} of ${round.drafted} guesses`,
       p =
         token.p === undefined
