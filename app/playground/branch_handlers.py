@@ -37,8 +37,8 @@ class BranchHandlers(PressHandlers):
         return [gr.update(interactive=False), press.take_result() or SKIP]
 
     def run(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
-        choice, shown = press.choice, press.newest(session)
-        shown = shown if shown.trace else Session(*recorded())
+        choice, newest = press.choice, press.newest(session)
+        newest = newest if newest.trace else Session(*recorded())
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then force a token.")
             return
@@ -47,7 +47,7 @@ class BranchHandlers(PressHandlers):
             yield player_feed.say("error", "No token was named; press a token's button in the inspector again.")
             return
         visitor = visitor_id(request)
-        yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, shown, *choice))
+        yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, newest, *choice))
 
     def stream(self, request: Request, press: RunPress, session: Session, place: int, token: int) -> Iterator[str]:
         """Streams the second lane while it runs. The session with the branch is in ``press`` at the end."""
@@ -84,7 +84,7 @@ class BranchHandlers(PressHandlers):
         branch = session.trace and session.trace.branch
         if not press.is_over or branch is None:
             return [SKIP, SKIP]
-        press.shown = None
+        press.stage_config = None
         press.take_result()
         is_first = not session.trace.started.prefix
         forced = session.forced or forced_in(branch if is_first else session.trace)

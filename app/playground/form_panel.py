@@ -160,5 +160,5 @@ def _show_dependents(controls: Controls, name: str) -> None:
     dependents = [spec for spec in CONTROLS if spec.only and spec.only[0] == name]
     values = json.dumps([spec.only[1] for spec in dependents if spec.only])
     update = f"(chosen) => {values}.map((value) => ({{ __type__: 'update', visible: chosen === value }}))"
-    shown = controls.some(*(spec.name for spec in dependents))
-    controls.widgets[name].change(None, controls.widgets[name], shown, js=update, api_visibility="private")
+    outputs = controls.some(*(spec.name for spec in dependents))
+    controls.widgets[name].change(None, controls.widgets[name], outputs, js=update, api_visibility="private")

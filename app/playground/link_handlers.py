@@ -17,7 +17,7 @@ from app.jobs.visitor import Session, visitor_id
 from app.playground import links
 from app.playground.branch_handlers import forced_in
 from app.playground.form_values import update
-from app.playground.result_handlers import Results, Shown
+from app.playground.result_handlers import Results, ResultValues
 from app.playground.run_handlers import recorded_value
 from app.playground.run_press import RunPress
 from app.playground.startup_run import recorded as opening_run
@@ -53,27 +53,27 @@ class LinkHandlers:
         result = self._result(link)
         if is_resumed := is_reload and own is not None and (own.is_running or not result):
             press.request, press.session = self.service.runs.resume(own, visitor_id(request)), None
-            stage, session, below = SKIP, Session(), Shown()
+            stage, session, below = SKIP, Session(), ResultValues()
         else:
             stage, session, below = self._show(link, result, is_reload)
             if isinstance(session, Session) and session.trace:  # the next press runs it again
-                press.shown = self._config(link)
+                press.stage_config = self._config(link)
         if link.force and (config := self._config(link)):
             press.linked = (config, *link.force)
         shared = _value(hide=link.hide, present=link.present, **({"resumed": True} if is_resumed else {}))
         return [shared, stage, session, *(self._fill(link, name) for name in NAMES), *below]
 
-    def _show(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, Shown]:
+    def _show(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, ResultValues]:
         """Returns the stage, the session and the results of a page that a link has opened."""
         is_opening = not result and self._is_opening(link)
         words = links.sentence(link, self.controls, is_opening)
         if not words:
-            return SKIP, SKIP, Shown()
+            return SKIP, SKIP, ResultValues()
         if is_opening and not link.refused:
-            return player_feed.say("quiet", words), SKIP, Shown()
+            return player_feed.say("quiet", words), SKIP, ResultValues()
         if link.refused:
             is_partly_usable = link.values or link.hide or link.present
-            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, Shown()
+            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, ResultValues()
         if result:
             session = Session(result.run, result.baseline, result.repeats)
             return recorded_value(result), session, self.results.show(session)

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
 
 
-class Shown(NamedTuple):
+class ResultValues(NamedTuple):
     """The outputs below the stage."""
 
     race: Any = SKIP
@@ -51,7 +51,7 @@ class Results:
     def __init__(self, service: Service):
         self.service, self.exports = service, Exports()
 
-    def show(self, session: Session) -> Shown:
+    def show(self, session: Session) -> ResultValues:
         """Charts and files of the session's run.
 
         Files are written now, because a DownloadButton that fills itself on click serves the file before (gradio 6.31).
@@ -59,19 +59,19 @@ class Results:
         """
         run, baseline = session.trace, session.baseline
         if run is None:
-            return Shown()
+            return ResultValues()
         try:
             written = self.exports.write(session, html_export.page)
             files = _files(written)._replace(baseline=_baseline_file(written))
         except OSError as error:  # a full disk must not break the page
             _log.warning("The files of a run could not be written: %s", error.strerror or error)
             files = Written(*(gr.update(value=None, interactive=False, label=NO_ROOM) for _ in LABELS))
-        shown = charts.complete(run, baseline, **session.repeats)
-        return Shown(*shown, gr.update(visible=has_trees(run)), *files)
+        figures = charts.complete(run, baseline, **session.repeats)
+        return ResultValues(*figures, gr.update(visible=has_trees(run)), *files)
 
-    def empty(self) -> Shown:
+    def empty(self) -> ResultValues:
         """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
-        return Shown(*charts.complete(None), gr.update(visible=False), *_files(Written()))
+        return ResultValues(*charts.complete(None), gr.update(visible=False), *_files(Written()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Any:
         """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the

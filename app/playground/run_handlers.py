@@ -111,11 +111,11 @@ class RunHandlers(PressHandlers):
 
     def replay(self, press: RunPress, session: Session) -> str:
         """Returns the whole run once more, for a page that missed some of its rounds."""
-        shown = press.newest(session)
-        if shown.trace is None:
+        newest = press.newest(session)
+        if newest.trace is None:
             return SKIP
-        text = player_feed.complete(uuid.uuid4().hex, shown.trace)
-        return text + player_feed.numbers(shown.trace, shown.baseline, **shown.repeats)
+        text = player_feed.complete(uuid.uuid4().hex, newest.trace)
+        return text + player_feed.numbers(newest.trace, newest.baseline, **newest.repeats)
 
     def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
         """Streams the branch of the link that filled in exactly these settings, once."""
@@ -125,7 +125,7 @@ class RunHandlers(PressHandlers):
             yield from self.branches.stream(request, press, press.session, *linked[1:])
 
     def _run(self, press: RunPress, request: Request, config: RunConfig, may_share: bool) -> Iterator:
-        again, press.shown = press.shown == config or not may_share, None
+        again, press.stage_config = press.stage_config == config or not may_share, None
         return self.service.runs.run(request, with_baseline(config), again, may_share)
 
     def _updates(self, request: Request, press: RunPress, live: "LiveRun", start: Callable) -> Iterator[str]:
@@ -133,12 +133,12 @@ class RunHandlers(PressHandlers):
             for update in updates:
                 if isinstance(update, RecordedRun):
                     press.session = Session(update.run, update.baseline, update.repeats)
-                    press.shown = live.config
+                    press.stage_config = live.config
                     yield recorded_value(update)
                     return
                 yield live.update(update)
         press.session = live.session
-        press.shown = live.config if live.is_complete else None
+        press.stage_config = live.config if live.is_complete else None
         yield live.finish(self.service.limits.seconds)
 
 

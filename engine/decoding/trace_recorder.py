@@ -225,10 +225,10 @@ class TraceRecorder:
                 token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
                 refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), refused)
-            shown = text + tail if i == last_emitted else text
+            piece = text + tail if i == last_emitted else text
             label, is_demanded = self.text.label(token, text), any(draft.from_grammar[i : i + 1])
             tokens.append(
-                Token(token, shown, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
+                Token(token, piece, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
             )
         return tuple(tokens)
 

@@ -205,8 +205,8 @@ def _explain(error) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=True)[0]
     if first["loc"] == ("schema",) and first["type"] != "missing":
         known = type(first["input"]) is int and 0 <= first["input"] < 10**6
-        shown = f"schema version {first['input']}" if known else "another schema version"
-        return f"This trace has {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
+        version = f"schema version {first['input']}" if known else "another schema version"
+        return f"This trace has {version}, but this SpecLens reads version {SCHEMA}; record the run again."
     if first["loc"] == ("schema",):
         return "This file is not a SpecLens trace: it does not say of which version it is."
     what = "This trace was changed, or is not whole: at" if first["loc"] else "This file is not a SpecLens trace:"

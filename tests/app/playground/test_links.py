@@ -16,7 +16,7 @@ from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
-from app.playground.result_handlers import Shown
+from app.playground.result_handlers import ResultValues
 from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
@@ -153,7 +153,7 @@ def event(text) -> SimpleNamespace:
 def parts(opened: list) -> tuple:
     """What opening a link gives: the stage, the session, the controls by name, and the results below the stage."""
     _, stage, session, *rest = opened
-    return stage, session, dict(zip(NAMES, rest, strict=False)), Shown(*rest[len(NAMES) :])
+    return stage, session, dict(zip(NAMES, rest, strict=False)), ResultValues(*rest[len(NAMES) :])
 
 
 def test_opening_fills_the_controls_and_runs_nothing(sharing):
