@@ -13,7 +13,8 @@ from engine.bench.result_file import ResultFile
 from engine.bench.sample import BASELINE, Sample, from_rows, to_rows
 from engine.config import AUTO, Constraint, RunConfig, SamplingParams, method_of
 from engine.files import ProgressCallback
-from engine.runtime.engine import Engine, device_name
+from engine.models.loader import device_name
+from engine.runtime.engine import Engine
 from engine.trace.trace import fold
 
 Cancelled = Callable[[], bool]

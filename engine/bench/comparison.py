@@ -22,9 +22,10 @@ from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
 from engine.errors import BadInput
 from engine.files import ProgressCallback
+from engine.models.loader import device_name
 from engine.models.onnx_session import threads
 from engine.runtime import calibration
-from engine.runtime.engine import Engine, device_name, versions
+from engine.runtime.engine import Engine, versions
 from engine.trace.events import CostModel
 
 _WARM_UP_TOKENS = 32

@@ -21,9 +21,10 @@ from engine.errors import Unavailable
 from engine.files import ProgressCallback
 from engine.models.exit_head import ExitModel
 from engine.models.llama import LlamaModel
+from engine.models.loader import device_name
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
-from engine.runtime.engine import Engine, device_name
+from engine.runtime.engine import Engine
 from engine.trace.speedup_model import idealised_speedup
 
 HEAD = "exit"

@@ -23,10 +23,11 @@ from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput
 from engine.files import ProgressCallback
+from engine.models.loader import PRECISIONS, memory_errors
 from engine.models.onnx_session import cores_for_others
 from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
-from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
+from engine.runtime.engine import Engine, load_engine
 from engine.trace.events import CostModel, Round, RunFinished
 
 TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")

@@ -14,16 +14,7 @@ from typing import Any, Literal, cast
 from engine.config import LOSSY
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
-from engine.trace.events import (
-    EMITTED,
-    Event,
-    PromptToken,
-    Round,
-    RunFinished,
-    RunStarted,
-    Status,
-    Token,
-)
+from engine.trace.events import EMITTED, Event, Round, RunFinished, RunStarted, Token
 from engine.trace.range_checks import (
     LARGEST,
     MAX_TOKENS,
@@ -268,18 +259,3 @@ def load(path: str | Path) -> Trace:
 
 def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-__all__ = [
-    "SCHEMA",
-    "PromptToken",
-    "Status",
-    "Trace",
-    "TraceBuilder",
-    "fold",
-    "from_json",
-    "load",
-    "save",
-    "to_json",
-    "with_branch",
-]

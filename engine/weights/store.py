@@ -18,10 +18,8 @@ from typing import Any
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, sha256
 from engine.weights import hub
-from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, weights_hash, write_manifest
+from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, write_manifest
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec
-
-__all__ = ["cache_root", "fetch_pair", "locate", "weights_hash"]
 
 _VERSION = 2  # of the prepared folders; a higher number invalidates those of before
 
