@@ -173,7 +173,7 @@ class EngineFacade:
             return None
 
     def hardware(self) -> Hardware | None:
-        """Returns this machine's own folder. None only where engines are elsewhere and have not answered yet."""
+        """Returns this machine's hardware. None only where engines are elsewhere and have not answered yet."""
         from engine.runtime.engine import choose_device, device_name, onnx_problem
 
         device = choose_device(AUTO)

@@ -61,7 +61,7 @@ def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
 
 
 def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
-    """Chooses ``limit`` of them, one from each category in turn, and returns them in file order."""
+    """Returns ``limit`` of them, one from each category in turn, each category in file order."""
     groups = by_category(prompts).values()
     longest = max(map(len, groups))
     return [group[i] for i in range(longest) for group in groups if i < len(group)][:limit]

@@ -208,7 +208,7 @@ def _prompt(context: int, vocab_size: int) -> list[int]:
 def measure(
     shape: Shape, context: int, dtype: torch.dtype, device: str, progress: ProgressCallback, tokens: int, repeats: int
 ) -> dict:
-    """Measures our engine on a shape; `markdown` says what they are called."""
+    """Measures our engine on a shape. Returns numbers by the names that `markdown` reads."""
     reset_peak(device)
     bandwidth = copy_bandwidth(device, COPY_MEGABYTES)
     progress(0.0, "making the target")

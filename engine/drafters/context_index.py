@@ -45,8 +45,8 @@ class ContextIndex:
 
 
 def _sorted_places(tokens: np.ndarray) -> np.ndarray:
-    """Sorts the places 1 … T by the tokens before them [T] int32; where the text begins sorts first. Doubles the number
-    of tokens compared, each time by one sort of pairs of ranks."""
+    """Returns the places 1 … T, sorted by the tokens before them [T] int32; where the text begins sorts first. Doubles
+    the number of tokens compared, each time by one sort of pairs of ranks."""
     ranks, compared = np.unique(tokens[::-1], return_inverse=True)[1].astype(np.int64) + 1, 1
     while compared < DEPTH:
         behind = np.zeros_like(ranks)

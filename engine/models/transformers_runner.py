@@ -289,8 +289,8 @@ def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
 
 
 def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):
-    """Makes a model of this configuration, filled tensor by tensor; the names of those that the folder lacks, and of
-    those that the model does."""
+    """Returns a model of this configuration, filled tensor by tensor, and the names of the tensors that the folder
+    lacks, and of those that the model does."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
     absent = []
     for name, parameter in model.named_parameters():  # a tied output layer is not among them

@@ -156,7 +156,8 @@ class PairModels:
         return isinstance(runner, DecoderRunner) and runner.model.on_host
 
     def _rounding(self) -> str:
-        """Returns the end of the hash of rounded weights: another model, as products that round nothing else are."""
+        """Returns the end of the hash of rounded weights: they are another model, and so are products that round nothing
+        else."""
         if self.precision not in ROUNDED:
             return ""
         return f"-{self.precision}" + ("" if self.runs_in_onnx else "-dense")

@@ -108,7 +108,7 @@ class EagleStudent(Student):
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
-        """Drafts further as training goes on, and sooner for an older head."""
+        """Lengthens the rollout during the training, and sooner for an older head."""
         return ((0.0, 1), (0.12, 2), (0.7, 3)) if is_continued else ((0.0, 1), (0.55, 2), (0.8, 3))
 
     @staticmethod
