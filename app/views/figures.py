@@ -89,15 +89,15 @@ def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))
-    note, parted = "", None
+    note, divergence = "", None
     if speedup is not None and baseline:
         measured = f"{speedup.value:.2f}× measured" if speedup.is_possible else "Noise, measure again"
         note = f"{measured}: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
-        parted = first_divergence(run, baseline) if run.started.is_greedy else None
-    if parted:
-        data.append(_parting(run, parted))
-        gap = "" if parted.gap is None else f"; there the target's two best logits were {parted.gap:.2g} apart"
-        note += f" The texts part at token {parted.position + 1}{gap}."
+        divergence = first_divergence(run, baseline) if run.started.is_greedy else None
+    if divergence:
+        data.append(_parting(run, divergence))
+        gap = "" if divergence.gap is None else f"; there the target's two best logits were {divergence.gap:.2g} apart"
+        note += f" The texts part at token {divergence.position + 1}{gap}."
     return Figure(data, axes("seconds since the first round", "tokens"), note)
 
 
@@ -117,10 +117,10 @@ def _thin(steps: list) -> list:
     return steps[::nth] + (steps[-1:] if (len(steps) - 1) % nth else [])
 
 
-def _parting(run: Trace, parted: Divergence) -> dict:
-    position = parted.position
+def _parting(run: Trace, divergence: Divergence) -> dict:
+    position = divergence.position
     event = next(event for event in run.rounds if any(token.position >= position for token in event.emitted))
-    name = "texts part here" + ("" if parted.gap is None else f" (gap {parted.gap:.2g})")
+    name = "texts part here" + ("" if divergence.gap is None else f" (gap {divergence.gap:.2g})")
     marker, hover = filled("@rejected", symbol="x", size=13), "first token that plain decoding did not write"
     at = short(event.end - run.rounds[0].start)
     return points(name, [at], [position + 1], mode="markers", marker=marker, hovertemplate=hover)

@@ -213,11 +213,11 @@ def choice_line(run: Trace) -> str:
 def comparison_line(run: Trace, baseline: Trace) -> str:
     """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they differ."""
     line: dict = {"type": "compared", "verdict": "same"}
-    parted = first_divergence(run, baseline)
+    divergence = first_divergence(run, baseline)
     if not run.started.is_greedy:
         line["verdict"] = "sampled"
-    elif parted:
-        line |= {"verdict": "differs", "at": parted.position, "gap": short(parted.gap)}
+    elif divergence:
+        line |= {"verdict": "differs", "at": divergence.position, "gap": short(divergence.gap)}
     elif equal_to_the_bit(run, baseline):
         line["verdict"] = "same bits"
     return encode(line) + "\n"

@@ -73,8 +73,8 @@ class MostProbable:
         return sorted(nodes, key=lambda node: -node.reach)[: self.count]  # stable: no node before its parent
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        chosen = set(self.select(nodes))
-        return [node for node in level if node in chosen]
+        selection = set(self.select(nodes))
+        return [node for node in level if node in selection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ class Worthwhile:
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
         """Returns the last level's nodes after which one more guess would pay, if together they pay a draft step."""
-        chosen = self.select(nodes)
-        if len(chosen) >= self.most:
+        selection = self.select(nodes)
+        if len(selection) >= self.most:
             return []
-        row, among = self.row_cost(len(chosen)), set(chosen)
+        row, among = self.row_cost(len(selection)), set(selection)
         gains = [(node, node.reach * self.alpha(PER_TOKEN) - row) for node in level if node in among]
         worth = [(node, gain) for node, gain in gains if gain > 0]
         return [node for node, _ in worth] if sum(gain for _, gain in worth) >= self.step else []
@@ -149,8 +149,8 @@ class Plan:
         return [len(self._children[self._number.get(node, 0)]) for node in level]
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        chosen = set(self.select(nodes))
-        return [node for node in level if node in chosen and self._children[self._number[node]]]
+        selection = set(self.select(nodes))
+        return [node for node in level if node in selection and self._children[self._number[node]]]
 
 
 Shape = MostProbable | Worthwhile | Plan
@@ -197,13 +197,13 @@ class TokenTree:
     def select(self) -> tuple[list[Node], tuple[int, ...]]:
         """Returns the nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
         paths are a beginning of the list and need not be moved in the cache."""
-        chosen = set(self.selection())
+        selection = set(self.selection())
         order: list[Node] = []
         parents: list[int] = []
 
         def visit(node: Node, number: int) -> None:
             for child in node.children:
-                if child in chosen:
+                if child in selection:
                     order.append(child)
                     parents.append(number)
                     visit(child, len(order))

@@ -178,8 +178,8 @@ def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
 
 
 def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
-    parted = _differences(ones, others)
-    words = f"Asked twice, it wrote {len(ones) - len(parted)} of {len(ones)} greedy texts alike; "
+    differences = _differences(ones, others)
+    words = f"Asked twice, it wrote {len(ones) - len(differences)} of {len(ones)} greedy texts alike; "
     words += f"its log-probabilities moved by up to {_movement(ones, others):.3f}."
     return Finding("itself", "right", words)
 
@@ -188,15 +188,15 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
     """Compares greedy texts. Each of two logits may move as far as the log-probabilities do, so a gap of twice that is
     a near tie."""
     limit = 2 * max(_movement(plain, again), _movement(plain, drafts)) + STEP
-    parted, own = _differences(plain, drafts), _differences(plain, again)
-    wide = [(place, gap) for place, gap in parted if gap > limit]
-    words = f"With drafts {len(plain) - len(parted)} of {len(plain)} greedy texts are the same as without"
+    differences, own = _differences(plain, drafts), _differences(plain, again)
+    wide = [(place, gap) for place, gap in differences if gap > limit]
+    words = f"With drafts {len(plain) - len(differences)} of {len(plain)} greedy texts are the same as without"
     words += f" (without drafts, asked twice: {len(plain) - len(own)})."
-    if not wide and (untold := [place for place, gap in parted if math.isnan(gap)]):
+    if not wide and (untold := [place for place, gap in differences if math.isnan(gap)]):
         words += f" At token {untold[0] + 1} they part, and without drafts the server tells no second choice there."
         return Finding("greedy text", "unknown", words)
     if not wide:
-        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if parted else ""
+        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if differences else ""
         return Finding("greedy text", "right", words + tie)
     place, gap = max(wide, key=lambda each: each[1])
     how = f"the two tokens are {gap:.2f} apart, and rounding moves {limit:.2f}"

@@ -275,9 +275,9 @@ def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
 def _first_other_text(trace: Trace, baseline: Trace) -> Divergence | None:
     """Returns the first token of the run whose text goes on in another way than the baseline's."""
     pairs = enumerate(zip(trace.text, baseline.text, strict=False))
-    parted, end = next((i for i, (ours, plain) in pairs if ours != plain), math.inf), 0
+    place, end = next((i for i, (ours, plain) in pairs if ours != plain), math.inf), 0
     for token in trace.emitted:
         end += len(token.text)
-        if end > parted:
-            return Divergence(token.position, token.label or token.text, baseline.text[int(parted) :][:10], None)
+        if end > place:
+            return Divergence(token.position, token.label or token.text, baseline.text[int(place) :][:10], None)
     return None
