@@ -1,4 +1,4 @@
-// The theory tab: sliders, a sentence, the formula with their numbers in it, three pictures. Everything is worked out
+// Draws the theory tab: sliders, a sentence, the formula with their numbers, three pictures. Everything is worked out
 // here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py).
 
 import { onValue } from '../lib/dom.js';
