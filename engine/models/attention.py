@@ -1,4 +1,4 @@
-"""Grouped-query attention on in-place KV caches, with Llama's rotary embedding.
+"""Computes grouped-query attention on in-place KV caches, with Llama's rotary embedding.
 
 One pass may hold tokens of several sequences. Each sequence attends to its own cache alone.
 

@@ -1,4 +1,4 @@
-"""Attention of one or several sequences in an ONNX Runtime graph, each over a KV cache of its own, written in place.
+"""Adds attention to ONNX Runtime graphs: of one or several sequences, each over its own KV cache, written in place.
 
 Products, norms and activations give a row the same bits in every pass. Attention does so from two rows on
 (AVX-512, onnxruntime 1.32), because a single row takes another kernel, which adds in another order: rounding inputs to

@@ -1,5 +1,5 @@
-"""A parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens and
-features that are not known yet (P-EAGLE, arXiv 2602.01469).
+"""Defines a parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens
+and features that are not known yet (P-EAGLE, arXiv 2602.01469).
 
 Slot 0 of a block is the EAGLE-3 head's own position: the target's features of token t and the embedding of token t + 1.
 Slots 1 … K − 1 have the embedding of a mask token and one learnable ``mask_hidden`` in place of the features. Each sees
