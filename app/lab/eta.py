@@ -18,7 +18,7 @@ class Eta:
             self._first = self._first or self._last
 
     def words(self, step: Step) -> str:
-        """Empty until two parts have been seen."""
+        """Says how long it will take; empty until two parts have been seen."""
         if self._first is None or self._last[0] <= self._first[0]:
             return ""
         each = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])

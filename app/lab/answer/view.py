@@ -20,7 +20,7 @@ MARKS = ("circle", "diamond", "triangle-up", "x")
 
 
 def value(result: AnswerResult) -> str:
-    """The value of the answer component."""
+    """Returns the value of the answer component."""
     return encode(sentences(result)) if result else ""
 
 
@@ -48,7 +48,7 @@ def _look(place: int) -> dict:
 
 
 def _tokens(result: AnswerResult) -> Figure:
-    """Tokens a pass against drafts a round, a line for each method."""
+    """Charts tokens a pass against drafts a round, a line for each method."""
     data = []
     for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
         taus = {gamma: cell.tau for (own, gamma), cell in sorted(result.alone.items()) if own == method}
@@ -62,8 +62,8 @@ def _tokens(result: AnswerResult) -> Figure:
 
 
 def _speedups(result: AnswerResult) -> Figure:
-    """Speedup against users, a line for each setting on the shortlist; measured points with their intervals, the
-    prediction dashed."""
+    """Charts the speedup against users, a line for each setting on the shortlist; measured points with their intervals,
+    the prediction dashed."""
     data, settings = [], [setting for setting in result.settings if setting in result.alone]
     for place, setting in enumerate(settings):
         look, measured = _look(place), _measured(result, setting)
@@ -107,7 +107,7 @@ def _measured(result: AnswerResult, setting: Setting) -> dict[int, Speedup]:
 
 
 def recipes(result: AnswerResult, models, model: str = "") -> str:
-    """Configurations of other engines for the largest load asked for. ``models(method)`` gives the pair's names;
+    """Writes configurations of other engines for the largest load asked for. ``models(method)`` gives the pair's names;
     ``model``: the reader's own target instead."""
     if not result:
         return ""
@@ -135,7 +135,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
 
 
 def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -> Choice:
-    """The pair's draft belongs to its target; for another target the commands leave a gap to fill."""
+    """Makes the choice of the commands. The pair's draft belongs to its target; for another target they leave a gap."""
     names, loads = models(method), None if result.is_elsewhere else schedule(result, method)
     greedy = result.plan.temperature == 0
     if model:
@@ -145,7 +145,7 @@ def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -
 
 
 def _to_try(result: AnswerResult, models, model: str) -> str:
-    """Lookup, because it needs no draft model whose acceptance is unknown."""
+    """Proposes lookup, because it needs no draft model whose acceptance is unknown."""
     cells = {setting: cell for setting, cell in result.alone.items() if METHODS[setting[0]].reads == "text"}
     cells.pop(NONE, None)
     if not cells:
