@@ -100,8 +100,7 @@ def widest_tie(plain, others):
 
 
 def chi_squared(ones, others):
-    """Computes statistic, degrees of freedom and p-value of two rows of words; those seen fewer than ten times are one
-    class."""
+    """Computes statistic, degrees of freedom and p-value of two rows of words; rare ones (below ten) are one class."""
     words = Counter(ones) + Counter(others)
     rare = {word for word, seen in words.items() if seen < 10}
     table = [Counter("rare" if word in rare else word for word in row) for row in (ones, others)]

@@ -163,8 +163,7 @@ def _split(name: str, text: str) -> tuple[dict, str]:
 
 
 def _check_lines(name: str, lesson: Lesson, words: Mapping[str, str]) -> None:
-    """Raises LessonError unless glossary words exist, expressions parse, and every number is evaluated or a
-    constant."""
+    """Raises LessonError unless glossary words exist, expressions parse, and numbers are evaluated or constants."""
     for where, spans in prose_lines(lesson):
         for span in spans:
             if problem := _problem(span, lesson.constants, words):

@@ -63,8 +63,7 @@ class Experiment:
         raise NotImplementedError
 
     def where(self) -> dict[str, str]:
-        """Returns the device and precision of the loaded engine, this program's version, and the time, for saved
-        files."""
+        """Returns the device and precision of the loaded engine, this version, and the time, for saved files."""
         engine, now = self.service.engine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {"device": engine.device() or "", "precision": engine.precision() or "", "speclens_version": __version__,
                 "saved": now}  # fmt: skip
@@ -164,8 +163,7 @@ class Experiment:
         return self.end(state)
 
     def end(self, state: PageState) -> list:
-        """Returns the buttons and the files; files are written now, or a press would hand out those of the run
-        before."""
+        """Returns the buttons and the files; written now, or a press would hand out earlier ones."""
         if not state.is_over:  # a second press is at work
             return [SKIP] * (2 + self.FILES)
         return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
@@ -366,8 +364,7 @@ class Wiring:
         self.ends[1].click(self.experiment.stop, None, js=TO_TAB, **QUIET)
 
     def on(self, listen: Callable, handler: Callable) -> None:
-        """Wires a press. ``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the
-        outputs."""
+        """Wires a press. ``listen``: such as ``button.click``; ``handler`` streams the outputs."""
         most = self.experiment.service.runs.most_requests
         limit = {"concurrency_id": type(self.experiment).__name__} | streams(most)
         buttons = list(self.ends[: 2 + self.experiment.FILES])

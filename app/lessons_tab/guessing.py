@@ -31,8 +31,7 @@ def game(wide: Trace, drafted: Sequence[Trace]) -> dict[str, Any]:
 
 
 def _candidates(place: int, wide: Trace, drafted: Sequence[Trace]) -> list[str]:
-    """Returns the token and three others, sorted: the target's next choices, then rejected drafts, then tokens of the
-    text."""
+    """Returns the token and three others, sorted: the target's next choices, rejected drafts, tokens of the text."""
     token = wide.emitted[place]
     tested = [each for trace in drafted for one in trace.rounds for each in one.tokens if each.status == "rejected"]
     texts = [

@@ -15,8 +15,7 @@ BLANK = '<p class="sl-blank"></p>'
 
 
 def teacher(lesson: Mapping) -> str:
-    """Writes every step with its question, the right answer and what to reply to a wrong one; first the talking
-    points."""
+    """Writes every step with its question, the right answer and what to reply to a wrong one; talking points first."""
     notes = _section("For the teacher", _blocks(lesson["teacher"]))
     steps = [_step(number, step) for number, step in enumerate(lesson["steps"], 1)]
     quiz = _section("Check yourself", "".join(_solved(question) for question in lesson["quiz"]))

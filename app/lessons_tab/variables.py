@@ -43,8 +43,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
 
 
 def of(trace: Trace) -> dict[str, Any]:
-    """Returns the numbers of one run. Those it lacks (α without drafts) are left out, and an expression that uses one
-    fails."""
+    """Returns the numbers of one run. Those it lacks (α without drafts) are left out, so expressions with them fail."""
     metrics = compute_metrics(trace)
     numbers = {
         "tokens": metrics.tokens,
@@ -113,8 +112,7 @@ def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:
 
 
 def _pace(trace: Trace) -> list | None:
-    """Returns [plain steps since the start, texts of the new tokens] of each round, by the costs measured before the
-    run."""
+    """Returns [plain steps since the start, texts of the new tokens] of each round, by the costs before the run."""
     costs, clock, rounds = trace.started.costs, 0.0, []
     for r in trace.rounds if costs else ():
         clock += (r.draft_steps or 0) * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
@@ -147,8 +145,7 @@ def _emitted_before(trace: Trace, round_: int) -> list[Token]:
 
 
 def _chances_after(trace: Trace) -> dict[str, dict[str, float]]:
-    """Returns p of the next word, by the word before it. ValueError where a run has two: its model looks further
-    back."""
+    """Returns p of the next word, by the word before it. ValueError where a run has two, by a longer context."""
     chances: dict[str, dict[str, float]] = {}
     for number, one in enumerate(trace.rounds, 1):
         words = [token.text.strip() for token in one.tokens]

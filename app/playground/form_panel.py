@@ -120,8 +120,7 @@ def _own_model() -> tuple[gr.Textbox, gr.Button, Any]:
 
 
 def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
-    """Connects the controls. ``state``: the engine's status, whose `settled` event fires once the engine can answer
-    questions."""
+    """Connects the controls. ``state``: the engine's status, whose `settled` event fires once the engine can answer."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
     for name in ("method", "acceptance", "constraint"):

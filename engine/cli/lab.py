@@ -1,5 +1,4 @@
-"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, early exits,
-precisions."""
+"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for a set α, early exits, precisions."""
 
 import json
 from pathlib import Path

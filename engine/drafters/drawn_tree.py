@@ -31,8 +31,7 @@ def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 class DrawnTree(TokenTree):
-    """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the words that the draft can
-    guess."""
+    """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the draft's words."""
 
     def __init__(self, shape: Worthwhile | Plan, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
         super().__init__(shape)

@@ -18,8 +18,7 @@ from engine.drafters.foreign_model import ForeignModelDrafter
 
 
 class _EachStep:
-    """A policy that decides about steps of the draft alone, because how many tokens of the target they give shows
-    later."""
+    """A policy that decides about steps of the draft alone, because the target's tokens show later."""
 
     def __init__(self, policy: DraftPolicy):
         self._policy = policy

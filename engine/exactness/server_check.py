@@ -88,8 +88,7 @@ class Subject:
 
     @property
     def no_penalty(self) -> dict[str, float]:
-        """The fields that switch penalties off. A server's own default may be another, and then greedy is not the
-        likeliest."""
+        """The fields that switch penalties off. With a server's own default greedy need not be the likeliest."""
         return dict.fromkeys(self.recorder.adapter.penalties, 1.0)
 
     def greedy(self) -> list[Written]:

@@ -163,8 +163,7 @@ def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor,
 
 
 def _tree_inputs(b: int, span: HostSequenceSlice | None, places: int, window: int | None) -> dict[str, torch.Tensor]:
-    """Positions [1, places], and a bias [1, 1, places, L] that hides every slot but the ancestors', and those outside a
-    ``window``."""
+    """Returns positions [1, places] and a bias [1, 1, places, L] that hides all but ancestors in the ``window``."""
     start = span.start if span else 0
     positions, bias = torch.arange(start, start + places), torch.zeros(places, start + places)
     if span and span.shape is not None:

@@ -16,8 +16,7 @@ _LONGEST = 64  # bytes of a token that is looked for without the tokenizer
 
 
 class Encoder:
-    """Encodes text that goes on from other text: without the space and the BOS that tokenizers put before a
-    beginning."""
+    """Encodes text that goes on from other text: without the space and the BOS of a beginning."""
 
     def __init__(self, tokenizer):
         self._tokenizer, self.vocabulary = tokenizer, Vocabulary.from_tokenizer(tokenizer)
@@ -34,8 +33,7 @@ class Encoder:
         return b"".join(self.vocabulary.texts.get(i, b"") for i in ids)
 
     def encode(self, text: bytes) -> list[int]:
-        """Ids whose texts join to ``text``, which is whole characters; without those that the vocabulary cannot
-        spell."""
+        """Returns ids whose texts join to ``text``, whole characters, without those that cannot be spelt."""
         if not text:
             return []
         for before in ("", "\n"):  # a line break is a token of its own, so the text after it has no space put before

@@ -77,8 +77,7 @@ class Answer:
     seconds: float = 0.0
 
     def add(self, at: float, event: dict, **counts: int | None) -> None:
-        """Takes one event of the stream; anything of another form is passed over. Raises Unavailable for more than fits
-        into a trace."""
+        """Takes one event of the stream; other forms are passed over. Raises Unavailable for too many."""
         self._usage(event)
         choice = first(event.get("choices"))
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
@@ -106,8 +105,7 @@ class Answer:
 
 
 class Adapter:
-    """The part of a recording that one engine does in its own way. It keeps nothing of a request, because several may
-    be under way."""
+    """The part of a recording that one engine does in its own way. It keeps nothing of a request."""
 
     name: str
     can_split = False  # whether it has /detokenize

@@ -253,8 +253,7 @@ def is_chain(round_: Round) -> bool:
 
 
 def first_difference(ours: Sequence, theirs: Sequence) -> int | None:
-    """Returns the first place where two sequences differ, which may be the end of the shorter one; None if they are
-    equal."""
+    """Returns the first place where two sequences differ, perhaps the shorter one's end; None if they are equal."""
     if tuple(ours) == tuple(theirs):
         return None
     shorter = min(len(ours), len(theirs))

@@ -94,8 +94,7 @@ def header_of(file: Path) -> GgufHeader:
 
 
 def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
-    """Puts the headers of all parts together. Raises Unavailable, naming the file ``name``, unless they are those of a
-    whole model."""
+    """Puts the headers of all parts together. Raises Unavailable, naming ``name``, unless they make a whole model."""
     tensors = tuple(tensor for header in headers for tensor in header.tensors)
     kind = headers[0].fields.get("general.type", "model")
     if kind != "model" or not tensors:

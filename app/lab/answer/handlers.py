@@ -72,8 +72,7 @@ class AnswerHandlers(Measurement):
         return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
 
     def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
-        """Returns (kind, prompt) of each text: of JSON lines, of texts with a line --- between, or of the kind
-        chosen."""
+        """Returns (kind, prompt) of each text: of JSON lines, of texts with --- between, or of the kind chosen."""
         own = own.replace("\r\n", "\n").strip()
         if own.startswith("{"):
             texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
@@ -160,8 +159,7 @@ class AnswerHandlers(Measurement):
         return self._without_mark(Outputs(notice("quiet", words), encode(recordings.sentences(own)), picture, recipes))
 
     def read_file(self, path: str | None) -> Any:
-        """Reads the whole text of an uploaded file and deletes the upload. One that is too long is refused later, not
-        cut."""
+        """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""
         if not path:
             return SKIP
         with uploads([path]):

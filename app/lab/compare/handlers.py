@@ -181,8 +181,7 @@ class CompareHandlers(Experiment):
         yield self.shown(state.result)._replace(notice=self._out_of_time() if timed_out else words)
 
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
-        """Shows recordings of servers beside the runs on the page, in place of those before. The uploads are
-        deleted."""
+        """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
         try:
             with uploads(paths) as files:
                 if not state.is_over:

@@ -26,8 +26,7 @@ TOKENS = 96  # of each run at the start: four of them are done in a quarter of a
 
 
 def compare(service: Service, session: gr.State) -> Wiring:
-    """Lays out the tab. ``session``: what the visitor last ran in the playground, whose prompt is offered when the tab
-    is opened."""
+    """Lays out the tab. ``session``: what the visitor last ran in the playground, whose prompt is offered."""
     handlers, state, tab = CompareHandlers(service), gr.State(PageState()), enclosing_tabs()[0]
     opening = handlers.opening()
     methods = service.offer.methods(service.offer.pair)

@@ -143,8 +143,7 @@ def baseline(runs: Sequence[Column], source: tuple[str, ...] = ()) -> int | None
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
-    """Returns the column's tokens per second ÷ those of its plain column, 1 of that itself; None until both have
-    ended."""
+    """Returns the column's tokens per second ÷ those of its plain column, 1 for that; None until both have ended."""
     plain = baseline(runs, runs[index].source)
     if plain is None:
         return None

@@ -194,8 +194,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
 
 
 def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
-    """Returns the first number of users with whom a draft of chance α no longer pays; none if it never or always
-    does."""
+    """Returns the first number of users with whom a draft of chance α no longer pays; none without one."""
     dear = next((users for users, chance in chances.items() if chance > alpha), None)
     return [(dear, alpha)] if dear is not None and dear > 1 else []
 
