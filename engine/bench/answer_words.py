@@ -46,7 +46,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
 
 
 def recommendation(result: AnswerResult, users: int) -> str:
-    """Recommends a setting for so many users, by what was measured."""
+    """Recommends a setting for so many users, by measurement."""
     speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."

@@ -159,7 +159,7 @@ class Comparison:
         return results
 
     def report(self, prompts_file: Path | None = None) -> dict:
-        """Returns the JSON report: environment, rows, and under ``samples`` the numbers behind the rows."""
+        """Returns the JSON report: environment, rows, and under ``samples`` what the rows add up."""
         results = self.results()
         samples = [
             {"method": name, "prompt": i, "category": results.categories[i], **sample.row()}

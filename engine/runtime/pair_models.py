@@ -156,7 +156,7 @@ class PairModels:
         return isinstance(runner, DecoderRunner) and runner.model.on_host
 
     def _rounding(self) -> str:
-        """Returns the end of the hash of rounded weights: they are another model, and so are products that round nothing
+        """Returns the end of the hash of rounded weights, which are another model, as are products that round nothing
         else."""
         if self.precision not in ROUNDED:
             return ""

@@ -83,9 +83,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       ...(about?.server ? serverNotes().map(note) : []),
       isGreedy && !about.server && !['forced', 'forbidden'].includes(status) && note(GREEDY(token)),
       isDraft && !isBlock && isScored && !isGreedy && paragraph('sl-why', chanceSentence(token)),
-      isJudged && siblingsOf(token, round).length > 1
-        ? siblingsNode(token, round)
-        : token.sibling && note(SIBLING),
+      isJudged && siblingsOf(token, round).length > 1 ? siblingsNode(token, round) : token.sibling && note(SIBLING),
       token.expected !== undefined && round.row !== undefined && note(budgetSentence(token, round)),
       isDraft && about && paragraph('sl-aside', ownPart(token, round, about)),
       token.grammar && note(DEMANDED),
