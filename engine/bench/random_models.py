@@ -26,7 +26,6 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import now, out_of_memory, peak_memory, reset_peak
-from engine.drafters import drafter_class
 from engine.files import ProgressCallback
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import EagleConfig
@@ -34,7 +33,7 @@ from engine.models.llama import LlamaModel
 from engine.models.loader import device_name
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
-from engine.runtime.engine import versions
+from engine.runtime.engine import drafter_class, versions
 from engine.trace.events import CostModel
 from engine.trace.speedup_model import best_gamma, predicted_speedup
 

@@ -144,8 +144,7 @@ def random_models(
     from engine.bench import random_models as bench
     from engine.bench.result_file import ResultFile
     from engine.files import write_file
-    from engine.models.loader import PRECISIONS, memory_errors
-    from engine.runtime.hardware import choose_device, choose_precision
+    from engine.runtime.engine import PRECISIONS, choose_device, choose_precision, memory_errors
 
     device = choose_device(device)
     precision = choose_precision(precision, device)

@@ -22,7 +22,7 @@ def corpus(
     remove: Annotated[bool, typer.Option("--remove", help="Go back to the corpus shipped with the pair.")] = False,
 ):
     """Make texts of your own the corpus that `--method corpus` drafts from."""
-    from engine.models.transformers_config import load_tokenizer
+    from engine.runtime.engine import load_tokenizer
     from engine.weights import corpus_file
     from engine.weights.catalogue import get_pair
     from engine.weights.specs import own_corpus

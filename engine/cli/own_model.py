@@ -29,8 +29,8 @@ def look_up_and_describe(name: str, device: str = AUTO) -> None:
 
 def per_byte(device: str) -> dict[str, float]:
     """Returns seconds a byte of weights on this device, as the embedded pair was measured; empty if it was not."""
-    from engine.models.loader import device_name
     from engine.runtime.calibration import seconds_per_byte
+    from engine.runtime.engine import device_name
     from engine.weights.catalogue import load_catalogue
     from engine.weights.checkpoint_dir import weights_hash
     from engine.weights.store import locate

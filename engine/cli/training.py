@@ -86,7 +86,7 @@ def tasks(
     samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
-    from engine.models.transformers_config import load_tokenizer
+    from engine.runtime.engine import load_tokenizer
     from engine.training.prompts import make_tasks
 
     project = _project(pair, work, "cpu", samples)

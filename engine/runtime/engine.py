@@ -18,14 +18,16 @@ from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
+from engine.drafters import drafter_class
 from engine.drafters.base import Drafter, GammaPolicy
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable
 from engine.files import ProgressCallback, cache_root
 from engine.models import huge_pages, onnx_session
 from engine.models.grammar import Grammars
-from engine.models.loader import LoadedModel, device_name, memory_errors
+from engine.models.loader import PRECISIONS, LoadedModel, device_name, memory_errors
 from engine.models.runner import Runner
+from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
 from engine.runtime.drafts import Drafts
 from engine.runtime.hardware import choose_device, choose_precision
@@ -38,8 +40,19 @@ from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
-# The page loads all of these through this file, so that its threads import the engine in one order.
-__all__ = ["Engine", "choose_device", "choose_precision", "device_name", "load_engine"]
+# What the page, the command line and the benchmarks of random models load through this file.
+__all__ = [
+    "PRECISIONS",
+    "Engine",
+    "choose_device",
+    "choose_precision",
+    "device_name",
+    "drafter_class",
+    "encode_prompt",
+    "load_engine",
+    "load_tokenizer",
+    "memory_errors",
+]
 
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
 

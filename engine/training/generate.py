@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from engine.config import RunConfig
-from engine.decoding.tokenization import encode_prompt
 from engine.errors import BadInput
 from engine.files import ProgressCallback, disk_errors
+from engine.runtime.engine import encode_prompt
 from engine.training import dataset
 from engine.training.batched_sampler import BatchedSampler, Row
 from engine.training.dataset import Samples
