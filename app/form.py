@@ -76,7 +76,7 @@ class Control:
     only: tuple[str, str] | None = None
 
     def counts(self, values: Mapping[str, Any]) -> bool:
-        """Whether it has a part in a run of these ``values``, of every control by name."""
+        """Returns whether it has a part in a run of these ``values``, of every control by name."""
         return self.only is None or values[self.only[0]] == self.only[1]
 
 

@@ -87,7 +87,8 @@ def script_route() -> Route:
 
 
 def operator_routes(service: Service) -> list[Route]:
-    """The page takes runs once it has loaded its first model, unless its weights are damaged or its disk is full."""
+    """Makes the routes for an operator. The page takes runs once it has loaded its first model, unless its weights are
+    damaged or its disk is full."""
 
     def state() -> tuple[str, str | None]:
         problem = "The first model is being loaded." if service.state.is_warming_up else None

@@ -46,8 +46,8 @@ def _git(root: Path, *command: str) -> str:
 
 
 def check_versions(root: Path) -> None:
-    """BadInput where README.md, the requirements and this environment disagree, or name an app that is not there. The
-    hub checks the rest of the front matter, but it does not know what this tree was tested with."""
+    """Raises BadInput where README.md, the requirements and this environment disagree, or name an app that is not
+    there. The hub checks the rest of the front matter, but it does not know what this tree was tested with."""
     chosen, app = _first(root, "README.md", r"sdk_version: (\S+)"), _first(root, "README.md", r"app_file: (\S+)")
     versions = {"requirements.txt": _first(root, "requirements.txt", r"gradio==(\S+)")}
     for where, version in (versions | {"this environment": importlib.metadata.version("gradio")}).items():
@@ -92,7 +92,7 @@ def publish(name: str, folder: Path, update: bool = False, private: bool = False
 
 
 def _as_sentence(name: str, error: Exception, update: bool) -> EngineError:
-    """``update``: whether the next try needs --update."""
+    """Words an error of the hub. ``update``: whether the next try needs --update."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     reason = str(getattr(error, "server_message", None) or error or type(error).__name__).strip().splitlines()[-1][:200]
     if status == 409:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
@@ -74,71 +75,43 @@ METHODS = {
         "corpus lookup", "copies what followed in other texts", "engine.drafters.corpus:CorpusDrafter", reads="corpus"
     ),
     "lm": Method(
-        "draft model",
-        "a small model guesses",
-        "engine.drafters.draft_model:DraftModelDrafter",
-        reads="draft model",
-        passes="each",
+        "draft model", "a small model guesses", "engine.drafters.draft_model:DraftModelDrafter",
+        reads="draft model", passes="each",
     ),
     "quantised": Method(
-        "int4 copy",
-        "the model itself, rounded, guesses",
-        "engine.drafters.quantised:QuantisedDrafter",
-        reads="copy",
-        passes="each",
+        "int4 copy", "the model itself, rounded, guesses", "engine.drafters.quantised:QuantisedDrafter",
+        reads="copy", passes="each",
     ),
     "lookahead": Method(
-        title="lookahead",
-        description="the target guesses ahead of itself",
-        drafter="engine.drafters.lookahead:LookaheadDrafter",
-        is_window=True,
-        competes=False,
+        "lookahead", "the target guesses ahead of itself", "engine.drafters.lookahead:LookaheadDrafter",
+        is_window=True, competes=False,
     ),
     "eagle": Method(
-        title="EAGLE head",
-        description="reads the model's states, branches where it pays",
-        drafter="engine.drafters.eagle_tree:EagleTreeDrafter",
-        reads="head",
-        passes="each",
+        "EAGLE head", "reads the model's states, branches where it pays", "engine.drafters.eagle_tree:EagleTreeDrafter",
+        reads="head", passes="each",
     ),
     "eagle-chain": Method(
-        title="EAGLE chain",
-        description="the same head, never branching",
-        drafter="engine.drafters.eagle3:Eagle3Drafter",
-        reads="head",
-        passes="each",
-        shares="eagle",
+        "EAGLE chain", "the same head, never branching", "engine.drafters.eagle3:Eagle3Drafter",
+        reads="head", passes="each", shares="eagle",
     ),
     "block": Method(
-        title="block head",
-        description="guesses a whole block in one pass",
-        drafter="engine.drafters.block:BlockDrafter",
-        reads="head",
-        passes="one",
-        competes=False,
+        "block head", "guesses a whole block in one pass", "engine.drafters.block:BlockDrafter",
+        reads="head", passes="one", competes=False,
     ),
     "medusa": Method(
-        title="Medusa heads",
-        description="guess several places from its last state",
-        drafter="engine.drafters.medusa:MedusaDrafter",
-        reads="head",
-        passes="one",
-        competes=False,
+        "Medusa heads", "guess several places from its last state", "engine.drafters.medusa:MedusaDrafter",
+        reads="head", passes="one", competes=False,
     ),
     "exit": Method(
-        title="early exit",
-        description="the model's own lower layers guess",
-        drafter="engine.drafters.exit:ExitDrafter",
-        reads="head",
-        passes="each",
-        competes=False,
+        "early exit", "the model's own lower layers guess", "engine.drafters.exit:ExitDrafter",
+        reads="head", passes="each", competes=False,
     ),
-}
+}  # fmt: skip
 _UNKNOWN = Method("", "", "")
 
 
 def method_of(name: str) -> Method:
-    """The method of this name; of any other name, such as auto, one that drafts nothing."""
+    """Returns the method of this name; for any other name, such as auto, one that drafts nothing."""
     return METHODS.get(name, _UNKNOWN)
 
 
@@ -148,13 +121,13 @@ def constraint_methods() -> tuple[str, ...]:
 
 
 def load_object(path: str):
-    """The object that "module:name" names."""
+    """Returns the object that "module:name" names."""
     module, name = path.split(":")
     return getattr(import_module(module), name)
 
 
 def draft_of(method: str) -> str:
-    """The method under which a pair brings the weights that this one drafts with."""
+    """Returns the method under which a pair brings the weights that this one drafts with."""
     return method_of(method).shares or method
 
 
@@ -190,13 +163,11 @@ ACCEPTANCE = {
         is_lossy=True, settings=("epsilon", "delta"),
     ),
 }  # fmt: skip
-
-
 LOSSY = "typical acceptance: above temperature 0 the output does not follow the target's distribution"
 
 
 def is_lossy(acceptance: str, method: str, gamma: int | str | None, temperature: float) -> bool:
-    """Whether a run need not keep the target's distribution: it drafts, with a lossy rule, above temperature 0."""
+    """Returns whether a run may leave the target's distribution: it drafts, with a lossy rule, above temperature 0."""
     return ACCEPTANCE[acceptance].is_lossy and method != "none" and gamma != 0 and temperature != 0
 
 
@@ -222,14 +193,8 @@ def _check_prefix(prefix: tuple, most: int) -> None:
 
 
 def is_text(value) -> bool:
-    """Whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """Returns whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
 
 
 @dataclass(frozen=True)

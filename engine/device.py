@@ -56,7 +56,7 @@ class DeviceTimer:
         self.start(None)
 
     def seconds(self) -> dict[str, float]:
-        """The length of each stretch that has ended."""
+        """Returns the length of each stretch that has ended."""
         pairs = zip(self._marks, self._marks[1:], strict=False)
         return {name: a.elapsed_time(b) / 1e3 if self._cuda else b - a for (name, a), (_, b) in pairs if name}
 
@@ -83,7 +83,7 @@ class OtherPrograms:
         return round(min(1.0, max(0.0, others - (end[3] - self._threads)) / self._threads), 3)
 
     def _counts(self) -> tuple[float, float, float, int] | None:
-        """Seconds now, of all programs, of this one, and the number of cores that this one may use."""
+        """Returns the seconds so far of all programs, of this one, and the number of cores that this one may use."""
         try:
             usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
             cores = [core for number, core in enumerate(psutil.cpu_times(percpu=True)) if number in usable]
@@ -99,7 +99,7 @@ def reset_peak(device: str) -> None:
 
 
 def peak_memory(device: str) -> int | None:
-    """CUDA: peak allocated since `reset_peak`. Elsewhere the process's peak; None on Windows."""
+    """Returns the peak that CUDA allocated since `reset_peak`; elsewhere the process's peak, and None on Windows."""
     if torch.device(device).type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:
@@ -118,7 +118,7 @@ def return_memory() -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed. CUDA raises its own exception; the CPU allocator is recognised by its message."""
+    """Returns whether an allocation failed. CUDA has its own exception, the CPU only a message."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     message = str(error).lower()
@@ -126,7 +126,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def processor() -> str:
-    """The processor's name and its number of cores."""
+    """Names the processor, with its number of cores."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

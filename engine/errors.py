@@ -52,8 +52,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def matching(pattern: str, form: str) -> "AfterValidator":
-    """Returns the check of an ``Annotated[str, …]`` field: the text matches ``pattern``. ``form`` describes it in the
-    error message."""
+    """Returns the check of an ``Annotated[str, …]`` field: the text matches ``pattern``. ``form``: its words."""
     from pydantic import AfterValidator
 
     def check(value: str) -> str:

@@ -20,7 +20,7 @@ _STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
 
 
 def cache_root() -> Path:
-    """The folder of prepared weights and measurements: SPECLENS_CACHE, or the platform's cache folder."""
+    """Returns the folder of prepared weights and measurements: SPECLENS_CACHE, or the platform's cache folder."""
     if chosen := os.environ.get("SPECLENS_CACHE"):
         return Path(chosen).expanduser().absolute()
     if sys.platform == "win32":
@@ -33,7 +33,7 @@ def cache_root() -> Path:
 
 
 def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> str:
-    """The file's digest in hex; ``progress`` is called with the share that is read."""
+    """Computes the file's digest in hex; ``progress`` is called with the share that is read."""
     digest, size, done = hashlib.sha256(), max(path.stat().st_size, 1), 0
     with open(path, "rb") as file:
         while block := file.read(1 << 22):
@@ -44,7 +44,7 @@ def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark. Raises BadInput, which says ``what`` it is."""
+    """Reads a file in UTF-8, with or without a byte order mark. Raises BadInput, which says ``what`` it is."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,7 +53,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def read_json(path: Path) -> dict:
-    """The object in a JSON file, which may begin with a byte order mark; empty if it cannot be read."""
+    """Reads the object in a JSON file, which may begin with a byte order mark; an empty one if it cannot be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError):
@@ -81,7 +81,7 @@ def write_file(path: Path, content: str | bytes | memoryview) -> None:
 
 
 def escape_formula(text: str) -> str:
-    """A cell of a CSV that a spreadsheet shows and never runs: after an apostrophe if it would begin a formula.
+    """Makes a cell of a CSV that a spreadsheet shows and never runs: after an apostrophe if it would begin a formula.
 
     >>> escape_formula("=1+1")
     "'=1+1"

@@ -93,7 +93,7 @@ def list_claims():
 
 
 def _summary(name: str, trace) -> str:
-    """A line: the run's name, and its measured speedup beside the predicted one."""
+    """Writes a line: the run's name, and its measured speedup beside the predicted one."""
     from engine.trace.metrics import compute_metrics
 
     if not (speedup := trace.finished.extra.get("speedup")):

@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 def complete(options, address, prompt, tokens, temperature, seed=0):
-    """(token, log-probability, log-probabilities by candidate) of each token."""
+    """Returns (token, log-probability, log-probabilities by candidate) of each token."""
     body = {"model": options.model, "max_tokens": tokens, "temperature": temperature, "seed": seed} | NO_PENALTY
     if options.chat:
         body |= {"messages": [{"role": "user", "content": prompt}], "logprobs": True, "top_logprobs": TOPS}
@@ -54,13 +54,13 @@ def complete(options, address, prompt, tokens, temperature, seed=0):
 
 
 def base(address):
-    """The address up to /v1, however it was written."""
+    """Returns the address up to /v1, however it was written."""
     address = address.rstrip("/")
     return address if address.endswith("/v1") else f"{address}/v1"
 
 
 def by_token(numbers):
-    """The tokens of an answer, in either form that servers answer in."""
+    """Yields the tokens of an answer, in either form that servers answer in."""
     if "content" in numbers:  # chats, and all of llama.cpp
         for each in numbers["content"]:
             yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
@@ -75,8 +75,8 @@ def many(ask, jobs, at_once):
 
 
 def differences(plain, others):
-    """(place, gap) of the first difference of each pair of texts that differ. The gap is that of the two tokens which
-    were written there, by the server without drafts: with drafts some servers give other numbers."""
+    """Yields (place, gap) of the first difference of each pair of texts that differ. The gap is that of the two tokens
+    which were written there, by the server without drafts: with drafts some servers give other numbers."""
     for one, other in zip(plain, others, strict=True):
         for place, (ours, theirs) in enumerate(zip(one, other, strict=False)):
             if ours[0] != theirs[0]:
@@ -87,8 +87,8 @@ def differences(plain, others):
 
 
 def widest_tie(plain, others):
-    """(largest change, widest gap that may be a tie): how far the log-probability of a token moved between two runs
-    without drafts. Both candidates may move so far, in opposite directions."""
+    """Returns (largest change, widest gap that may be a tie): how far the log-probability of a token moved between two
+    runs without drafts. Both candidates may move so far, in opposite directions."""
     changes = [0.0]
     for one, other in zip(plain, others, strict=True):
         for ours, theirs in zip(one, other, strict=False):
@@ -100,7 +100,7 @@ def widest_tie(plain, others):
 
 
 def chi_squared(ones, others):
-    """Statistic, degrees of freedom and p-value of two rows of words; those seen fewer than ten times are one class."""
+    """Computes statistic, degrees of freedom and p-value of two rows of words; rare ones (below ten) are one class."""
     words = Counter(ones) + Counter(others)
     rare = {word for word, seen in words.items() if seen < 10}
     table = [Counter("rare" if word in rare else word for word in row) for row in (ones, others)]
@@ -127,7 +127,7 @@ def p_value(statistic, freedom):
 
 
 def prompts_of(path):
-    """The prompts of a file: of JSON lines with `prompt`, else its lines."""
+    """Reads the prompts of a file: of JSON lines with `prompt`, else its lines."""
     lines = [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     return [json.loads(line)["prompt"] if line.lstrip().startswith("{") else line for line in lines]
 

@@ -52,9 +52,9 @@ def _play(step) -> float:
 
 
 def minutes(lesson: Lesson, together: bool = False) -> int:
-    """How long a learner takes alone: 238 words a minute (Brysbaert 2019), of a question's replies the longest one, 12
-    seconds to decide on each question, and a while to play with each tool. ``together``: a class, which takes 48
-    seconds for each vote or question."""
+    """Estimates how long a learner takes alone: 238 words a minute (Brysbaert 2019), of a question's replies the
+    longest one, 12 seconds to decide on each question, and a while to play with each tool. ``together``: a class, which
+    takes 48 seconds for each vote or question."""
     asks = [step.ask for step in lesson.steps if step.ask]
     lines = [text for step in lesson.steps for block in step.text for text in block.lines]
     texts = [lesson.summary, *lesson.outcomes, *(text for ask in asks for text in (ask.text, ask.explain))]
@@ -163,7 +163,7 @@ def _split(name: str, text: str) -> tuple[dict, str]:
 
 
 def _check_lines(name: str, lesson: Lesson, words: Mapping[str, str]) -> None:
-    """LessonError unless glossary words exist, expressions parse, and every number is evaluated or a constant."""
+    """Raises LessonError unless glossary words exist, expressions parse, and numbers are evaluated or constants."""
     for where, spans in prose_lines(lesson):
         for span in spans:
             if problem := _problem(span, lesson.constants, words):

@@ -15,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = tomllib.loads((ROOT / "tests" / "prose.toml").read_text(encoding="utf-8"))
-STARTS = re.compile(rf"(?:{'|'.join(RULES['docstrings']['starts'])})\b")
+DOCSTRINGS = RULES["docstrings"]
+STARTS = re.compile(rf"(?:{'|'.join(DOCSTRINGS['starts'])})\b")
 FUNCTIONS = RULES["functions"]
 LESSONS = RULES["lessons"]
 LESSON_FILES = sorted(ROOT.glob("lessons/[0-9]*.md"))
@@ -63,11 +64,24 @@ def bare_names(path: Path) -> Iterator[tuple[int, str]]:
             continue
         word = node.name.strip("_").lower()
         is_bare = (word.endswith("ed") and word not in FUNCTIONS["verbs"]) or word in FUNCTIONS["irregular"]
-        if any(isinstance(each, ast.Name) and "property" in each.id for each in node.decorator_list):
+        if is_property(node):
             is_bool = isinstance(node.returns, ast.Name) and node.returns.id == "bool"
             is_bare = is_bare and not is_bool and word not in FUNCTIONS["of_the_field"]
         if "_" not in word and (is_bare or word in FUNCTIONS["prepositions"]):
             yield node.lineno, node.name
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(each, ast.Name) and "property" in each.id for each in node.decorator_list)
+
+
+def verbless_docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, first word) of each function's docstring that does not begin with a verb. A property's may be a noun."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_property(node):
+            words = re.findall(r"\w+", (ast.get_docstring(node) or "").removeprefix("Also "))
+            if words and (not words[0].endswith("s") or words[0] in DOCSTRINGS["nouns"]):
+                yield node.body[0].lineno, words[0]
 
 
 def stale_exceptions() -> list[str]:
@@ -103,6 +117,8 @@ def problems(path: Path) -> Iterator[str]:
         for line, name in bare_names(path):
             if name not in FUNCTIONS["later"].get(place, ()):
                 yield f"{line}: the function {name!r} is called by a participle or a preposition: use a verb or a noun"
+        for line, word in () if place.startswith(tuple(DOCSTRINGS["without_verbs"])) else verbless_docstrings(path):
+            yield f"{line}: a function's docstring begins with a verb, as in 'Returns …', not with {word!r}"
 
 
 def replies(front: dict) -> list[str]:

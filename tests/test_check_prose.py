@@ -1,6 +1,6 @@
-"""The rules of check_prose for names of functions and for lessons, and that its lists of exceptions only shrink."""
+"""The rules of check_prose for functions and for lessons, and that its lists of exceptions only shrink."""
 
-from check_prose import LESSON_FILES, bare_names, lesson_problems, stale_exceptions
+from check_prose import LESSON_FILES, bare_names, lesson_problems, stale_exceptions, verbless_docstrings
 
 SOURCE = """
 class Some:
@@ -20,6 +20,13 @@ def of(): ...
 def test_participles_and_prepositions_name_no_function(tmp_path):
     (tmp_path / "some.py").write_text(SOURCE)
     assert {name for _, name in bare_names(tmp_path / "some.py")} == {"shown", "_listed", "of"}
+
+
+def test_docstring_of_a_function_begins_with_a_verb(tmp_path):
+    starts = ("The sum.", "Tokens a second.", "Returns the sum.", "Also adds them.")
+    lines = [f'def f():\n    """{start}"""' for start in starts] + ['@property\ndef g():\n    """The sum."""']
+    (tmp_path / "some.py").write_text("\n".join(lines))
+    assert [word for _, word in verbless_docstrings(tmp_path / "some.py")] == ["The", "Tokens"]
 
 
 def test_lesson_that_reads_like_a_translation_is_reported(tmp_path):

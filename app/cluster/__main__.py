@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _start_problem() -> str:
-    """What a deployment failed with, because `serve.run` of Ray 2.60 only says which one; empty where not known."""
+    """Says why a deployment failed, because `serve.run` of Ray 2.60 only says which one; empty where not known."""
     try:
         ours = serve.status().applications[APPLICATION]
     except (KeyError, *_FAILURES):
@@ -74,7 +74,7 @@ def _start_problem() -> str:
 
 
 def _last_sentence(text: str) -> str:
-    """The message at the end of a traceback, without the name of its class."""
+    """Returns the message at the end of a traceback, without the name of its class."""
     return re.sub(r"^[\w.]+: ", "", (text.strip().splitlines() or ["no reason was given"])[-1])[:300]
 
 

@@ -98,8 +98,8 @@ class Size(BaseModel):
 
 
 def application(size: Size):
-    """What `serve deploy` and `make cluster` run. An engine that is scaled down ends its runs first; Ray 2.60 would
-    kill it after 20 s."""
+    """Builds the application that `serve deploy` and `make cluster` run. An engine that is scaled down ends its runs
+    first; Ray 2.60 would kill it after 20 s."""
     engines = Engine.options(
         autoscaling_config={
             "min_replicas": size.at_least,

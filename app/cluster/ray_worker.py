@@ -113,7 +113,7 @@ class RayFacade(EngineFacade):
         threading.Thread(target=self._learn_hardware, args=(engines,), name="hardware", daemon=True).start()
 
     def _learn_hardware(self, engines: DeploymentHandle) -> None:
-        """On a thread of its own, because the first engine answers once its model is loaded."""
+        """Learns the hardware on a thread of its own, because the first engine answers once its model is loaded."""
         while self._hardware is None:
             try:
                 self._hardware = engines.hardware.remote().result()

@@ -34,10 +34,6 @@ HUB = "https://huggingface.co"
 BESIDE = f"{FOLDER}/weights.gguf"
 HEAD = "block"  # the draft that the tab can run
 PROMPT_TOKENS, NEW_TOKENS = 700, 256  # a longer cache would be copied in and out of the runtime at every pass
-# What γ = auto goes by: the cost of scoring so many tokens, in plain steps, and of a pass of the block head, in WASM on
-# one thread (Chromium 156, AVX-512). They are the same in every tab, so that a seed gives the same text everywhere.
-ROW_COSTS, HEAD_COST = {1: 1.0, 2: 1.22, 4: 2.07, 8: 3.7, 16: 6.8}, 0.12
-HEAD_PRIORS = (0.53, 0.16, *(0.1,) * 14)  # the chance of a guess by its place in the block, greedy
 MEMORY = 2.25  # times the weights in fp32: the peak of the tab's process, in Chromium 156
 
 
@@ -76,7 +72,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
         files, stored = {f"{FOLDER}/head.onnx.gz": _compress(head_graph)}, {f"{FOLDER}/head.bin": data}
     facts |= {
         "pair": spec.name, "revision": spec.target.revision or "", "sha256": sha256(file), "size": file.stat().st_size,
-        "promptTokens": PROMPT_TOKENS, "versions": facts["versions"] | {RUNTIME: VERSION}, "costs": draft_costs(),
+        "promptTokens": PROMPT_TOKENS, "versions": facts["versions"] | {RUNTIME: VERSION},
     }  # fmt: skip
     files |= {f"{FOLDER}/{name}": data for name, data in _runtime()} | {
         f"{FOLDER}/graph.onnx.gz": _compress(graph),
@@ -92,19 +88,8 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
     return BrowserEngine(files, page, stored, None if weights == "hub" else file)
 
 
-def draft_costs() -> dict[str, dict]:
-    """Returns for each method that drafts in a tab the cost of its drafts, of rows, and the chance of each key."""
-    from engine.drafters.ngram import NgramDrafter
-
-    chances = {key: chance for key, chance in NgramDrafter.priors.items() if isinstance(key, int)}  # of chains
-    return {
-        "ngram": {"c": 0, "v": ROW_COSTS, "priors": chances},
-        HEAD: {"c": HEAD_COST, "v": ROW_COSTS, "priors": dict(enumerate(HEAD_PRIORS))},
-    }
-
-
 def _defaults(pair: str) -> dict:
-    """The settings of a trace that the tab's form does not ask for."""
+    """Returns the settings of a trace that the tab's form does not ask for."""
     settings = asdict(RunConfig("x", pair, "none", 0, precision="fp32", max_new_tokens=128))
     return {name: value for name, value in settings.items() if name not in ("prefix", "constraint")}
 
@@ -133,8 +118,8 @@ def _runtime() -> Iterator[tuple[str, bytes]]:
 
 
 def package() -> bytes:
-    """The npm package, from the cache folder or through npm, so that its settings count. Unavailable unless its hash is
-    INTEGRITY."""
+    """Gets the npm package from the cache folder or through npm, so that its settings count. Raises Unavailable unless
+    its hash is INTEGRITY."""
     stored = cache_root() / f"{RUNTIME}-{VERSION}.tgz"
     if stored.is_file() and _is_right(data := stored.read_bytes()):
         return data

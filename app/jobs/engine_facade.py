@@ -86,11 +86,10 @@ class EngineFacade:
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Returns every pair of the catalogue, or the named ones. Only the server's operator can name a folder."""
         specs = [get_pair(name) for name in names] or load_catalogue().values()
-        return [_offered(spec) for spec in specs]
+        return [_pair_of(spec) for spec in specs]
 
     def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
-        """Looks up a visitor's own model: a folder, or a name on the hub, of which all but the weights is read. Raises
-        EngineError."""
+        """Looks up a visitor's own model: a folder, or a name on the hub, without its weights. Raises EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
         from engine.runtime.trial import faults  # isort: skip
@@ -103,7 +102,7 @@ class EngineFacade:
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _offered(spec), fitness(spec, device, per_byte, faults=faults(spec))
+        return _pair_of(spec), fitness(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Says in sentences why a pair cannot run here. The loaded pair's memory counts as free, because it would be
@@ -122,8 +121,8 @@ class EngineFacade:
         return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
 
     def notes(self, pair: str) -> list[str]:
-        """Sentences about drafts of a pair that work, but not as one would expect, about those that cannot, and about
-        a machine that is slower than it need be."""
+        """Returns sentences about drafts of a pair that work, but not as one would expect, about those that cannot, and
+        about a machine that is slower than it need be."""
         hardware = self.hardware()
         return [*preflight.notes(get_pair(pair)), *([hardware.note] if hardware and hardware.note else [])]
 
@@ -133,7 +132,7 @@ class EngineFacade:
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
     def damage(self, pair: str) -> str | None:
-        """Why the target's files here cannot be loaded, as a sentence; None where they can, or are not here yet."""
+        """Says why the target's files here cannot be loaded; None where they can, or are not here yet."""
         loaded = self.worker.engine
         if self.worker.is_remote or (loaded is not None and loaded.pair.name == pair):
             return None
@@ -175,7 +174,7 @@ class EngineFacade:
             return None
 
     def hardware(self) -> Hardware | None:
-        """This machine's own. None only in a subclass whose engines are elsewhere and have not answered yet."""
+        """Returns this machine's hardware. None only where engines are elsewhere and have not answered yet."""
         from engine.runtime.engine import choose_device, device_name, onnx_problem
 
         device = choose_device(AUTO)
@@ -192,7 +191,7 @@ class EngineFacade:
         return hardware.precisions if hardware else (AUTO,)
 
     def known_steps(self, pair: str) -> dict[str, float]:
-        """Seconds of a plain step in each precision that was measured on this hardware."""
+        """Returns the seconds of a plain step in each precision that was measured on this hardware."""
         where = self._calibrations(pair)
         if where is None:
             return {}
@@ -201,8 +200,7 @@ class EngineFacade:
         return known_steps(*where)
 
     def plain_costs(self, pair: str) -> CostModel | None:
-        """What passes of the pair's target take here in the precision that auto takes; None where it was not
-        measured."""
+        """Returns what passes of the pair's target take here in the precision that auto takes; None if not measured."""
         hardware, where = self.hardware(), self._calibrations(pair)
         if hardware is None or where is None:
             return None
@@ -284,7 +282,7 @@ class EngineFacade:
         return browser_engine(pair, weights)
 
 
-def _offered(spec: PairSpec) -> Pair:
+def _pair_of(spec: PairSpec) -> Pair:
     return Pair(spec.name, spec.title, methods(spec), spec.target.revision or "", spec.target.vocab_size)
 
 
@@ -307,7 +305,7 @@ def _shape(model) -> tuple:
 
 
 def _eagle(draft) -> int | None:
-    """The version of an EAGLE head; None for any other draft, and while its files are not here."""
+    """Says which version an EAGLE head is; None for any other draft, and while its files are not here."""
     is_here = draft is not None and draft.head == "eagle" and draft.folder is not None
     return eagle_version(draft.folder) if is_here and not missing(draft.folder) else None
 
@@ -323,7 +321,7 @@ def _where(model) -> str:
 
 
 def _draft_folders(spec: PairSpec) -> dict[str, Path]:
-    """The folder of each method's draft that is here and whole."""
+    """Returns the folder of each method's draft that is here and whole."""
     folders = {}
     for method in methods(spec):
         draft = spec.draft(method)

@@ -49,16 +49,16 @@ class Offer:
         return pair, result
 
     def methods(self, pair: str) -> tuple[str, ...]:
-        return self._offered(pair).methods
+        return self._find_pair(pair).methods
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:
         """Returns c and memory of each method here; empty until an engine is loaded, because they need torch."""
-        return self.engine.method_costs(self._offered(pair).name) if self.engine.device() else {}
+        return self.engine.method_costs(self._find_pair(pair).name) if self.engine.device() else {}
 
     def plain_costs(self, pair: str) -> CostModel | None:
         """Returns what passes of the pair take here, as it was known at most half a minute ago; None where that is not
         known, or until an engine is loaded."""
-        name = self._offered(pair).name
+        name = self._find_pair(pair).name
         costs, until = self._plain_costs.get(name, (None, 0.0))
         if time.monotonic() >= until and self.engine.device():
             costs = self.engine.plain_costs(name)
@@ -67,11 +67,11 @@ class Offer:
         return costs
 
     def models(self, pair: str, method: str) -> Models:
-        return self.engine.models(self._offered(pair).name, method)
+        return self.engine.models(self._find_pair(pair).name, method)
 
     def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:
         """Says in sentences why this choice cannot run here; loads nothing."""
-        offered = self._offered(pair)
+        offered = self._find_pair(pair)
         # A method that drafts from a constraint needs nothing of the pair.
         if method not in (AUTO, *offered.methods) and not method_of(method).needs_constraint:
             return [f"{pair} has no method {method[:40]!r}; choose from {', '.join((AUTO, *offered.methods))}."]
@@ -88,13 +88,13 @@ class Offer:
         return names
 
     def to_fetch(self, pair: str) -> int:
-        """Bytes that the first run of a pair would download."""
+        """Returns the bytes that the first run of a pair would download."""
         return self.engine.absent_bytes(pair) if self._may_fetch(pair) else 0
 
     def check(self, config: RunConfig) -> None:
         """Checks that need no file. Raises BadInput."""
         self.limits.check(config)
-        self._offered(config.pair)
+        self._find_pair(config.pair)
 
     def check_models(self, configs: NamedConfigs) -> None:
         """Checks that need the models' files; loads nothing. Raises Unavailable or BadInput."""
@@ -113,7 +113,7 @@ class Offer:
     def _may_fetch(self, pair: str) -> bool:
         return self.limits.fetch or pair == self.pair
 
-    def _offered(self, name: str) -> Pair:
+    def _find_pair(self, name: str) -> Pair:
         """Refuses pairs that are not listed, because a visitor must not name a folder or a repository of the hub."""
         if name not in self.pairs:
             near = difflib.get_close_matches(name.lower(), self.pairs, n=3, cutoff=0.4)

@@ -47,13 +47,12 @@ class RunNumbers:
         return generate_latest(self._registry)
 
     def refuse(self, error: EngineError) -> None:
-        """Counts a request that ended in a sentence for its visitor. The sentence itself may quote what the visitor
-        typed."""
+        """Counts a request that ended in a sentence for its visitor. The sentence may quote what the visitor typed."""
         self._refusals.labels(type(error).__name__).inc()
         _write("refusal", kind=type(error).__name__)
 
     def end_experiment(self, job: Job) -> None:
-        """At the end of one part of an experiment, on the engine's thread."""
+        """Counts the end of one part of an experiment, on the engine's thread."""
         self._lab_units.inc()
         self._lab_seconds.inc(job.elapsed)
 

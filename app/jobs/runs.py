@@ -109,14 +109,13 @@ class Runs:
             time.sleep(0.05)
         self.close(request)
 
-    def known(self, key: str) -> Request | None:
+    def find(self, key: str) -> Request | None:
         """Returns the request with this key, if it has run or waited here lately."""
         request = self._known.get(key)
         return request if request and request.config else None
 
     def resume(self, earlier: Request, visitor: str) -> Request:
-        """Registers a request that goes on with the job of ``earlier``: its page was reloaded. To be closed by the
-        caller."""
+        """Registers a request that goes on with the job of ``earlier``: its page was reloaded. The caller closes it."""
         request = self.open(visitor)
         request.take_over(earlier)
         self.close(earlier)
@@ -155,7 +154,7 @@ class Runs:
             self._known.put(request.key, request)
             yield from self._updates(request)
 
-    def resumed(self, request: Request) -> Iterator[Update | RecordedRun]:
+    def follow(self, request: Request) -> Iterator[Update | RecordedRun]:
         """Yields the updates of a request from ``resume``, from the first round on."""
         with _sentences(self.numbers):
             yield from self._updates(request)
@@ -172,7 +171,7 @@ class Runs:
         yield from request.updates(stream_progress(subscriber, fold))
         if subscriber.has_left:
             return
-        recorded = _recorded(job, fold)
+        recorded = _results_of(job, fold)
         if recorded is None:
             seconds = self.limits.seconds
             raise Unavailable(f"That run took longer than the {seconds} s it may; ask for fewer tokens.")
@@ -232,7 +231,7 @@ class Runs:
     def _record(self, fold: Fold, job: Job) -> None:
         """Caches the result at a job's end, on the engine's thread. From now on no request may join the job."""
         self.numbers.end(job)
-        recorded = _recorded(job, fold)
+        recorded = _results_of(job, fold)
         if recorded and not job.sharing_jobs:
             self.results.put(job.configs, recorded)
         with self._lock:
@@ -240,7 +239,7 @@ class Runs:
                 del self._jobs[job.configs]
 
 
-def _recorded(job: Job, fold: Fold) -> RecordedRun | None:
+def _results_of(job: Job, fold: Fold) -> RecordedRun | None:
     """Returns the results of a job that ended by itself, else None. If the job shared its passes, only its first run
     counts."""
     fold.advance(job)

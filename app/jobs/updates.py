@@ -32,7 +32,7 @@ class Fold:
         self._size, self._lock = 0, threading.Lock()
 
     def advance(self, job: Job) -> None:
-        """Adds what the job has reported since the last call."""
+        """Adds what the job has last_report since the last call."""
         with self._lock:
             for name, event in job.log[self._size :]:
                 self._runs[name].add([event])
@@ -66,7 +66,7 @@ def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Up
 
     Ends early for a visitor who has left while others still wait for the job.
     """
-    job, start, progress, shown, due, last = subscriber.job, 0, None, None, 0.0, 0.0
+    job, start, progress, last_report, due, last = subscriber.job, 0, None, None, 0.0, 0.0
     while True:
         time.sleep(max(0.0, due - time.monotonic()))
         entries, progress, is_done = job.read(start, progress, _SECONDS_BETWEEN_PLACES)
@@ -83,10 +83,10 @@ def stream_live(subscriber: Subscriber, fold: Fold | None = None) -> Iterator[Up
             break
         waiting, now = _waiting(job.place(), progress), time.monotonic()
         # Said again although nothing has changed, because only between two updates can a client cancel.
-        if waiting[0] is not None and (waiting != shown or now - last >= SECONDS_BETWEEN_REPORTS):
+        if waiting[0] is not None and (waiting != last_report or now - last >= SECONDS_BETWEEN_REPORTS):
             yield Update(job.name, (), *waiting, fold)
             due, last = time.monotonic() + SECONDS_BETWEEN_UPDATES, now
-        shown = waiting
+        last_report = waiting
     job.raise_error()
 
 
@@ -97,15 +97,15 @@ def _waiting(place: int, progress: Progress | None) -> tuple[Progress | None, in
 def stream_progress(subscriber: Subscriber, fold: Fold) -> Iterator[Update]:
     """Yields how far another visitor's equal run is. Its rounds are left out, because drawing them for a whole class
     would slow down the run that is measured."""
-    job, shown = subscriber.job, None
+    job, last_report = subscriber.job, ""
     while True:
         fold.advance(job)
         place, tokens = job.place(), sum(fold.tokens.values())
         how_far = f"{counted(place, 'run')} ahead" if place else f"{counted(tokens, 'token')} so far"
         words = f"Someone else is already running exactly this. You will see the result when it finishes ({how_far})."
-        if words != shown:
+        if words != last_report:
             yield Update(job.name, (), Progress(words), place, fold)
-        shown = words
+        last_report = words
         if subscriber.wait(SECONDS_BETWEEN_REPORTS):
             break
     if not subscriber.has_left:

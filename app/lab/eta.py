@@ -27,7 +27,7 @@ class Eta:
             self._left.append(step.left)
 
     def words(self) -> str:
-        """Empty until some work has been seen."""
+        """Says how long it will take; empty until some work has been seen."""
         seconds = self._seconds()
         if seconds is None:
             return ""
@@ -57,6 +57,6 @@ class Eta:
 
 
 def _round_off(seconds: float) -> float:
-    """No more digits than such an estimate has."""
+    """Rounds off the digits that such an estimate cannot have."""
     step = 60 if seconds >= 90 else 5 if seconds >= 20 else 1
     return max(1, round(seconds / step) * step)

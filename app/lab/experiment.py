@@ -59,17 +59,17 @@ class Experiment:
         self.service, self.exports = service, Exports()
 
     def files(self, result) -> Mapping[str, str | bytes]:
-        """File name → content; empty where there is nothing to save."""
+        """Returns the content of each file by its name; empty where there is nothing to save."""
         raise NotImplementedError
 
     def where(self) -> dict[str, str]:
-        """The device and precision of the loaded engine, this program's version, and the time, for saved files."""
+        """Returns the device and precision of the loaded engine, this version, and the time, for saved files."""
         engine, now = self.service.engine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {"device": engine.device() or "", "precision": engine.precision() or "", "speclens_version": __version__,
                 "saved": now}  # fmt: skip
 
     def shown(self, result):
-        """Outputs that show a result once nothing is under way, for the end after an error."""
+        """Returns the outputs that show a result once nothing is under way, for the end after an error."""
         return self.Outputs()
 
     # ── the result that the page opens with ──
@@ -79,7 +79,7 @@ class Experiment:
         raise NotImplementedError
 
     def verdict(self, result) -> str:
-        """A sentence on what a result has shown."""
+        """Says in a sentence what a result has shown."""
         raise NotImplementedError
 
     def doubts(self, result) -> str:
@@ -94,13 +94,13 @@ class Experiment:
         return self.read_saved(file.read_bytes()) if file.exists() else None
 
     def opening(self) -> Any:
-        """Outputs that show the recorded result, with its mark."""
+        """Returns the outputs that show the recorded result, with its mark."""
         if self.opening_result is None:
             return self.Outputs(*[""] * len(self.Outputs()))
         return self.draw_opening(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
 
     def draw_opening(self, result) -> Any:
-        """Outputs that show a result on a page without another."""
+        """Returns the outputs that show a result on a page without another."""
         return self.shown(result)
 
     def mark(self, recorded: Recorded) -> str:
@@ -111,7 +111,7 @@ class Experiment:
         return notice("recorded", f"{words} {self.verdict(recorded.result)}".rstrip())
 
     def on_page(self, state: PageState) -> Any:
-        """The result that the page shows: the visitor's own, or else the recorded one."""
+        """Returns the result that the page shows: the visitor's own, or else the recorded one."""
         return self.opening_result.result if state.result is None and self.opening_result else state.result
 
     def _without_mark(self, update) -> Any:
@@ -129,7 +129,7 @@ class Experiment:
         return [method for method in self.methods(pair) if method != "none"]
 
     def pair_notice(self, pair: str) -> str:
-        """Why the pair cannot run here; quiet where it can. Loads nothing."""
+        """Says why the pair cannot run here; quiet where it can. Loads nothing."""
         reasons = self.service.offer.problems(pair)
         return notice("error", " ".join(reasons)) if reasons else notice("quiet")
 
@@ -141,8 +141,8 @@ class Experiment:
         return [running, gr.update(interactive=True), *self._links([])]
 
     def stream(self, request: gr.Request, state: PageState, updates: Callable[[Request], Iterator]) -> Iterator:
-        """What ``updates`` yields for a request. Errors become the last notice, and so does that another experiment of
-        the visitor has taken its place."""
+        """Yields what ``updates`` yields for a request. Errors become the last notice, and so does that another
+        experiment of the visitor has taken its place."""
         try:
             yield from map(self._without_mark, state.stream(self.service.runs, lab_visitor_id(request), updates))
         except EngineError as error:
@@ -153,7 +153,7 @@ class Experiment:
             yield self.shown(state.result)._replace(notice=notice("quiet", words))
 
     def reports(self, request: Request, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
-        """The engine's progress notes and what the work reports."""
+        """Yields the engine's progress notes and what the work reports."""
         for report in self.service.runs.experiment(request, work, config):
             yield report if isinstance(report, Progress) else report.value
 
@@ -163,7 +163,7 @@ class Experiment:
         return self.end(state)
 
     def end(self, state: PageState) -> list:
-        """The buttons and the files; files are written now, or a press would hand out those of the run before."""
+        """Returns the buttons and the files; written now, or a press would hand out earlier ones."""
         if not state.is_over:  # a second press is at work
             return [SKIP] * (2 + self.FILES)
         return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
@@ -195,17 +195,17 @@ class Measurement(Experiment):
     points_type: Callable[..., Points]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
-        """The most that the experiment takes of this server, for its limits, and the plan. ``values``: of the controls.
-        Raises BadInput that names the control."""
+        """Returns the most that the experiment takes of this server, for its limits, and the plan. ``values``: of the
+        controls. Raises BadInput that names the control."""
         raise NotImplementedError
 
     def known(self, state: PageState, config: RunConfig, plan) -> Any:
-        """The result that the page has for this plan already; empty without one."""
+        """Returns the result that the page has for this plan already; empty without one."""
         self.check_methods(config.pair, plan.methods)
         return self.result_type(config.pair, plan)
 
     def is_known(self, result, plan) -> bool:
-        """Whether no engine is needed, because the page has every point."""
+        """Returns whether no engine is needed, because the page has every point."""
         return False
 
     def open_points(self, latest: Callable[[], Any], config: RunConfig, plan) -> Callable[[Any, bool], Points]:
@@ -213,14 +213,14 @@ class Measurement(Experiment):
         return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
 
     def drawn(self, result, values: Sequence) -> Any:
-        """Outputs that show a result. ``values``: of the controls, none for the recorded one."""
+        """Returns the outputs that show a result. ``values``: of the controls, none for the recorded one."""
         raise NotImplementedError
 
     def draw_opening(self, result) -> Any:
         return self.drawn(result, ())
 
     def finding(self, result, is_new: bool) -> str:
-        """The notice for a complete result; ``is_new``: some of it was measured now."""
+        """Returns the notice for a complete result; ``is_new``: some of it was measured now."""
         raise NotImplementedError
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
@@ -294,7 +294,7 @@ class Measurement(Experiment):
         return run, stop
 
     def extent(self, pair: str, plan) -> str:
-        """How much work a plan is."""
+        """Returns how much work a plan is."""
         raise NotImplementedError
 
     def size(self, *values) -> str:
@@ -307,7 +307,7 @@ class Measurement(Experiment):
         return notice("quiet", self.extent(config.pair, plan))
 
     def select_pair(self, pair: str, chosen: Sequence[str]) -> Any:
-        """The methods of a pair; those that it shares with the last one keep their tick."""
+        """Lists the methods of a pair; those that it shares with the last one keep their tick."""
         methods = self.drafting_methods(pair)
         common = [method for method in chosen if method in methods]
         return gr.update(choices=titled(methods), value=common or methods[: bool(chosen)])
@@ -320,7 +320,7 @@ class Measurement(Experiment):
 
 
 def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:
-    """A control's value; browsers send 4 as 4.0. Raises BadInput that names the control."""
+    """Returns a control's value; browsers send 4 as 4.0. Raises BadInput that names the control."""
     if not isinstance(value, int | float | str) or not re.fullmatch(r"-?\d{1,15}(\.0)?", str(value)):
         raise BadInput(f"{label} must be a whole number.")
     number = int(float(value))
@@ -330,12 +330,12 @@ def whole_number(value: Any, label: str, low: int | None = None, high: int | Non
 
 
 def titled(methods: Sequence[str]) -> list[tuple[str, str]]:
-    """(title, name) for a list."""
+    """Returns (title, name) for a list."""
     return [(TITLES.get(method, method), method) for method in methods]
 
 
 def fold(name: str, what: str) -> gr.Accordion:
-    """The form of an experiment, folded above its results; ``what``: what can be chosen there."""
+    """Lays out the form of an experiment, folded above its results; ``what``: what can be chosen there."""
     return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")
 
 
@@ -369,7 +369,7 @@ class Wiring:
         self.ends[1].click(self.experiment.stop, None, js=TO_TAB, **QUIET)
 
     def on(self, listen: Callable, handler: Callable) -> None:
-        """``listen``: how a press is listened to, such as ``button.click``; ``handler`` streams the outputs."""
+        """Wires a press. ``listen``: such as ``button.click``; ``handler`` streams the outputs."""
         most = self.experiment.service.runs.most_requests
         limit = {"concurrency_id": type(self.experiment).__name__} | streams(most)
         buttons = list(self.ends[: 2 + self.experiment.FILES])

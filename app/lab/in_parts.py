@@ -21,11 +21,11 @@ class InParts(Measurement):
         raise NotImplementedError
 
     def part_shown(self, result) -> Any:
-        """The part that a result is shown with."""
+        """Returns the part that a result is shown with."""
         return self.parts(result)[0][1]
 
     def drawn_part(self, result, part) -> Any:
-        """Outputs that show one part."""
+        """Returns the outputs that show one part."""
         raise NotImplementedError
 
     def advice(self, result, part) -> str:
@@ -49,7 +49,7 @@ class InParts(Measurement):
         return [*ends, gr.update(choices=parts, value=part, visible=len(parts) > 1)]
 
     def select_part(self, state: PageState, part: Any) -> Any:
-        """The outputs of another part."""
+        """Returns the outputs of another part."""
         result = self.on_page(state)
         if not result or part not in (value for _, value in self.parts(result)):
             return self.Outputs()
@@ -65,7 +65,7 @@ def lay_out(
     parts: str,
     more: Callable[[Any], list[Any]] = lambda opening: [],
 ) -> Wiring:
-    """The button first, then the form, folded, and the results.
+    """Lays out the button first, then the form, folded, and the results.
 
     ``name``: begins each element's id; ``form``: what can be chosen, and a function that lays it out; ``titles``: of
     the charts; ``parts``: the label of the list of parts; ``more``: lays out the outputs between the table and the

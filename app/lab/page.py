@@ -36,7 +36,7 @@ PAGES: dict[str, Callable[[Service, gr.State], Wiring]] = {
 
 
 def lab(service: Service, session: gr.State) -> None:
-    """``session``: what the visitor last ran in the playground."""
+    """Lays out the Lab. ``session``: what the visitor last ran in the playground."""
     with gr.Tabs(elem_id="lab-tabs"):
         for name, title in LABS.items():
             with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}"):

@@ -29,7 +29,7 @@ class Recorded:
 
     @classmethod
     def from_file(cls, result: Any, about: Mapping[str, Any]) -> "Recorded":
-        """``about``: what a file says of its origin, and more."""
+        """Reads a recorded result. ``about``: what a file says of its origin, and more."""
         return cls(result, *(about.get(name) or "" for name in ("saved", "device", "precision", "pair")))
 
     @property

@@ -42,14 +42,14 @@ class Points(Protocol):
         ...
 
     def size(self) -> tuple[int, int]:
-        """Parts done and parts in all."""
+        """Returns parts done and parts in all."""
         ...
 
     def result(self) -> Any: ...
 
     def work_left(self, share: float = 0.0) -> float:
-        """About how much work is left, in any unit, once ``share`` parts of the first missing point are done. Where a
-        class does not say, every part is as much."""
+        """Estimates how much work is left, in any unit, once ``share`` parts of the first missing point are done.
+        Where a class does not say, every part is as much."""
         done, of = self.size()
         return of - done - share
 
@@ -76,7 +76,7 @@ class WarmUpOnce:
 def work_units(
     open_points: Callable[[Any, bool], Points], latest: Callable[[], Step | None], again: Again | None = None
 ) -> Iterator[Work]:
-    """A unit that reports the points measured before, then one for each that is missing.
+    """Yields a unit that reports the points measured before, then one for each that is missing.
 
     ``open_points`` takes an engine and whether to forget the points measured before. ``again``: which of them are
     measured again. ``latest``: the step that came in last.

@@ -14,7 +14,8 @@ NAMES = {"ngram": "copying", "lm": "small model", "eagle-chain": "EAGLE head"}
 
 
 def game(wide: Trace, drafted: Sequence[Trace]) -> dict[str, Any]:
-    """ValueError unless ``wide`` and all runs of ``drafted`` have the same text and were drafted at the same γ."""
+    """Makes the guessing game. Raises ValueError unless ``wide`` and all runs of ``drafted`` have the same text and
+    were drafted at the same γ."""
     ids = [token.id for token in wide.emitted]
     for trace in drafted:
         if [token.id for token in trace.emitted] != ids:
@@ -30,7 +31,7 @@ def game(wide: Trace, drafted: Sequence[Trace]) -> dict[str, Any]:
 
 
 def _candidates(place: int, wide: Trace, drafted: Sequence[Trace]) -> list[str]:
-    """The token and three others, sorted: the target's next choices, then rejected drafts, then tokens of the text."""
+    """Returns the token and three others, sorted: the target's next choices, rejected drafts, tokens of the text."""
     token = wide.emitted[place]
     tested = [each for trace in drafted for one in trace.rounds for each in one.tokens if each.status == "rejected"]
     texts = [
@@ -43,7 +44,7 @@ def _candidates(place: int, wide: Trace, drafted: Sequence[Trace]) -> list[str]:
 
 
 def _distinct(texts: Iterable[str]) -> Iterable[str]:
-    """Each text that looks unlike those before it."""
+    """Yields each text that looks unlike those before it."""
     seen = set()
     for text in texts:
         if text.strip() and text.strip() not in seen:
@@ -52,6 +53,6 @@ def _distinct(texts: Iterable[str]) -> Iterable[str]:
 
 
 def _score(trace: Trace) -> list:
-    """[name, α, τ]."""
+    """Returns [name, α, τ]."""
     metrics = compute_metrics(trace)
     return [NAMES[trace.started.method], metrics.alpha.value, metrics.tau.value]

@@ -26,7 +26,7 @@ def contents() -> str:
 
 
 def value() -> dict[str, Any]:
-    """The list of lessons, and the page before it."""
+    """Returns the list of lessons, and the page before it."""
     trace = load(TRACES / f"{minute().trace}.json")
     return {"lessons": view.contents(lessons()), "minute": minute_page(minute(), trace, glossary())}
 
@@ -40,7 +40,7 @@ FORMS = {
 
 @lru_cache(maxsize=64)
 def page(number: int, form: str = "") -> str | None:
-    """A lesson with its runs as JSON, or one of its printed pages, cached; None for an unknown number or form."""
+    """Returns a lesson with its runs as JSON, or one of its printed pages, cached; None for an unknown one."""
     lesson = next((each for each in lessons() if each.number == number), None)
     if lesson is None or form not in FORMS:
         return None
@@ -66,7 +66,7 @@ class LessonHandlers:
         self.controls = described(service.limits)
 
     def live(self, event: gr.EventData) -> list[Any]:
-        """The stage's sentence and every control in the order of form.NAMES, filled from a lesson; starts no run."""
+        """Returns the stage's sentence and every control in the order of form.NAMES, filled from a lesson."""
         number = event._data.get("lesson") if isinstance(event._data, dict) else None
         lesson = next((each for each in lessons() if each.number == number and each.live), None)
         if lesson is None:

@@ -25,8 +25,8 @@ def page(minute: Minute, trace: Trace, words: Mapping[str, str]) -> dict[str, An
 
 
 def _round(one: Round, at: float) -> dict[str, Any]:
-    """A round's drafts with their statuses, the target's own token with its status, if the text had not ended before,
-    and the time when the round is over."""
+    """Returns a round's drafts with their statuses, the target's own token with its status, if the text had not ended
+    before, and the time when the round is over."""
     tokens = [[token.text, token.status] for token in one.tokens]
     drafts, own = tokens[: len(one.parents)], tokens[len(one.parents) :]
     return {"drafts": drafts, "own": own[0] if own else None, "at": at}

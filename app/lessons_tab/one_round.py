@@ -15,8 +15,8 @@ BEFORE, AFTER = 12, 6  # tokens of the text shown on each side of the place
 
 
 def side_by_side(place: int, runs: Mapping[str, Trace]) -> dict[str, Any]:
-    """The text around token ``place`` (counted from 0), and by each run's name its round that begins there, or None.
-    ValueError unless all runs have the same text."""
+    """Returns the text around token ``place`` (counted from 0), and by each run's name its round that begins there, or
+    None. ValueError unless all runs have the same text."""
     longest = max(runs.values(), key=lambda trace: len(trace.emitted))
     tokens = [token.text for token in longest.emitted]
     for name, trace in runs.items():
@@ -54,7 +54,8 @@ def _shown_round(one: Round, trace: Trace, history: list[str]) -> dict[str, Any]
 
 
 def _copied(history: list[str], guesses: list[str]) -> list[str] | None:
-    """The tokens that a copy matched: the longest end of the text that occurred before, followed by these guesses."""
+    """Returns the tokens that a copy matched: the longest end of the text that occurred before, followed by these
+    guesses."""
     for length in range(NGRAM_LONGEST if guesses else 0, 0, -1):
         end = history[-length:]
         for start in range(len(history) - length):

@@ -9,7 +9,7 @@ from app.ui.widgets import QUIET
 
 
 def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:
-    """``stage``: the playground's; ``controls``: all of them, in the order of form.NAMES."""
+    """Lays out the tab. ``stage``: the playground's; ``controls``: all of them, in the order of form.NAMES."""
     shown = component("lesson", contents(), player=template("stage", id="lesson-player"))
     filled = shown.live(LessonHandlers(service).live, None, [stage, *controls], **QUIET)
     filled.then(lambda: gr.Tabs(selected="playground"), None, tabs, **QUIET)

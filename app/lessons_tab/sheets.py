@@ -15,7 +15,7 @@ BLANK = '<p class="sl-blank"></p>'
 
 
 def teacher(lesson: Mapping) -> str:
-    """Every step with its question, the right answer and what to reply to a wrong one; first the talking points."""
+    """Writes every step with its question, the right answer and what to reply to a wrong one; talking points first."""
     notes = _section("For the teacher", _blocks(lesson["teacher"]))
     steps = [_step(number, step) for number, step in enumerate(lesson["steps"], 1)]
     quiz = _section("Check yourself", "".join(_solved(question) for question in lesson["quiz"]))
@@ -23,7 +23,7 @@ def teacher(lesson: Mapping) -> str:
 
 
 def class_sheet(lesson: Mapping) -> str:
-    """The words to know, and the questions without their answers."""
+    """Writes the words to know, and the questions without their answers."""
     predictions = [step["ask"] for step in lesson["steps"] if step["ask"]]
     guesses = "".join(f"<li>{_line(ask['text'])}{_open(ask)}</li>" for ask in predictions)
     quiz = "".join(f"<li>{_line(question['text'])}{_open(question)}</li>" for question in lesson["quiz"])
@@ -63,7 +63,7 @@ def _step(number: int, step: Mapping) -> str:
 
 
 def _solved(question: Mapping) -> str:
-    """A question with its right answer marked and the reply to each of the others."""
+    """Writes a question with its right answer marked and the reply to each of the others."""
     if question.get("kind") == "number":
         below, above = (f" <em>{_line(question[side])}</em>" for side in ("low", "high"))
         answers = f"<p><strong>{question['answer']:.3g}</strong> {escape(question['unit'])}</p>"

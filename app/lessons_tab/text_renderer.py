@@ -29,7 +29,7 @@ class TextRenderer:
         return self.pieces(markup.line(text))
 
     def pieces(self, runs: Sequence[markup.Span]) -> list[list]:
-        """[style, text] of each piece, and a glossary word's entry or a lesson's name."""
+        """Returns [style, text] of each piece, and a glossary word's entry or a lesson's name."""
         pieces: list[list] = []
         for run in runs:
             if run.style == "sum":

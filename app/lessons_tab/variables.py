@@ -21,7 +21,7 @@ MOST_DRAFTS = 16
 
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
-    """The first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
+    """Returns the first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
     formulas, the tokenizers of the lesson two_tokenizers, and the published benchmarks."""
     numbers = {name: of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
@@ -30,7 +30,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     common |= {name: value for name, value in vars(measurements).items() if name.startswith("measured")}
 
     def same(one: str, other: str) -> bool:
-        """Whether two runs wrote the same tokens, as far as both go."""
+        """Returns whether two runs wrote the same tokens, as far as both go."""
         return all(a.id == b.id for a, b in zip(runs[one].emitted, runs[other].emitted, strict=False))
 
     def guesses(wide: str, *drafted: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
 
 
 def of(trace: Trace) -> dict[str, Any]:
-    """The numbers of one run. Those it lacks (α without drafts) are left out, and an expression that uses one fails."""
+    """Returns the numbers of one run. Those it lacks (α without drafts) are left out, so expressions with them fail."""
     metrics = compute_metrics(trace)
     numbers = {
         "tokens": metrics.tokens,
@@ -84,8 +84,8 @@ def of(trace: Trace) -> dict[str, Any]:
 
 
 def _measured(trace: Trace) -> dict[str, Any]:
-    """The middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is left out
-    where it cannot be."""
+    """Returns the middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is
+    left out where it cannot be."""
     speedups = trace.finished.extra.get("speedup")
     if not speedups:
         return {}
@@ -95,7 +95,7 @@ def _measured(trace: Trace) -> dict[str, Any]:
 
 
 def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:
-    """The run's acceptance as vLLM logs it: a rate by position counts the rounds with drafts, not tests."""
+    """Writes the run's acceptance as vLLM logs it: a rate by position counts the rounds with drafts, not tests."""
     if metrics.alpha is None:
         return None
     accepted, drafted = (
@@ -112,7 +112,7 @@ def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:
 
 
 def _pace(trace: Trace) -> list | None:
-    """[plain steps since the start, texts of the new tokens] of each round, by the costs measured before the run."""
+    """Returns [plain steps since the start, texts of the new tokens] of each round, by the costs before the run."""
     costs, clock, rounds = trace.started.costs, 0.0, []
     for r in trace.rounds if costs else ():
         clock += (r.draft_steps or 0) * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
@@ -121,8 +121,9 @@ def _pace(trace: Trace) -> list | None:
 
 
 def _places(trace: Trace, round_: int) -> dict[str, Any]:
-    """All that the pass of a round reads: the text before, the drafts with their parents and q, and the p that each row
-    gives, the last token of the text first. ValueError unless the run shows the chances after each of these words."""
+    """Returns all that the pass of a round reads: the text before, the drafts with their parents and q, and the p that
+    each row gives, the last token of the text first. ValueError unless the run shows the chances after each of these
+    words."""
     one = trace.rounds[round_ - 1]
     drafts = one.tokens[: len(one.parents)]
     text = [token.text.strip() for token in (*trace.started.prompt, *_emitted_before(trace, round_))]
@@ -144,7 +145,7 @@ def _emitted_before(trace: Trace, round_: int) -> list[Token]:
 
 
 def _chances_after(trace: Trace) -> dict[str, dict[str, float]]:
-    """p of the next word, by the word before it. ValueError where a run has two: its model looks further back."""
+    """Returns p of the next word, by the word before it. ValueError where a run has two, by a longer context."""
     chances: dict[str, dict[str, float]] = {}
     for number, one in enumerate(trace.rounds, 1):
         words = [token.text.strip() for token in one.tokens]
@@ -206,7 +207,7 @@ def _shares(distribution: Distribution | None) -> dict[str, float]:
 
 
 def _pairs(token: Token) -> list[tuple[float, float]]:
-    """(p, q) of every word."""
+    """Returns (p, q) of every word."""
     p, q = _shares(token.p_top), _shares(token.q_top)
     return [(p[word], q[word]) for word in p]
 
@@ -218,15 +219,15 @@ def _residual(token: Token) -> dict[str, float]:
 
 
 def _comes_out(token: Token, word: str, from_p: bool = False) -> float:
-    """The probability that this position emits ``word``: accepted as a draft, or drawn after a rejection from the
-    residual (``from_p``: from p, as a wrong rule would). Leviathan et al. 2023, appendix A.1."""
+    """Returns the probability that this position emits ``word``: accepted as a draft, or drawn after a rejection from
+    the residual (``from_p``: from p, as a wrong rule would). Leviathan et al. 2023, appendix A.1."""
     p, q = _shares(token.p_top), _shares(token.q_top)
     rejected = 1 - sum(min(a, b) for a, b in _pairs(token))
     return min(p[word], q[word]) + rejected * (p if from_p else _residual(token))[word]
 
 
 def at(trace: Trace, round_: int, place: int) -> Token:
-    """A token by the numbers that the player shows. Raises ValueError for an unknown one."""
+    """Returns a token by the numbers that the player shows. Raises ValueError for an unknown one."""
     rounds = trace.rounds
     if not 1 <= round_ <= len(rounds) or not 1 <= place <= len(rounds[round_ - 1].tokens):
         raise ValueError(f"there is no token {round_}.{place}; the run has {len(rounds)} rounds")

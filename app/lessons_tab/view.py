@@ -50,20 +50,20 @@ def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) ->
 
 
 def live(lesson: Lesson) -> dict[str, Any]:
-    """Every control's value for "Run it live": the lesson's own, else its default. BadInput if they clash."""
+    """Returns every control's value for "Run it live": the lesson's own, else its default. BadInput if they clash."""
     values = defaults() | dict(lesson.live)
     settings(values)
     return {"values": values, "hint": lesson.live_hint}
 
 
 def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
-    """The sentences of the lesson's checks that do not hold for its runs."""
+    """Returns the sentences of the lesson's checks that do not hold for its runs."""
     known = names(runs)
     return [check.says for check in lesson.checks if expressions.evaluate(check.holds, known) is not True]
 
 
 def _source(trace: Trace) -> str:
-    """The machine of a recording, and how its speedup was measured."""
+    """Names the machine of a recording, and how its speedup was measured."""
     processor, numbers = trace.finished.extra.get("processor"), of(trace)
     if not processor:
         return ""
@@ -79,7 +79,7 @@ def _source(trace: Trace) -> str:
 
 
 def _meaning(verdict: str, token: Token) -> str:
-    """What a verdict on a token means, right or wrong."""
+    """Says what a verdict on a token means, right or wrong."""
     if verdict == "discarded":
         return "That would mean no test at all, and this draft has its turn."
     side = "below" if verdict == "accepted" else "not below"
@@ -112,7 +112,7 @@ class LessonRenderer(TextRenderer):
         }
 
     def marks_of(self, sentence: Sentence | None) -> dict[tuple[str, str], str]:
-        """The text of each drag and live mark as long as no number was dragged."""
+        """Returns the text of each drag and live mark as long as no number was dragged."""
         if sentence is None:
             return {}
         shown = {("drag", name): (each.value, each.digits) for name, each in sentence.numbers.items()}
@@ -121,7 +121,7 @@ class LessonRenderer(TextRenderer):
         return {mark: v if isinstance(v, str) else f"{v:.{digits}f}" for mark, (v, digits) in values.items()}
 
     def sentence(self, sentence: Sentence) -> dict:
-        """The numbers that can be dragged, the other inputs, and the digits of each result."""
+        """Returns the numbers that can be dragged, the other inputs, and the digits of each result."""
         numbers = {
             name: {"label": each.label, "value": float(self.evaluate(each.value)), "low": each.low, "high": each.high,
                    "step": each.step, "slider": each.slider}
@@ -140,12 +140,12 @@ class LessonRenderer(TextRenderer):
         return {"note": self.line(own.note), "v": v, "gamma": own.gamma, "view": own.view}
 
     def settings(self, values: Mapping[str, Any]) -> dict:
-        """Every text is an expression; a table holds more of them."""
+        """Evaluates settings: every text is an expression; a table holds more of them."""
         evaluate = {str: self.evaluate, dict: self.settings}
         return {key: evaluate.get(type(value), lambda other: other)(value) for key, value in values.items()}
 
     def target(self, step: Step) -> dict | None:
-        """The thing to highlight: a token as [round, place] counted from 0, or a control by its name."""
+        """Returns the thing to highlight: a token as [round, place] counted from 0, or a control by its name."""
         if not step.points:
             return None
         kind, what = step.points.split(" ")
@@ -165,7 +165,7 @@ class LessonRenderer(TextRenderer):
             raise LessonError(f"{self.place}: {error}") from error
 
     def ask(self, ask: Ask, trace: Trace) -> dict:
-        """The question with its ``options``, exactly one of them right, or with its number and tolerance."""
+        """Returns the question with its ``options``, exactly one of them right, or with its number and tolerance."""
         question: dict[str, Any] = {"kind": ask.kind, "text": self.line(ask.text), "explain": self.line(ask.explain)}
         if ask.kind == "number":
             answer, within = float(self.evaluate(ask.answer)), float(self.evaluate(ask.within))

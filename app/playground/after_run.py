@@ -12,7 +12,7 @@ from app.jobs.visitor import Session
 from app.playground.constraint_note import constraint_note
 from app.playground.link_handlers import LinkHandlers
 from app.playground.pair_handlers import PairHandlers, PairOptions
-from app.playground.result_handlers import CHOICES, Results, Shown
+from app.playground.result_handlers import CHOICES, Results, ResultValues
 from app.ui.widgets import SKIP
 
 
@@ -20,7 +20,7 @@ class AfterRun:
     """``OUTPUTS``: how many ``show`` returns: the results below the stage, the recipes, the options of the pair with
     the costs that a run has measured, the note on the constraint, and the share dialog with the address."""
 
-    OUTPUTS = len(Shown._fields) + 1 + len(PairOptions._fields) + 2
+    OUTPUTS = len(ResultValues._fields) + 1 + len(PairOptions._fields) + 2
 
     def __init__(self, service: Service, results: Results, links: LinkHandlers):
         self.results, self.links, self.pairs = results, links, PairHandlers(service)
@@ -36,7 +36,7 @@ class AfterRun:
             self.links.branch_address(session, *values),
         ]
 
-    def opened(self, session: Session, *values: Any) -> list:
+    def show_file(self, session: Session, *values: Any) -> list:
         """Returns what follows an opened file. It has no address, because a reload could not bring the file back."""
         return self.show(session, *values)[:-1]
 

@@ -37,8 +37,8 @@ class BranchHandlers(PressHandlers):
         return [gr.update(interactive=False), press.take_result() or SKIP]
 
     def run(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
-        choice, shown = press.choice, press.newest(session)
-        shown = shown if shown.trace else Session(*recorded())
+        choice, newest = press.choice, press.newest(session)
+        newest = newest if newest.trace else Session(*recorded())
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then force a token.")
             return
@@ -47,7 +47,7 @@ class BranchHandlers(PressHandlers):
             yield player_feed.say("error", "No token was named; press a token's button in the inspector again.")
             return
         visitor = visitor_id(request)
-        yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, shown, *choice))
+        yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, newest, *choice))
 
     def stream(self, request: Request, press: RunPress, session: Session, place: int, token: int) -> Iterator[str]:
         """Streams the second lane while it runs. The session with the branch is in ``press`` at the end."""
@@ -57,7 +57,7 @@ class BranchHandlers(PressHandlers):
             yield player_feed.say("progress", "Starting the branch")
             with closing(self.service.runs.run(request, (("branch", config),), may_share=True)) as updates:
                 for update in updates:
-                    yield live.recorded(update) if isinstance(update, RecordedRun) else live.update(update)
+                    yield live.show_recorded(update) if isinstance(update, RecordedRun) else live.update(update)
             if live.branch is None:
                 yield live.end("quiet", "Stopped before the branch began.")
                 return
@@ -84,7 +84,7 @@ class BranchHandlers(PressHandlers):
         branch = session.trace and session.trace.branch
         if not press.is_over or branch is None:
             return [SKIP, SKIP]
-        press.shown = None
+        press.stage_config = None
         press.take_result()
         is_first = not session.trace.started.prefix
         forced = session.forced or forced_in(branch if is_first else session.trace)
@@ -125,7 +125,7 @@ class LiveBranch:
         lines += player_feed.branch_rounds(tuple(event for event in update.events if isinstance(event, Round)))
         return self._feed.add(lines + player_feed.status("progress", *self._progress(update)))
 
-    def recorded(self, result: RecordedRun) -> str:
+    def show_recorded(self, result: RecordedRun) -> str:
         """Returns the value of a branch that has run here before."""
         branch = result.traces["branch"]
         self._trace = lambda: branch
@@ -143,7 +143,7 @@ class LiveBranch:
             kind, words = "error", "The branch took longer than a run may here; its rounds so far stay."
         elif reason == "cancelled":
             words = "Stopped. The rounds of the branch so far stay."
-        lines = player_feed.branch_end(reason) + player_feed.over()
+        lines = player_feed.branch_end(reason) + player_feed.end_line()
         return self._feed.add(lines + player_feed.status(kind, words))
 
     def end(self, kind: Kind, words: str) -> str:

@@ -123,8 +123,7 @@ def _own_model() -> tuple[gr.Textbox, gr.Button, Any]:
 
 
 def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
-    """Connects the controls. ``state``: the engine's status, whose `settled` event fires once the engine can answer
-    questions."""
+    """Connects the controls. ``state``: the engine's status, whose `settled` event fires once the engine can answer."""
     widgets, handlers = controls.widgets, PairHandlers(service)
     widgets["auto"].change(lambda on: gr.update(interactive=not on), widgets["auto"], widgets["gamma"], **QUIET)
     for name in ("method", "acceptance", "constraint"):
@@ -145,8 +144,8 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
 
 
 def _wire_constraint(service: Service, controls: Controls) -> None:
-    """An example fills in its prompt, too. A constraint is checked once its field is left, and after any change of what
-    its note depends on."""
+    """Wires the constraint. An example fills in its prompt, too. A constraint is checked once its field is left, and
+    after any change of what its note depends on."""
     checked = {"fn": partial(constraint_note, service), "inputs": controls.inputs, "outputs": controls.constraint_note}
     for kind, button in controls.constraints.items():
         example, filled = CONSTRAINT_EXAMPLES[kind], controls.some("prompt", "constraint", kind)
@@ -163,5 +162,5 @@ def _show_dependents(controls: Controls, name: str) -> None:
     dependents = [spec for spec in CONTROLS if spec.only and spec.only[0] == name]
     values = json.dumps([spec.only[1] for spec in dependents if spec.only])
     update = f"(chosen) => {values}.map((value) => ({{ __type__: 'update', visible: chosen === value }}))"
-    shown = controls.some(*(spec.name for spec in dependents))
-    controls.widgets[name].change(None, controls.widgets[name], shown, js=update, api_visibility="private")
+    outputs = controls.some(*(spec.name for spec in dependents))
+    controls.widgets[name].change(None, controls.widgets[name], outputs, js=update, api_visibility="private")

@@ -11,8 +11,7 @@ STYLES = ("playground/results.css", "player/player.css", "player/stage.css")
 
 
 def page(run: Trace, baseline: Trace | None = None) -> str:
-    """Returns the file's text. A trace of more than player_feed.LEAN tokens comes without its candidates, as on the
-    page."""
+    """Returns the file's text. A trace of more than player_feed.LEAN tokens has no candidates, as on the page."""
     body = Template(read("offline/run.html")).substitute(stage=mount("stage", look="sl-stage"))
     values = {"stage": player_feed.replay("file", run, baseline)}
     data = {"values": values, "facts": run_facts.facts(run), "prompt": run.started.prompt_text}

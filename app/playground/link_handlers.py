@@ -17,8 +17,8 @@ from app.jobs.visitor import Session, visitor_id
 from app.playground import links
 from app.playground.branch_handlers import forced_in
 from app.playground.form_values import update
-from app.playground.result_handlers import Results, Shown
-from app.playground.run_handlers import recorded
+from app.playground.result_handlers import Results, ResultValues
+from app.playground.run_handlers import recorded_value
 from app.playground.run_press import RunPress
 from app.playground.startup_run import recorded as opening_run
 from app.ui.widgets import SKIP
@@ -37,7 +37,7 @@ class LinkHandlers:
         self.controls = described(service.limits)
         self.specs = specs or self.controls
 
-    def opened(self, press: RunPress, event: gr.EventData, request: gr.Request | None = None) -> list[Any]:
+    def open_link(self, press: RunPress, event: gr.EventData, request: gr.Request | None = None) -> list[Any]:
         """Fills the controls from the query that the page was opened with.
 
         Starts no run, but shows one of exactly these settings that has run here. A branch follows when Run is pressed.
@@ -49,34 +49,34 @@ class LinkHandlers:
         data = event._data if isinstance(event._data, dict) else {}
         text, pairs = str(data.get("query") or ""), list(self.service.offer.pairs.values())
         link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
-        is_reload, own = bool(data.get("reload")), self.service.runs.known(str(data.get("run") or ""))
+        is_reload, own = bool(data.get("reload")), self.service.runs.find(str(data.get("run") or ""))
         result = self._result(link)
         if is_resumed := is_reload and own is not None and (own.is_running or not result):
             press.request, press.session = self.service.runs.resume(own, visitor_id(request)), None
-            stage, session, below = SKIP, Session(), Shown()
+            stage, session, below = SKIP, Session(), ResultValues()
         else:
-            stage, session, below = self._shown(link, result, is_reload)
+            stage, session, below = self._show(link, result, is_reload)
             if isinstance(session, Session) and session.trace:  # the next press runs it again
-                press.shown = self._config(link)
+                press.stage_config = self._config(link)
         if link.force and (config := self._config(link)):
             press.linked = (config, *link.force)
         shared = _value(hide=link.hide, present=link.present, **({"resumed": True} if is_resumed else {}))
-        return [shared, stage, session, *(self._filled(link, name) for name in NAMES), *below]
+        return [shared, stage, session, *(self._fill(link, name) for name in NAMES), *below]
 
-    def _shown(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, Shown]:
+    def _show(self, link: links.Link, result: RecordedRun | None, is_reload: bool) -> tuple[Any, Any, ResultValues]:
         """Returns the stage, the session and the results of a page that a link has opened."""
         is_opening = not result and self._is_opening(link)
         words = links.sentence(link, self.controls, is_opening)
         if not words:
-            return SKIP, SKIP, Shown()
+            return SKIP, SKIP, ResultValues()
         if is_opening and not link.refused:
-            return player_feed.say("quiet", words), SKIP, Shown()
+            return player_feed.say("quiet", words), SKIP, ResultValues()
         if link.refused:
             is_partly_usable = link.values or link.hide or link.present
-            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, Shown()
+            return player_feed.say("slow" if is_partly_usable else "error", words), SKIP, ResultValues()
         if result:
             session = Session(result.run, result.baseline, result.repeats)
-            return recorded(result), session, self.results.show(session)
+            return recorded_value(result), session, self.results.show(session)
         if is_reload:
             words = f"Your settings are back. Press Run to see the run{' and its branch' if link.force else ''} again."
         empty = player_feed.start(uuid.uuid4().hex) + tiles.tiles(None) + "\n"
@@ -107,7 +107,7 @@ class LinkHandlers:
             return None
         return replace(result, traces=result.traces | both) if both else None
 
-    def _filled(self, link: links.Link, name: str) -> Any:
+    def _fill(self, link: links.Link, name: str) -> Any:
         values = {other: control.default for other, control in self.controls.items()} | dict(link.values)
         is_named = name in link.values or (name == "method" and "pair" in link.values)  # whose choices are the pair's
         is_here = not link.has_settings or values[name] == self.specs[name].default
@@ -120,11 +120,13 @@ class LinkHandlers:
             config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
             pair = self.service.offer.pairs.get(config.pair)
             revision = pair.revision if pair else ""
-            return _value(link=links.query(controls_of(config), self.controls, revision, _forced(session, config)))
+            return _value(
+                link=links.query(controls_of(config), self.controls, revision, _branch_point(session, config))
+            )
         except BadInput as error:
             return _value(link="", problem=str(error))
 
-    def pressed(self, press: RunPress, *values: Any) -> str:
+    def press_address(self, press: RunPress, *values: Any) -> str:
         """Returns the key of the request, by which a reload brings its run back, and the query of the address."""
         return _value(run=press.request.key, **self._address(Session(), *values))
 
@@ -144,7 +146,7 @@ class LinkHandlers:
         return _value(**address) if address else SKIP
 
 
-def _forced(session: Session, config: RunConfig) -> tuple[int, int] | None:
+def _branch_point(session: Session, config: RunConfig) -> tuple[int, int] | None:
     """Returns the place and the token of the session's branch if its run is of ``config``; if the branch was kept,
     those of the run it became."""
     run = session.trace

@@ -62,7 +62,7 @@ def query(
     'auto=0&temperature=0.5&revision=ab810cf68114'
     """
     pieces = {
-        name: _written(values[name]) for name, control in controls.items()
+        name: _write(values[name]) for name, control in controls.items()
         if name in values and values[name] != control.default
     }  # fmt: skip
     if revision:
@@ -96,12 +96,12 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
     pair = next((pair for pair in pairs if pair.name == values.get("pair", controls["pair"].default)), None)
     if pair and values.get("method", AUTO) not in (AUTO, *pair.methods, *constraint_methods()):
         refused.append(f"{pair.title} has no draft for the method {values.pop('method')!r}.")
-    hide, unknown = _hidden(pieces.get(HIDE, ""), controls)
+    hide, unknown = _controls_to_hide(pieces.get(HIDE, ""), controls)
     if unknown:
         refused.append(f"The link hides {unknown} that this page does not have.")
     force = None
     try:
-        force = _forced(pieces[FORCE], pair) if FORCE in pieces else None
+        force = _read_branch_point(pieces[FORCE], pair) if FORCE in pieces else None
     except BadInput as error:
         refused.append(str(error))
     notes = _revision(pieces.get(REVISION), pair)
@@ -110,8 +110,7 @@ def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prom
 
 
 def sentence(link: Link, controls: Mapping[str, Control], is_shown: bool = False) -> str:
-    """Returns the sentences that the page shows about the link it was opened with; ``is_shown``: its run is on the
-    stage."""
+    """Returns the sentences about the link that the page was opened with; ``is_shown``: its run is on the stage."""
     names = [label(controls[name]) for name in link.values] or ["every default"] * link.has_settings
     filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
@@ -124,7 +123,7 @@ def label(control: Control) -> str:
     return "Draft length: auto" if control.name == "auto" else control.label
 
 
-def _written(value: Any) -> str:
+def _write(value: Any) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -161,7 +160,7 @@ def _number(control: Control, text: str) -> int | float:
     return int(text) if text.lstrip("-").isdecimal() else int(number)
 
 
-def _forced(text: str, pair: Pair | None) -> tuple[int, int]:
+def _read_branch_point(text: str, pair: Pair | None) -> tuple[int, int]:
     """Reads the place and the token of a branch. Whether the output has that place shows only when it is there."""
     match = _FORCE.fullmatch(text)
     if match is None:
@@ -172,7 +171,7 @@ def _forced(text: str, pair: Pair | None) -> tuple[int, int]:
     return place, token
 
 
-def _hidden(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:
+def _controls_to_hide(text: str, controls: Mapping[str, Control]) -> tuple[tuple[str, ...], str]:
     """Returns the controls to hide, and the number of unknown ones in words (empty for none)."""
     named = {name.strip() for name in text.split(",") if name.strip()}
     others = len(named - set(controls))

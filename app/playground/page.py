@@ -43,20 +43,22 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     links = LinkHandlers(service, specs, tabs.handlers)
     after = AfterRun(service, tabs.handlers, links)
     # As AfterRun.show returns them.
-    shown = [*tabs.shown, tabs.recipes, *controls.of_the_pair, controls.constraint_note, shared]
+    result_outputs = [*tabs.outputs, tabs.recipes, *controls.of_the_pair, controls.constraint_note, shared]
 
     def begin(request: gr.Request, press: RunPress, *values) -> list:
         """Returns Run, Stop, and the address, with which a reload brings these settings and this run back."""
-        return [*handlers.begin(request, press), links.pressed(press, *values)]
+        return [*handlers.begin(request, press), links.press_address(press, *values)]
 
     def follow(event: Callable, change: Callable, inputs: list, outputs: list, **how) -> Dependency:
         """Calls ``change`` at ``event``, whose last output is the session, and shows all that follows a new one."""
         # Otherwise a run that ends while the results of the one before are still on their way would not show its own.
         last = {"trigger_mode": "always_last"}
-        return event(partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *shown], **last, **how)
+        return event(
+            partial(after.following, change), [*inputs, *controls.inputs], [*outputs, *result_outputs], **last, **how
+        )
 
     def end(streamed: Dependency, handlers: PressHandlers, *buttons: gr.Button) -> None:
-        streamed.failure(handlers.lost, press, [*buttons, session], **QUIET)
+        streamed.failure(handlers.end_orphan, press, [*buttons, session], **QUIET)
         followed = follow(streamed.success, handlers.end, [press], [*buttons, session], **QUIET)
         # Gradio handles the files after the handler has returned. Where that fails, nothing of the event arrives.
         followed.failure(handlers.show_failure, press, [*buttons, session, stage], **QUIET)
@@ -79,8 +81,8 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
         follow(event, change, [press, session], [stage, session], **QUIET)
     opened = Opened(stage, session, *controls.inputs)
     opening = tabs.upload.upload(tabs.handlers.bring, tabs.upload, list(opened), **PRIVATE)
-    opening.success(after.opened, [session, *controls.inputs], shown[:-1], **QUIET)
-    share_panel.connect(shared, links, stage, session, press, controls.inputs, list(tabs.shown))
+    opening.success(after.show_file, [session, *controls.inputs], result_outputs[:-1], **QUIET)
+    share_panel.connect(shared, links, stage, session, press, controls.inputs, list(tabs.outputs))
     stage.missing(handlers.replay, [press, session], stage, **QUIET)
     stop.click(handlers.stop, None, js=TO_STAGE, **QUIET)  # queue=False: it does not wait for the run it cancels
     return stage, controls.inputs, session

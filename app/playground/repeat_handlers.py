@@ -41,8 +41,7 @@ class RepeatHandlers(PressHandlers):
         return [gr.update(interactive=False), button, press.take_result() or SKIP]
 
     def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
-        """Measures ``count`` times. The run on the stage is the first if it was measured here; the medians take its
-        place."""
+        """Measures ``count`` times. The run on the stage is the first if measured here; the medians take its place."""
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then measure it again.")
             return
@@ -57,7 +56,7 @@ class RepeatHandlers(PressHandlers):
             is_ours = config is not None and self._is_of_this_server(session, config)
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
-            configs = repeated(config, count, 2 if is_ours else 1)
+            configs = repeat_configs(config, count, 2 if is_ours else 1)
             fold, timed_out = Fold(configs), False
             yield player_feed.say("progress", "Measuring again")
             with closing(self.service.runs.run(request, configs, again=True)) as updates:
@@ -106,7 +105,7 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
         return run
 
 
-def repeated(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
+def repeat_configs(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
     """Yields the request and its baseline in turn, from the ``first`` measurement to the last."""
     pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))

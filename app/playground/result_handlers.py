@@ -15,7 +15,7 @@ from app.playground.form_values import update, values_of
 from app.playground.trace_files import Exports, Written, read, uploads
 from app.ui.widgets import SKIP
 from app.views import charts, player_feed, servers, tiles
-from app.views.engine_recipes import Choice, measured, production
+from app.views.engine_recipes import Choice, outcome_sentence, production
 from app.views.trees import has_trees
 from engine.config import AUTO
 from engine.errors import BadInput, EngineError
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 CHOICES = ("pair", "method", "auto", "gamma", "temperature")  # controls that the settings for other engines follow
 
 
-class Shown(NamedTuple):
+class ResultValues(NamedTuple):
     """The outputs below the stage."""
 
     race: Any = SKIP
@@ -51,7 +51,7 @@ class Results:
     def __init__(self, service: Service):
         self.service, self.exports = service, Exports()
 
-    def show(self, session: Session) -> Shown:
+    def show(self, session: Session) -> ResultValues:
         """Charts and files of the session's run.
 
         Files are written now, because a DownloadButton that fills itself on click serves the file before (gradio 6.31).
@@ -59,19 +59,19 @@ class Results:
         """
         run, baseline = session.trace, session.baseline
         if run is None:
-            return Shown()
+            return ResultValues()
         try:
             written = self.exports.write(session, html_export.page)
             files = _files(written)._replace(baseline=_baseline_file(written))
         except OSError as error:  # a full disk must not break the page
             _log.warning("The files of a run could not be written: %s", error.strerror or error)
             files = Written(*(gr.update(value=None, interactive=False, label=NO_ROOM) for _ in LABELS))
-        shown = charts.complete(run, baseline, **session.repeats)
-        return Shown(*shown, gr.update(visible=has_trees(run)), *files)
+        figures = charts.complete(run, baseline, **session.repeats)
+        return ResultValues(*figures, gr.update(visible=has_trees(run)), *files)
 
-    def empty(self) -> Shown:
+    def empty(self) -> ResultValues:
         """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
-        return Shown(*charts.complete(None), gr.update(visible=False), *_files(Written()))
+        return ResultValues(*charts.complete(None), gr.update(visible=False), *_files(Written()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Any:
         """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the
@@ -90,7 +90,7 @@ class Results:
             words = "A run is in progress here: press Stop or let it end, then open the file again."
             raise gr.Error(words, title="Not now", print_exception=False)
         run, baseline = session.trace, session.baseline
-        text, words, filled = player_feed.replay(uuid.uuid4().hex, run, baseline), _about(session), {}
+        text, words, filled = player_feed.replay(uuid.uuid4().hex, run, baseline), _opening_sentence(session), {}
         try:
             values = values_of(run, self.service)
             filled = {name: update(name, values, self.service) for name in NAMES}
@@ -100,7 +100,7 @@ class Results:
 
     def configure(self, pair: str, method: str, auto: bool, gamma: float, temperature: float, session: Session) -> str:
         """Returns the current settings for other engines, as JSON for the engine recipes."""
-        sentence, run = _measured(session, method), session.trace
+        sentence, run = _outcome(session, method), session.trace
         if run and run.started.server:
             run = None  # its method and draft lengths are another engine's
         if method == AUTO and run:
@@ -111,7 +111,7 @@ class Results:
             models = self.service.offer.models(pair, method)
         except EngineError:
             return SKIP  # pressing Run will show the reason
-        chosen = _chosen(run, method) if config.gamma == AUTO else None
+        chosen = _mean_gamma(run, method) if config.gamma == AUTO else None
         choice = Choice.from_models(
             models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen,
             has_schema=bool(run and run.started.constraint.get("kind") == "json_schema"),
@@ -120,7 +120,7 @@ class Results:
 
 
 def _files(written: Written) -> Written:
-    """The buttons, with their own labels again after a time without room."""
+    """Returns the buttons, with their own labels again after a time without room."""
     pairs = zip(written, LABELS, strict=True)
     return Written(*(gr.update(value=path, interactive=path is not None, label=label) for path, label in pairs))
 
@@ -131,15 +131,15 @@ def _baseline_file(written: Written):
     return gr.update(value=written.baseline, interactive=written.baseline is not None, label=label)
 
 
-def _measured(session: Session, method: str) -> str:
+def _outcome(session: Session, method: str) -> str:
     """Says what this method brought in the run on the stage; empty for another method's run."""
     ratio = tiles.speedup(session.trace, session.baseline, session.repeats.get("spread"))
     if ratio is None or session.trace.started.method != method:
         return ""
-    return measured(ratio, session.trace.started.device)
+    return outcome_sentence(ratio, session.trace.started.device)
 
 
-def _about(session: Session) -> str:
+def _opening_sentence(session: Session) -> str:
     started = session.trace.started
     if started.server:
         return servers.opening_sentence(session.trace, session.baseline)
@@ -150,11 +150,11 @@ def _about(session: Session) -> str:
         alone = "a branch, which is not measured against plain decoding"
     beside = "with its baseline" if session.baseline else alone
     if session.trace.others:
-        return f"Opened from a file: a recorded run on {started.device}. {tiles.shared(session.trace)}"
+        return f"Opened from a file: a recorded run on {started.device}. {tiles.sharing_sentence(session.trace)}"
     return f"Opened from a file: a recorded run on {started.device}, {beside}. Nothing was computed here."
 
 
-def _chosen(run: Trace | None, method: str) -> int | None:
+def _mean_gamma(run: Trace | None, method: str) -> int | None:
     """Returns the mean draft length that auto chose over the rounds that drafted; None if none did.
 
     The mean, because the most frequent length may be a cautious 1 that few tokens came from.

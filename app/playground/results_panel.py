@@ -8,7 +8,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground.form_panel import Controls
 from app.playground.repeat_handlers import AGAIN, COUNTS
-from app.playground.result_handlers import CHOICES, LABELS, Results, Shown
+from app.playground.result_handlers import CHOICES, LABELS, Results, ResultValues
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.widgets import QUIET, download, open_files
@@ -19,10 +19,10 @@ the speedup again. The table counts rounds and positions from 0. The replay is o
 
 
 class ResultTabs(NamedTuple):
-    """``shown``: what a run changes; ``count`` and ``repeat``: of measurements, and the button that makes them."""
+    """``outputs``: what a run changes; ``count`` and ``repeat``: of measurements, and the button that makes them."""
 
     handlers: Results
-    shown: Shown
+    outputs: ResultValues
     upload: gr.UploadButton
     recipes: gr.HTML
     count: gr.Radio
@@ -64,8 +64,8 @@ def results(service: Service, controls: Controls, drawn_first: list[str], sessio
         with tab("Use it elsewhere", "elsewhere"):
             recipe = handlers.configure(*(choice.value for choice in controls.some(*CHOICES)), Session())
             recipes = component("engine_recipes", recipe, "production", title="Take it to production")
-    shown = Shown(race, acceptance, time, tree, tree_tab, trace, baseline, table, page)
-    tabs = ResultTabs(handlers, shown, upload, recipes, count, repeat)
+    outputs = ResultValues(race, acceptance, time, tree, tree_tab, trace, baseline, table, page)
+    tabs = ResultTabs(handlers, outputs, upload, recipes, count, repeat)
     choices = controls.some(*CHOICES)
     changes = [choice.change for choice in choices]  # in one event: an answer that is late must not replace a newer one
     gr.on(changes, handlers.configure, [*choices, session], recipes, trigger_mode="always_last", **QUIET)

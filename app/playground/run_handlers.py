@@ -62,7 +62,7 @@ class RunHandlers(PressHandlers):
             return
         config = press.request.config
         yield from self._stream(
-            visitor_id(request), press, lambda: config, lambda mine, _: self.service.runs.resumed(mine)
+            visitor_id(request), press, lambda: config, lambda mine, _: self.service.runs.follow(mine)
         )
 
     def resuming(self, press: RunPress) -> list:
@@ -111,11 +111,11 @@ class RunHandlers(PressHandlers):
 
     def replay(self, press: RunPress, session: Session) -> str:
         """Returns the whole run once more, for a page that missed some of its rounds."""
-        shown = press.newest(session)
-        if shown.trace is None:
+        newest = press.newest(session)
+        if newest.trace is None:
             return SKIP
-        text = player_feed.complete(uuid.uuid4().hex, shown.trace)
-        return text + player_feed.numbers(shown.trace, shown.baseline, **shown.repeats)
+        text = player_feed.complete(uuid.uuid4().hex, newest.trace)
+        return text + player_feed.numbers(newest.trace, newest.baseline, **newest.repeats)
 
     def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
         """Streams the branch of the link that filled in exactly these settings, once."""
@@ -125,7 +125,7 @@ class RunHandlers(PressHandlers):
             yield from self.branches.stream(request, press, press.session, *linked[1:])
 
     def _run(self, press: RunPress, request: Request, config: RunConfig, may_share: bool) -> Iterator:
-        again, press.shown = press.shown == config or not may_share, None
+        again, press.stage_config = press.stage_config == config or not may_share, None
         return self.service.runs.run(request, with_baseline(config), again, may_share)
 
     def _updates(self, request: Request, press: RunPress, live: "LiveRun", start: Callable) -> Iterator[str]:
@@ -133,12 +133,12 @@ class RunHandlers(PressHandlers):
             for update in updates:
                 if isinstance(update, RecordedRun):
                     press.session = Session(update.run, update.baseline, update.repeats)
-                    press.shown = live.config
-                    yield recorded(update)
+                    press.stage_config = live.config
+                    yield recorded_value(update)
                     return
                 yield live.update(update)
         press.session = live.session
-        press.shown = live.config if live.is_complete else None
+        press.stage_config = live.config if live.is_complete else None
         yield live.finish(self.service.limits.seconds)
 
 
@@ -167,7 +167,7 @@ class LiveRun:
         return self._totals["run"].finished is not None and not self._timed_out
 
     def update(self, update: Update) -> str:
-        """Costs no more than its news, however long the run is."""
+        """Returns the value that shows an update; costs no more than the news, however long the run is."""
         self._timed_out, self._others = self._timed_out or update.timed_out, update.others
         self._fold = update.fold
         self._totals[update.name].add(update.events)
@@ -191,7 +191,7 @@ class LiveRun:
         # A Stop ends this page's updates at once where the run itself goes on: for another visitor, or far away.
         ended = "" if session.trace.finished else player_feed.end("cancelled", self._totals["run"].tokens)
         numbers = player_feed.numbers(session.trace, session.baseline, others=self._others)
-        return self._feed.add(ended + numbers + player_feed.over() + player_feed.status(kind, words))
+        return self._feed.add(ended + numbers + player_feed.end_line() + player_feed.status(kind, words))
 
     def fail(self, words: str) -> str:
         session = self.session
@@ -204,7 +204,7 @@ class LiveRun:
 
     def _lines(self, update: Update) -> str:
         """Returns the player's lines for the newest events."""
-        text = "".join(player_feed.about(event) for event in update.events if isinstance(event, RunStarted))
+        text = "".join(player_feed.about_line(event) for event in update.events if isinstance(event, RunStarted))
         text += player_feed.rounds(tuple(event for event in update.events if isinstance(event, Round)))
         if any(isinstance(event, RunFinished) for event in update.events):
             text += player_feed.finish(self._totals["run"].finished, self._totals["run"].tokens)
@@ -225,7 +225,7 @@ class LiveRun:
         run, baseline = session.trace, session.baseline
         if run.finished is None or run.finished.reason == "cancelled":
             return "quiet", "Stopped. The rounds so far stay."
-        if shared := tiles.shared(run, self._others):
+        if shared := tiles.sharing_sentence(run, self._others):
             return "quiet", shared
         if is_baseline(self.config):
             return "quiet", "This was plain decoding. Choose a method and a draft length to compare it."
@@ -240,10 +240,10 @@ def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
     return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
 
 
-def recorded(result: RecordedRun) -> str:
+def recorded_value(result: RecordedRun) -> str:
     """Returns the value of a cached result of exactly these settings: played from its first round."""
     run, baseline, how = result.run, result.baseline, {"recorded": True, **result.repeats}
-    kind, verdict = "quiet", tiles.shared(run) or "This was plain decoding."
+    kind, verdict = "quiet", tiles.sharing_sentence(run) or "This was plain decoding."
     if baseline and tiles.speedup(run, baseline):
         kind, verdict = conclusion(run, baseline, **how)
     when = f"Recorded {ago(time.time() - result.at)}, played again. Press Run once more to run it live."

@@ -15,13 +15,13 @@ from engine.config import RunConfig
 @dataclass
 class RunPress(Press):
     """``session``: the result, None until there is one, and once the page's state has it. ``before``: that of an
-    earlier press, which the state has not got yet. ``shown``: the request whose result is on the stage, which
+    earlier press, which the state has not got yet. ``stage_config``: the request whose result is on the stage, which
     another press runs again. ``choice``: the place and the token of a branch. ``linked``: the request, place and token
     of a link, whose branch follows its run. ``last_result``: the result that was given to the page's state last."""
 
     session: Session | None = None
     before: Session | None = None
-    shown: RunConfig | None = None
+    stage_config: RunConfig | None = None
     choice: tuple[int, int] | None = None
     linked: tuple[RunConfig, int, int] | None = None
     last_result: Session | None = None
@@ -55,7 +55,7 @@ class PressHandlers:
         """Returns what the page shows once the stream has ended; nothing where a newer press has replaced it."""
         raise NotImplementedError
 
-    def lost(self, press: RunPress) -> list:
+    def end_orphan(self, press: RunPress) -> list:
         """Returns what ``end`` returns, for a stream that never reached the server."""
         press.close_orphan(self.service.runs)
         return self.end(press)

@@ -31,6 +31,6 @@ def connect(
     results: list,
 ) -> None:
     """Connects the dialog. ``controls``: all of them, in the order of form.NAMES. ``results``: in the order of
-    result_handlers.Shown."""
-    shared.opened(handlers.opened, press, [shared, stage, session, *controls, *results], **QUIET)
+    result_handlers.ResultValues."""
+    shared.opened(handlers.open_link, press, [shared, stage, session, *controls, *results], **QUIET)
     shared.asked(handlers.link, [session, *controls], shared, **QUIET)

@@ -44,16 +44,15 @@ class Exports:
         self._max_folders, self._lock = max_folders, threading.Lock()
 
     def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> Written:
-        """Writes the files of a result. ``page`` returns the HTML file's text for a run and its baseline. Raises
-        OSError."""
+        """Writes the files of a result. ``page`` returns the HTML of a run and its baseline. Raises OSError."""
         run, baseline = session.trace, session.baseline
         if run is None or not run.rounds:
             return Written()
         _check_room()
         folder, name = self._folder(), _name(run)
         (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
-        written = [_saved(run, folder / f"{name}.json")]
-        written.append(_saved(baseline, folder / f"{name}-baseline.json") if baseline and baseline.rounds else None)
+        written = [_save(run, folder / f"{name}.json")]
+        written.append(_save(baseline, folder / f"{name}-baseline.json") if baseline and baseline.rounds else None)
         # Newlines are not translated, because the page's content policy holds a hash of its script.
         (folder / f"{name}.html").write_text(page(run, baseline), encoding="utf-8", newline="\n")
         return Written(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
@@ -87,7 +86,7 @@ def _check_room() -> None:
         raise OSError(errno.ENOSPC, reason)
 
 
-def _saved(trace: Trace, path: Path) -> str | None:
+def _save(trace: Trace, path: Path) -> str | None:
     """Saves a trace and returns the path; None for a trace that JSON cannot hold (half a surrogate pair)."""
     try:
         save(trace, path)

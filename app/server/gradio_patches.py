@@ -34,7 +34,7 @@ class AnimationFramePatch:
 
 
 async def _response(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, Message]:
-    """The complete response as two messages."""
+    """Collects the complete response as two messages."""
     start: Message = {}
     chunks = bytearray()
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 def is_hosted() -> bool:
-    """Open to strangers, on a host's machine."""
+    """Returns whether the page is open to strangers, on a host's machine."""
     return "SPACE_ID" in os.environ
 
 
 def shared_gpu() -> bool:
-    """ZeroGPU: a GPU is granted to single calls, each in a process of its own."""
+    """Returns whether this is ZeroGPU: a GPU is granted to single calls, each in a process of its own."""
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in {"1", "t", "true"}
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=int | None)
 
 
 def _integer(name: str, default: T, low: int, high: int) -> int | T:
-    """A number from the environment, clamped to sane bounds; ``default`` for a typo. Prints a sentence for both."""
+    """Reads a number from the environment, clamped to sane bounds; ``default`` for a typo. Prints what it takes."""
     text = os.environ.get(name)
     if text is None:
         return default

@@ -1,4 +1,4 @@
-"""The banner above the results. The value is views.notice; its text may quote the visitor, so it is only ever text."""
+"""Shows the banner above the results. Its value is views.notice, which may quote the visitor: it is only ever text."""
 
 import gradio as gr
 

@@ -2,7 +2,7 @@
 
 from app.views import figures, predictions, trees
 from app.views.figures import Figure, encode_figures
-from app.views.tiles import ONE_EACH, Spread, shared, speedup
+from app.views.tiles import ONE_EACH, Spread, sharing_sentence, speedup
 from engine.config import LOSSY
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
@@ -30,7 +30,7 @@ def complete(
         nothing = Figure(note="This run has no tokens." if run else "Nothing has run yet.")
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]
     ratio = speedup(run, baseline, spread)
-    nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=shared(run))) if run.others else {}
+    nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=sharing_sentence(run))) if run.others else {}
     lossy = LOSSY if run.started.is_lossy else ""
     return [
         encode_figures({name: nothing.get(name) or _DRAW[name](run, baseline, ratio, how) for name in tab}, lossy)
@@ -45,7 +45,7 @@ _DRAW = {
     "rounds": lambda run, baseline, ratio, how: figures.per_round(run, compute_metrics(run)),
     "times": lambda run, baseline, ratio, how: figures.times(run, compute_metrics(run), baseline),
     "scoring": lambda run, baseline, ratio, how: predictions.scoring(run, baseline),
-    "idealised": lambda run, baseline, ratio, how: predictions.idealised(run, compute_metrics(run)),
+    "idealised": lambda run, baseline, ratio, how: predictions.idealised_chart(run, compute_metrics(run)),
     "sizes": lambda run, baseline, ratio, how: trees.sizes(run),
     "ranks": lambda run, baseline, ratio, how: trees.by_rank(run),
 }

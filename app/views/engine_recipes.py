@@ -132,7 +132,7 @@ def nothing(words: str) -> str:
 
 
 def examples() -> list[dict]:
-    """Every engine's recipe for well-known models, by method and γ: the first settings of the lesson turn_it_on."""
+    """Returns every engine's recipe for well-known models, by method and γ: the start of the lesson turn_it_on."""
     plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
     settings = {
         "ngram": (plain, None, (4, 8)),
@@ -156,8 +156,8 @@ def examples() -> list[dict]:
     ]
 
 
-def measured(ratio: Speedup, device: str) -> str:
-    """Whether drafting paid off in the run on screen."""
+def outcome_sentence(ratio: Speedup, device: str) -> str:
+    """Returns whether drafting paid off in the run on screen."""
     if ratio.tone == NOISE:
         return "What was measured here is noise: measure again before you switch it on."
     if ratio.tone == "level":
@@ -199,7 +199,7 @@ def _answer(target: Target, choice: Choice) -> dict:
     recipe = target.recipes[method]
     if choice.translated and "translated" not in recipe:
         return line | {"note": "Not supported: the draft model must have the target's tokenizer."}
-    code = _filled({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
+    code = _fill_in({**recipe, **(recipe["translated"] if choice.translated else {})}, choice)
     schema = f"With a JSON schema: {target.schema}" if choice.has_schema else ""
     return line | code | {"note": f"{code['note']} {schema}".strip()}
 
@@ -217,7 +217,7 @@ def _record(target: Target, choice: Choice) -> dict[str, str]:
 
 
 def _of_shipped(choice: Choice, code: str) -> list[str]:
-    """What to know about a draft of this repository that the code names, or a GGUF file of it."""
+    """Says what to know about a draft of this repository that the code names, or a GGUF file of it."""
     draft = choice.draft or ""
     if not draft.startswith(SHIPPED) or not (draft in code or "draft.gguf" in code.split()):
         return []
@@ -230,7 +230,7 @@ def _of_shipped(choice: Choice, code: str) -> list[str]:
     return notes
 
 
-def _filled(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
+def _fill_in(recipe: Mapping[str, str], choice: Choice) -> dict[str, str]:
     fields = {"schedule": ""} | dict(recipe) | ({"sampled": ""} if choice.greedy else {})
     notes = [fields.get("note", ""), "" if choice.greedy else fields.get("sampled_note", "")]
     loads = choice.schedule

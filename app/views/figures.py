@@ -78,14 +78,13 @@ def with_gaps(line: Mapping[int, T], places: Iterable[int]) -> dict[int, T | Non
 
 
 def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
-    """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, is visible without
-    colour."""
+    """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, needs no colour."""
     drawn = {"shape": pattern, "size": spacing, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
     return {"color": colour, "line": {"width": rim, "color": "@ink"}} | ({"pattern": drawn} if pattern else {}) | more
 
 
 def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
-    """Lines from each point to ``up`` above it and ``down`` below it."""
+    """Draws lines from each point to ``up`` above it and ``down`` below it."""
     reaches = {"array": [short(reach) for reach in up], "arrayminus": [short(reach) for reach in down]}
     return {"type": "data", "symmetric": False, "thickness": 1.5} | reaches | more
 
@@ -109,19 +108,19 @@ def level(at: float, is_upright: bool = False) -> dict:
 
 
 def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
-    """Tokens of run and baseline against time since their first round; prefill is the same for both and left out."""
+    """Charts tokens of run and baseline against time since their first round; prefill, equal for both, is left out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))
-    note, parted = "", None
+    note, divergence = "", None
     if speedup is not None and baseline:
         measured = f"{speedup.value:.2f}× measured" if speedup.is_possible else "Noise, measure again"
         note = f"{measured}: {_speed(run)} against {_speed(baseline)} without drafting, {how}."
-        parted = first_divergence(run, baseline) if run.started.is_greedy else None
-    if parted:
-        data.append(_parting(run, parted))
-        gap = "" if parted.gap is None else f"; there the target's two best logits were {parted.gap:.2g} apart"
-        note += f" The texts part at token {parted.position + 1}{gap}."
+        divergence = first_divergence(run, baseline) if run.started.is_greedy else None
+    if divergence:
+        data.append(_parting(run, divergence))
+        gap = "" if divergence.gap is None else f"; there the target's two best logits were {divergence.gap:.2g} apart"
+        note += f" The texts part at token {divergence.position + 1}{gap}."
     return Figure(data, axes("seconds since the first round", "tokens"), note)
 
 
@@ -141,10 +140,10 @@ def _thin(steps: list) -> list:
     return steps[::nth] + (steps[-1:] if (len(steps) - 1) % nth else [])
 
 
-def _parting(run: Trace, parted: Divergence) -> dict:
-    position = parted.position
+def _parting(run: Trace, divergence: Divergence) -> dict:
+    position = divergence.position
     event = next(event for event in run.rounds if any(token.position >= position for token in event.emitted))
-    name = "texts part here" + ("" if parted.gap is None else f" (gap {parted.gap:.2g})")
+    name = "texts part here" + ("" if divergence.gap is None else f" (gap {divergence.gap:.2g})")
     marker, hover = filled("@rejected", symbol="x", size=13), "first token that plain decoding did not write"
     at = short(event.end - run.rounds[0].start)
     return points(name, [at], [position + 1], mode="markers", marker=marker, hovertemplate=hover)
@@ -199,10 +198,10 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
         parts.append(f"{TITLES.get(method, method)} in {counted(rounds, 'round')}{alpha}")
-    return f" auto chose {'; '.join(parts)}; no draft in {_undrafted(run)}." if parts else ""
+    return f" auto chose {'; '.join(parts)}; no draft in {_count_undrafted(run)}." if parts else ""
 
 
-def _undrafted(run: Trace) -> int:
+def _count_undrafted(run: Trace) -> int:
     return sum(not event.drafter for event in run.rounds)
 
 
@@ -218,7 +217,7 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
     data, size = [], _bin_size(run.rounds)
     for status in (*sorted(ACCEPTED), *CLOSING):
         if numbers.counts[status]:
-            heights = _binned(run.rounds, lambda event, status=status: count(event, status))
+            heights = _bin_means(run.rounds, lambda event, status=status: count(event, status))
             colour = "@accepted" if status == "rescued" else _STATUS_COLOURS.get(status, f"@{status}")
             pattern = "/" if status == "rescued" else ""
             data.append(_stack(status, colour, run.rounds, heights, f"%{{y:.3~g}} {status}", pattern))
@@ -234,7 +233,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
-        heights = _binned(run.rounds, lambda event, part=part: 1000 * getattr(event.timings, part))
+        heights = _bin_means(run.rounds, lambda event, part=part: 1000 * getattr(event.timings, part))
         data.append(_stack(part, f"@{part}", run.rounds, heights, f"%{{y:.3~g}} ms {part}", patterns[part]))
     layout = axes("round", "ms", barmode="stack", bargap=0.15)
     total = sum(numbers.time.values())
@@ -249,8 +248,8 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
 
 
 def _server_times(run: Trace) -> Figure:
-    """A server tells no parts, so this is the time from one piece of its stream to the next."""
-    heights = _binned(run.rounds, lambda event: 1000 * (event.end - event.start))
+    """Draws the time from one piece of a server's stream to the next, because it tells no parts."""
+    heights = _bin_means(run.rounds, lambda event: 1000 * (event.end - event.start))
     data = [_stack("round", "@verify", run.rounds, heights, "%{y:.3~g} ms")]
     note = "The time between the pieces of the server's stream; it does not say what it spent it on."
     return Figure(data, axes("round", "ms", bargap=0.15), note + _binning(_bin_size(run.rounds)))
@@ -267,7 +266,7 @@ def _bin_size(rounds: Sequence[Round]) -> int:
     return max(1, -(-len(rounds) // MOST_BARS))
 
 
-def _binned(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float | None]:
+def _bin_means(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float | None]:
     """Returns the mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
     size, values = _bin_size(rounds), [value(event) for event in rounds]
     groups = (values[i : i + size] for i in range(0, len(values), size))

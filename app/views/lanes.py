@@ -16,7 +16,7 @@ def lane(trace: Trace | None) -> dict | None:
     first round's start to each round's end, and tokens by then."""
     if trace is None or not trace.rounds:
         return None
-    known = so_far(Totals.of(trace))
+    known = so_far(Totals.from_trace(trace))
     if known is None or trace.finished is None:
         return known
     start = trace.rounds[0].start
@@ -31,7 +31,7 @@ def so_far(baseline: Totals) -> dict | None:
 
 def note(run: Trace, baseline: Trace) -> str:
     """Says why the two texts are compared per token, or where they part; empty for equal texts."""
-    parted = first_divergence(run, baseline) if run.started.is_greedy else None
+    divergence = first_divergence(run, baseline) if run.started.is_greedy else None
     lengths = f"{len(run.emitted)} and {len(baseline.emitted)} tokens"
     if not run.started.is_greedy:
         law = "" if run.started.is_lossy or run.started.server else " of the same distribution"
@@ -39,11 +39,11 @@ def note(run: Trace, baseline: Trace) -> str:
             f"Above temperature 0 the two texts are different samples{law}, here {lengths}. "
             "So speeds are compared per token."
         )
-    differ = _parting(parted)
+    differ = _parting(divergence)
     if len(run.emitted) != len(baseline.emitted):
         return f"The two texts have different lengths, {lengths}. So speeds are compared per token. {differ}".strip()
     return differ
 
 
-def _parting(parted: Divergence | None) -> str:
-    return f"From token {parted.position + 1} on the two texts differ." if parted else ""
+def _parting(divergence: Divergence | None) -> str:
+    return f"From token {divergence.position + 1} on the two texts differ." if divergence else ""

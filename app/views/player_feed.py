@@ -79,7 +79,7 @@ def say(kind: Kind, text: str = "", fraction: float | None = None, place: int | 
     return start(None, 0, uuid.uuid4().hex) + status(kind, text, fraction, place)
 
 
-def about(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
+def about_line(started: RunStarted, recorded: bool = False, lean: bool = False, origin: str = "") -> str:
     """Returns the line about a run. ``origin``: device and time of a run that was opened from a file."""
     line: dict[str, Any] = {
         "type": "about",
@@ -132,7 +132,7 @@ def _drafted_by(started: RunStarted) -> dict:
 def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
     """Returns a trace in one value: for a recorded run, or for a page that missed rounds."""
     lean = sum(len(event.tokens) for event in trace.rounds) > LEAN
-    text = start(run, -1) + about(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
+    text = start(run, -1) + about_line(trace.started, recorded, lean, origin) + rounds(trace.rounds, lean)
     text += finish(trace.finished, len(trace.emitted)) if trace.finished else end("lost", len(trace.emitted))
     return text + (branch(trace.branch, lean) if trace.branch else "")
 
@@ -178,7 +178,12 @@ def replay(run: str, trace: Trace, baseline: Trace | None) -> str:
 def numbers(run: Trace, baseline: Trace | None, **how) -> str:
     """Returns the numbers, and compares the two texts where both runs are complete. ``how``: see tiles.tiles."""
     is_complete = tiles.speedup(run, baseline) is not None
-    return tiles.tiles(run, baseline, **how) + "\n" + chosen(run) + (compared(run, baseline) if is_complete else "")
+    return (
+        tiles.tiles(run, baseline, **how)
+        + "\n"
+        + choice_line(run)
+        + (comparison_line(run, baseline) if is_complete else "")
+    )
 
 
 def rounds(events: tuple[Round, ...], lean: bool = False) -> str:
@@ -190,12 +195,12 @@ def finish(finished: RunFinished, tokens: int) -> str:
 
 
 def end(reason: str, tokens: int, notes: Sequence[str] = ()) -> str:
-    """``notes``: sentences that were learnt during the run, such as that its JSON is unfinished."""
+    """Returns the line about a run's end. ``notes``: sentences learnt during the run, such as on unfinished JSON."""
     line = {"type": "finish", "reason": reason, "tokens": tokens}
     return encode(line | ({"notes": " ".join(notes)} if notes else {})) + "\n"
 
 
-def chosen(run: Trace) -> str:
+def choice_line(run: Trace) -> str:
     """Names what ran, with the drafters that auto chose; empty for one method."""
     rounds = [(TITLES.get(method, method), count) for method, count in compute_metrics(run).drafters.items()]
     if not rounds:
@@ -206,21 +211,20 @@ def chosen(run: Trace) -> str:
     return encode({"type": "chosen"} | words) + "\n"
 
 
-def compared(run: Trace, baseline: Trace) -> str:
-    """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they are different
-    samples."""
+def comparison_line(run: Trace, baseline: Trace) -> str:
+    """Compares the texts of a run and its baseline. At temperature 0 they must be equal; above, they differ."""
     line: dict = {"type": "compared", "verdict": "same"}
-    parted = first_divergence(run, baseline)
+    divergence = first_divergence(run, baseline)
     if not run.started.is_greedy:
         line["verdict"] = "sampled"
-    elif parted:
-        line |= {"verdict": "differs", "at": parted.position, "gap": short(parted.gap)}
+    elif divergence:
+        line |= {"verdict": "differs", "at": divergence.position, "gap": short(divergence.gap)}
     elif equal_to_the_bit(run, baseline):
         line["verdict"] = "same bits"
     return encode(line) + "\n"
 
 
-def over() -> str:
+def end_line() -> str:
     """Returns the last line: nothing more will come, so a page that misses rounds may ask for the complete run."""
     return encode({"type": "over"}) + "\n"
 

@@ -56,8 +56,7 @@ def _costs(run: Trace) -> CostModel | None:
 
 
 def _possible(run: Trace) -> bool:
-    """Returns whether every width costs more than 0; otherwise a trace file could claim costs that predict infinite
-    speed."""
+    """Returns whether every width costs more than 0; a trace file could claim costs of an infinite speed."""
     widths = {len(event.parents) + 1 for event in run.rounds} | set(range(1, MOST_GAMMA + 2))
     return all(interpolate(_costs(run).v, width) > 0 for width in widths)
 
@@ -110,8 +109,7 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
 
 
 def steadiness(run: Trace, baseline: Trace | None) -> str:
-    """Warns if the machine was busy during the run or while c and v were measured, or changed its speed since; else
-    empty."""
+    """Warns if the machine was busy during the run or the measurement of c and v, or changed its speed since."""
     costs = _costs(run)
     if busy := machine(run, baseline):
         return f" {busy}"
@@ -132,7 +130,7 @@ def steadiness(run: Trace, baseline: Trace | None) -> str:
     return f"{took}{since}." if since else ""
 
 
-def idealised(run: Trace, numbers: RunMetrics) -> Figure:
+def idealised_chart(run: Trace, numbers: RunMetrics) -> Figure:
     """Charts the speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
     costs, alpha = _costs(run), numbers.alpha
     if costs is None or alpha is None:

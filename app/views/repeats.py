@@ -25,8 +25,7 @@ class Medians:
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """Summarises ``pairs``: complete measurements, in order. Impossibly fast ones do not count where others are
-    possible."""
+    """Summarises ``pairs``: complete measurements, in order. Impossible ones do not count where others are possible."""
     possible = [pair for pair in pairs if speedup(*pair).is_possible] or pairs
     noise = len(pairs) - len(possible)
     runs, plains = ([pair[lane] for pair in possible] for lane in (0, 1))

@@ -54,7 +54,7 @@ def facts(run: Trace) -> list[list[str]]:
         ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
         ("Bits", SAME_BITS if started.same_bits else ""),
         ("Note", " ".join(run.notes)),
-        ("Forced", _forced(run)),
+        ("Forced", _forced_token(run)),
         ("Shared with", counted(run.others, "other run") if run.others else ""),
         ("Engine", _engine(run)),
     ]
@@ -68,7 +68,7 @@ def facts(run: Trace) -> list[list[str]]:
 
 
 def _server(server: Server) -> list[tuple[str, str]]:
-    """What a server said about itself, and what it left open."""
+    """Lists what a server said about itself, and what it left open."""
     flags = ", ".join(f"{name} {value}" for name, value in server.flags.items())
     counts = ", ".join(f"{count} {name}" for name, count in server.counters.items())
     notes = [("Note", note) for note in server.notes[:10]]
@@ -81,7 +81,7 @@ def _server(server: Server) -> list[tuple[str, str]]:
     ]
 
 
-def _forced(run: Trace) -> str:
+def _forced_token(run: Trace) -> str:
     """Names the token that was forced, here or in this run's branch; empty without one."""
     prefix = (run.branch or run).started.prefix
     if not prefix:
@@ -135,7 +135,7 @@ def _settings(started: RunStarted) -> list[tuple[str, str]]:
 
 def typical_numbers(started: RunStarted) -> str:
     """Names ε and δ of a run with typical acceptance; empty for another rule."""
-    return _named({"ε": "epsilon", "δ": "delta"}, started.config) if started.acceptance == "typical" else ""
+    return _name_values({"ε": "epsilon", "δ": "delta"}, started.config) if started.acceptance == "typical" else ""
 
 
 def constraint_title(started: RunStarted) -> str:
@@ -155,10 +155,10 @@ def _constraint(started: RunStarted) -> str:
 def lookahead_sizes(started: RunStarted) -> str:
     """Names W, N and G of a run with lookahead; empty for another method."""
     sizes = {"W": "window", "N": "ngram", "G": "guesses"}
-    return _named(sizes, started.lookahead) if started.method == "lookahead" else ""
+    return _name_values(sizes, started.lookahead) if started.method == "lookahead" else ""
 
 
-def _named(fields: dict[str, str], values: dict) -> str:
+def _name_values(fields: dict[str, str], values: dict) -> str:
     numbers = {sign: values.get(field) for sign, field in fields.items()}
     return ", ".join(f"{sign} {value:g}" for sign, value in numbers.items() if isinstance(value, int | float))
 

@@ -22,7 +22,7 @@ def empty() -> str:
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Sequence]) -> str:
-    """Numbers in full, None as an empty cell, texts so that a spreadsheet does not run them as formulas."""
+    """Writes a CSV: numbers in full, None as an empty cell, texts that no spreadsheet runs as formulas."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(heads)

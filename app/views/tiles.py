@@ -42,7 +42,7 @@ def tiles(
     if run is None or not run.rounds:
         return encode(_numbers(Totals(), measuring))
     ratio = speedup(run, baseline, spread)
-    line = _numbers(Totals.of(run), measuring, others)
+    line = _numbers(Totals.from_trace(run), measuring, others)
     if "shared" not in line:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
@@ -96,7 +96,7 @@ def machine(run: Trace, baseline: Trace | None) -> str:
     return about_machine(others_share(run, baseline))
 
 
-def shared(run: Trace, others: int = 0) -> str:
+def sharing_sentence(run: Trace, others: int = 0) -> str:
     """Says why a run has no speedup; empty for one that had the device to itself. ``others``: as for `tiles`."""
     if run.others:
         return f"{counted(run.others, 'other run')} shared the model, so this clock says nothing about drafting."
@@ -118,8 +118,8 @@ def verdict(
     if ratio.tone == "level":
         return no_difference(ratio, f"{when}, {how}")
     if ratio.tone == "faster":
-        return f"{_spent(run, baseline).capitalize()} without drafting ({when}, {how})."
-    spent = _spent(run, baseline)
+        return f"{_compare_times(run, baseline).capitalize()} without drafting ({when}, {how})."
+    spent = _compare_times(run, baseline)
     if not run.has_drafts:
         return f"Nothing was drafted, so this says nothing about drafting: {spent} ({how})."
     return f"Slower here: {ratio.value:.2f}× the speed without drafting ({how}). {_cause(run, baseline)}"
@@ -137,7 +137,7 @@ def _cause(run: Trace, baseline: Trace) -> str:
     return f"Most of the extra time went into {PARTS[part]}: {ADVICE[part]}."
 
 
-def _spent(run: Trace, baseline: Trace) -> str:
+def _compare_times(run: Trace, baseline: Trace) -> str:
     """Words the time of both runs: of the text where both wrote the same number of tokens, else per token."""
     ours, plain = compute_metrics(run), compute_metrics(baseline)
     speeds: list[Any] = [numbers.tokens_per_second for numbers in (ours, plain)]  # known, as the speedup is

@@ -26,7 +26,7 @@ class Totals:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, trace: Trace) -> "Totals":
+    def from_trace(cls, trace: Trace) -> "Totals":
         totals = cls()
         totals.add([trace.started, *trace.rounds, *([trace.finished] if trace.finished else [])])
         return totals

@@ -76,11 +76,11 @@ class AnswerPlan:
         return self.turns * (1 + len(GAMMAS) * len(self.methods))
 
     def steps_alone(self, v: Mapping[int, float]) -> float:
-        """About how many plain steps one of the runs of one user alone takes, on average."""
+        """Estimates how many plain steps one of the runs of one user alone takes, on average."""
         return sum(alone_steps(v, text, self.tokens) for _, text in self.texts) / len(self.texts)
 
     def steps_together(self, v: Mapping[int, float]) -> float:
-        """About how many plain steps all loads take, if as many settings as possible are worth it."""
+        """Estimates how many plain steps all loads take, if as many settings as possible are worth it."""
         each = 0.0
         for users in self.loads:
             texts = [text for _, text in texts_of_users(self.texts, users)]
@@ -88,7 +88,7 @@ class AnswerPlan:
         return SETTINGS_OF_A_LOAD * self.turns_of_a_load * each
 
     def seconds(self, costs: CostModel) -> float:
-        """About how long it takes, from what passes take here."""
+        """Estimates how long it takes, from what passes take here."""
         return (self.runs * self.steps_alone(costs.v) + self.steps_together(costs.v)) * costs.step
 
 
@@ -129,7 +129,7 @@ class AnswerResult:
         return self.of_kind(ALL)
 
     def of_kind(self, kind: str) -> dict[Setting, Cell]:
-        """On the texts of a kind, for one user."""
+        """Returns the cell of each setting on the texts of a kind, for one user."""
         return by_setting(self.cells, kind)
 
     @property
@@ -147,8 +147,8 @@ class AnswerResult:
         """One user, and the loads of which something was measured."""
         return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
 
-    def at(self, users: int) -> dict[Setting, Speedup]:
-        """Each setting's speedup with so many users, as measured, and plain decoding's."""
+    def speedups_at(self, users: int) -> dict[Setting, Speedup]:
+        """Returns the measured speedup of each setting with so many users, and that of plain decoding."""
         if self.is_elsewhere:
             return {NONE: PLAIN}
         if users == 1:
@@ -157,10 +157,10 @@ class AnswerResult:
 
     def best(self, users: int) -> list[Setting]:
         """Returns the settings that may be the fastest, first the one that certainly gains most; a single one won."""
-        return fastest(self.at(users))
+        return fastest(self.speedups_at(users))
 
     def pays(self, users: int) -> bool:
-        """Whether some setting was certainly faster than plain decoding."""
+        """Returns whether some setting was certainly faster than plain decoding."""
         return NONE not in self.best(users)
 
     @property
@@ -169,10 +169,10 @@ class AnswerResult:
         more = dict.fromkeys(load.setting for load in self.loads if load.setting in self.alone)
         return [*dict.fromkeys((*shortlist(self.cells), *more))]
 
-    def predicted(self, setting: Setting, users: int) -> Speedup:
-        """Tokens a pass as counted here, over what a round costs where it shares its passes; half of the gain or loss,
-        and never less than one run's error, is taken for that of such a prediction, because it knows neither attention
-        nor a scheduler."""
+    def predict(self, setting: Setting, users: int) -> Speedup:
+        """Predicts the speedup: tokens a pass as counted here over the cost of a round that shares its passes. Its
+        error is taken to be half of the gain or loss, and never less than that of one run, because the model knows
+        neither attention nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting
         assert isinstance(gamma, int), "an answer's settings have fixed lengths"
         c, v = costs_for_all(self.costs[method].c, self.costs[method].v, users, steps=users)
@@ -185,14 +185,14 @@ class AnswerResult:
         error = max(abs(value - 1) / 2, ONE_RUN)
         return Speedup(value, value - error, value + error, ceiling(cell.tau))
 
-    def refuted(self) -> list[tuple[int, Setting, float, Speedup]]:
-        """(users, setting, predicted, measured) where the measured interval excludes the cost model's prediction."""
+    def refuted_predictions(self) -> list[tuple[int, Setting, float, Speedup]]:
+        """Returns (users, setting, predicted, measured) where the measured interval excludes the prediction."""
         excluded = []
         for users in self.measured_loads:
-            for setting, measured in self.at(users).items():
+            for setting, measured in self.speedups_at(users).items():
                 if setting == NONE or setting not in self.alone or setting[0] not in self.costs:
                     continue
-                value, (low, high) = self.predicted(setting, users).value, measured.ends
+                value, (low, high) = self.predict(setting, users).value, measured.ends
                 if measured.is_possible and measured.low is not None and not low <= value <= high:
                     excluded.append((users, setting, value, measured))
         return excluded
@@ -225,8 +225,8 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
 
 
 def shortlist(cells: Sequence[Cell]) -> list[Setting]:
-    """The settings that are worth measuring with more users: the best length of the two best methods, and one draft a
-    round of every method that may pay alone, because every further row is dearer there."""
+    """Returns the settings that are worth measuring with more users: the best length of the two best methods, and one
+    draft a round of every method that may pay alone, because every further row is dearer there."""
     possible = [
         cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
     ]
@@ -238,13 +238,15 @@ def shortlist(cells: Sequence[Cell]) -> list[Setting]:
 
 
 def schedule(result: AnswerResult, method: str) -> LoadSchedule:
-    """The draft lengths of one method by load, as measured. A load between two that are known has the length of the
-    larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
+    """Returns the draft lengths of one method by load, as measured. A load between two that are known has the length of
+    the larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
     ranges: list[tuple[int, int, Any]] = []
     unsure, slower, last = [], None, 0
     for users in result.measured_loads:
         speedups = {
-            setting: speedup for setting, speedup in result.at(users).items() if setting[0] in (method, BASELINE)
+            setting: speedup
+            for setting, speedup in result.speedups_at(users).items()
+            if setting[0] in (method, BASELINE)
         }
         if len(speedups) < 2:
             continue

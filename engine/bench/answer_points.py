@@ -97,7 +97,7 @@ class AnswerPoints:
         return _LoadFile(users, setting, many)
 
     def _about_load(self, users: int, setting: Setting) -> dict:
-        """Everything that must be equal for two results of a load to be comparable."""
+        """Returns everything that must be equal for two results of a load to be comparable."""
         plan = self.plan
         question = {"texts": self._texts, "tokens": plan.tokens, "temperature": plan.temperature}
         return self._about | question | {"users": users, "setting": list(setting), "version": _VERSION}
@@ -117,7 +117,7 @@ class AnswerPoints:
     # ── measuring ──
 
     def missing(self) -> Sequence:
-        """Turns of the sweep, or (a ManyUsers, its cell)."""
+        """Returns the turns of the sweep, or (a ManyUsers, its cell)."""
         return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
 
     def forget_noise(self) -> None:
@@ -161,8 +161,8 @@ class AnswerPoints:
         return done, turns * settings + (cells or expected)
 
     def work_left(self, share: float = 0.0) -> float:
-        """About how many plain steps are left once ``share`` of the first missing point is done: runs of a turn, or a
-        part of a cell."""
+        """Estimates how many plain steps are left once ``share`` of the first missing point is done: of the runs of a
+        turn, or of a cell."""
         v, turns = self.engine.costs(BASELINE).v, len(self.sweep.benchmark.missing())
         if turns:
             runs = turns * len(self.sweep.grid.settings()) - share
@@ -183,7 +183,7 @@ class AnswerPoints:
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
-    """The speedup at a load: of its passes, and of the tokens a pass that the same texts bring as a whole."""
+    """Returns the speedup at a load: of its passes, and of the tokens a pass that the same texts bring as a whole."""
     cell, results = alone.get(file.setting), file.many.file.results
     ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)

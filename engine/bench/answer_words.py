@@ -14,7 +14,7 @@ from engine.trace.speedup_model import break_even, costs_for_all
 
 
 def name(setting: Setting) -> str:
-    """The setting in words, such as "EAGLE head with γ 2"."""
+    """Names a setting, such as "EAGLE head with γ 2"."""
     method, gamma = setting
     return METHODS[method].title if setting == NONE else f"{METHODS[method].title} with γ {gamma}"
 
@@ -28,8 +28,8 @@ def duration(seconds: float) -> str:
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:
-    """``answer``: for the largest load asked for; ``alone``: for the smaller ones; ``kinds``: by kind of text;
-    ``change``: what the answer turns on; ``sure``: how sure it is."""
+    """Returns the sentences of an answer. ``answer``: for the largest load asked for; ``alone``: for the smaller ones;
+    ``kinds``: by kind of text; ``change``: what the answer turns on; ``sure``: how sure it is."""
     if not result:
         return dict.fromkeys(("answer", "alone", "kinds", "change", "sure"), "")
     if result.is_elsewhere:
@@ -47,8 +47,8 @@ def sentences(result: AnswerResult) -> dict[str, str]:
 
 
 def recommendation(result: AnswerResult, users: int) -> str:
-    """What to use with so many users, as measured."""
-    speedups = result.at(users)
+    """Recommends a setting for so many users, by measurement."""
+    speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
     return f"For {people(users)} {_choice(speedups)}."
@@ -69,7 +69,7 @@ def _choice(speedups: Mapping[Setting, Speedup]) -> str:
 
 
 def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
-    """One sentence on a kind of text, for one user."""
+    """Writes one sentence on a kind of text, for one user."""
     speedups = {setting: cell.measured for setting, cell in cells.items()}
     best = [setting for setting in fastest(speedups) if speedups[setting].is_possible]
     drafting = [setting for setting in best if setting != NONE]
@@ -83,7 +83,7 @@ def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
 
 
 def _tokens(result: AnswerResult) -> str:
-    """Tokens a pass, in the order of the methods, because acceptance of other models' drafts ranks nothing."""
+    """Words the tokens a pass, in the order of the methods, because other models' acceptance ranks nothing."""
     best: dict[str, Cell] = {}
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
@@ -114,17 +114,17 @@ def _elsewhere(result: AnswerResult) -> str:
 
 def _change(result: AnswerResult, users: int) -> str:
     best = [setting for setting in result.best(users) if setting != NONE] or result.settings[:1]
-    words = [_needed(result, best[0], users)] if best and best[0] in result.alone else []
+    words = [_least_acceptance(result, best[0], users)] if best and best[0] in result.alone else []
     words.append("Other texts, another temperature or another model have another acceptance: measure those.")
     if users > 1:
         words.append("Where many users share a pass, every drafted token makes it longer for all of them.")
     return " ".join(filter(None, words))
 
 
-def _needed(result: AnswerResult, setting: Setting, users: int) -> str:
-    """The acceptance from which drafting pays by the cost model; nothing where a measurement excludes the model."""
+def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str:
+    """Says from which acceptance on drafting pays by the cost model, unless a measurement excludes it."""
     method, alpha = setting[0], result.alone[setting].alpha
-    if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted()):
+    if alpha is None or method not in result.costs or any(load == users for load, *_ in result.refuted_predictions()):
         return ""
     costs = result.costs[method]
     least = break_even(1, *costs_for_all(costs.c, costs.v, users, steps=users))
@@ -142,7 +142,7 @@ def _sure(result: AnswerResult) -> str:
     turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
     basis = f"{counted(texts, 'text')}, {counted(turns, 'turn')} for each setting"
     if result.is_elsewhere:
-        return f"Counted here with {result.pair}: {basis}.{_unfinished(result)}"
+        return f"Counted here with {result.pair}: {basis}.{_incomplete_note(result)}"
     if turns > 1:
         sure = f"Measured here: {basis}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
     else:
@@ -155,14 +155,14 @@ def _sure(result: AnswerResult) -> str:
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
         sure += " how many tokens a pass brings is counted on whole answers."
-    if refuted := result.refuted():
+    if refuted := result.refuted_predictions():
         users, setting, value, measured = refuted[-1]
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"
         sure += f" {measured.words} was measured: trust the measurement."
-    return f"{sure}{_unfinished(result)} {about_machine(result.busy)}".rstrip()
+    return f"{sure}{_incomplete_note(result)} {about_machine(result.busy)}".rstrip()
 
 
-def _unfinished(result: AnswerResult) -> str:
+def _incomplete_note(result: AnswerResult) -> str:
     return "" if result.is_complete else " Not everything is measured yet: this is what there is so far."
 
 
@@ -170,8 +170,8 @@ def _unfinished(result: AnswerResult) -> str:
 
 
 def to_dict(result: AnswerResult) -> dict:
-    """The answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above what
-    the tokens a pass allow."""
+    """Returns the answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above
+    what the tokens a pass allow."""
     plan, elsewhere = result.plan, result.plan.place == ELSEWHERE
     return {
         "speclens": "answer", "pair": result.pair, **result.about,
@@ -212,7 +212,7 @@ def from_dict(content: Mapping) -> AnswerResult:
 
 
 def _answer(result: AnswerResult, users: int) -> dict:
-    best, speedups = result.best(users), result.at(users)
+    best, speedups = result.best(users), result.speedups_at(users)
     drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
     is_known = len(speedups) > 1
     pays = (NONE not in best and bool(drafting)) if is_known else None
@@ -230,8 +230,8 @@ COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predic
 
 
 def to_rows(result: AnswerResult) -> list[dict]:
-    """A row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain decoding
-    has rows for one user, with a speedup of 1."""
+    """Returns a row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain
+    decoding has rows for one user, with a speedup of 1."""
     rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells]
     alone = result.alone
     rows += [
@@ -247,7 +247,7 @@ def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResu
     is_known, setting = speedup.is_possible and not result.is_elsewhere, (cell.method, cell.gamma)
     known = (speedup.value, low, high) if is_known else (None, None, None)
     is_all = kind == "all" and setting in result.alone and not result.is_elsewhere
-    predicted = result.predicted(setting, users).value if is_all and cell.method in result.costs else None
+    predicted = result.predict(setting, users).value if is_all and cell.method in result.costs else None
     rate = cell.tokens_per_second if users == 1 and not result.is_elsewhere else None
     values = (users, kind, cell.method, cell.gamma, *known, predicted, cell.alpha, cell.tau, rate, cell.turns,
               speedup.busy, cell.drafting)  # fmt: skip

@@ -13,7 +13,8 @@ from engine.bench.result_file import ResultFile
 from engine.bench.sample import BASELINE, Sample, from_rows, to_rows
 from engine.config import AUTO, Constraint, RunConfig, SamplingParams, method_of
 from engine.files import ProgressCallback
-from engine.runtime.engine import Engine, device_name
+from engine.models.loader import device_name
+from engine.runtime.engine import Engine
 from engine.trace.trace import fold
 
 Cancelled = Callable[[], bool]
@@ -46,7 +47,7 @@ class Turn:
 
 
 def sample_file(path=None, about: dict | None = None) -> ResultFile:
-    """Results that are the samples of a turn: {(name, setting): Sample}."""
+    """Opens a file whose results are the samples of a turn: {(name, setting): Sample}."""
     return ResultFile(path, about, to_rows, from_rows)
 
 
@@ -54,7 +55,7 @@ def request(
     engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO,
     constraint: Constraint | None = None,
 ) -> RunConfig:  # fmt: skip
-    """The request that every system gets; with the chat template where the target has one."""
+    """Returns the request that every system gets; with the chat template where the target has one."""
     return RunConfig(
         prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
         seed=seed, chat=bool(engine.target.tokenizer.chat_template), constraint=constraint,
@@ -70,7 +71,7 @@ def greedy_answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: in
 
 
 def describe(engine: Engine, methods: Iterable[str]) -> dict:
-    """What of an engine must be equal for two measurements to be comparable. A draft trained on is another draft."""
+    """Describes what of an engine must be equal for two measurements to be comparable. Training makes another draft."""
     for method in (name for name in methods if method_of(name).needs_weights):
         engine.drafts.drafter(method)  # its weights are hashed as they are loaded
     return {
@@ -103,7 +104,7 @@ class Benchmark:
         return [turn for turn in self.turns if turn.key not in self.samples]
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:
-        """False where it was cancelled; the turn under way is then measured again by the next call."""
+        """Measures the missing turns. Returns False where it was cancelled; the next call repeats that turn."""
         for turn in self.missing():
             if not self.measure(turn, cancelled):
                 return False
@@ -112,13 +113,13 @@ class Benchmark:
         return True
 
     def measure(self, turn: Turn, cancelled: Cancelled = never) -> bool:
-        """One turn; False, and nothing is added, where it was cancelled."""
+        """Measures one turn. Returns False, and adds nothing, where it was cancelled."""
         for _ in self.steps(turn, cancelled):
             pass
         return turn.key in self.samples
 
     def steps(self, turn: Turn, cancelled: Cancelled = never) -> Iterator[System]:
-        """``measure`` in steps: yields each system before it runs."""
+        """Measures one turn in steps: yields each system before it runs."""
         samples, start = {(s.name, s.setting): None for s in turn.systems}, len(self.samples) % len(turn.systems)
         for system in [*turn.systems[start:], *turn.systems[:start]]:
             yield system

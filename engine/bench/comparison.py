@@ -22,9 +22,10 @@ from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
 from engine.errors import BadInput, counted
 from engine.files import ProgressCallback
+from engine.models.loader import device_name
 from engine.models.onnx_session import threads
 from engine.runtime import calibration
-from engine.runtime.engine import Engine, device_name, versions
+from engine.runtime.engine import Engine, versions
 from engine.trace.events import CostModel
 
 _WARM_UP_TOKENS = 32
@@ -73,7 +74,7 @@ class Comparison:
         self.interrupted = False
 
     def _length(self, config: RunConfig) -> int:
-        """The prompt's tokens. BadInput now and not after hours of the other prompts where they are too many."""
+        """Counts the prompt's tokens. Raises BadInput where they are too many: now, not after hours of others."""
         target = self.engine.target
         length, limit = len(encode_prompt(target.tokenizer, config)), target.runner.max_length
         if length + config.max_new_tokens > limit:
@@ -84,7 +85,7 @@ class Comparison:
         return length
 
     def _warm(self, names: list[str], configs: list[RunConfig]) -> list[System]:
-        """Every system runs once before any is timed; the mean length of γ = auto is counted on the way."""
+        """Runs every system once before any is timed, and counts the mean length of γ = auto on the way."""
         self.progress(0.0, "Warming up")
         first = {p.category: c for c, p in zip(reversed(configs), reversed(self.prompts), strict=True)}
         short = [replace(c, max_new_tokens=min(_WARM_UP_TOKENS, c.max_new_tokens)) for c in first.values()]
@@ -97,13 +98,13 @@ class Comparison:
         return warmed
 
     def _measure_costs(self) -> dict[str, CostModel]:
-        """c and v of each method of ours in each precision."""
+        """Measures c and v of each method of ours in each precision."""
         ours = {s.costs_name: s for s in self.systems if isinstance(s, SpecLensSystem)}
         measured: dict[tuple, CostModel] = {}
         return {name: self._costs_of(system.engine, system.method, measured) for name, system in ours.items()}
 
     def _costs_of(self, engine: Engine, method: str, measured: dict[tuple, CostModel]) -> CostModel:
-        """Measured once a call of `_measure_costs`; methods without a draft model share one measurement."""
+        """Measures the costs of a method once a call of `_measure_costs`; methods without a model share one."""
         if method == AUTO:
             each = {name: self._costs_of(engine, name, measured) for name in engine.drafts.competitors()}
             return replace(self._costs_of(engine, BASELINE, measured), draft_costs={n: c.c for n, c in each.items()})
@@ -120,7 +121,8 @@ class Comparison:
         return measured[key]
 
     def run(self) -> None:
-        """Ctrl-C ends it early and keeps the prompts that every system has finished; without one it is passed on."""
+        """Runs the benchmark. Ctrl-C ends it early and keeps the prompts that every system has finished; it is passed
+        on where there are none."""
         try:
             self.benchmark.run(lambda fraction, message: self.progress(fraction, f"{message}: {self._speeds()}"))
             self._costs.append(self._measure_costs())
@@ -136,11 +138,11 @@ class Comparison:
         return f"tokens/s {', '.join(speeds)}"
 
     def _count_finished(self) -> int:
-        """The number of prompts with all their repeats."""
+        """Counts the prompts with all their repeats."""
         return len(self.benchmark.samples) // self.settings.repeats
 
     def _column(self, system: System) -> list[Sample]:
-        """The system's sample of each finished prompt."""
+        """Returns the system's sample of each finished prompt."""
         turns, repeats = self.benchmark.samples, range(self.settings.repeats)
         of = system.name, system.setting
         return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._count_finished())]
@@ -157,7 +159,7 @@ class Comparison:
         return results
 
     def report(self, prompts_file: Path | None = None) -> dict:
-        """The JSON: environment, rows, and under ``samples`` the numbers that the rows were added up from."""
+        """Returns the JSON report: environment, rows, and under ``samples`` what the rows add up."""
         results = self.results()
         samples = [
             {"method": name, "prompt": i, "category": results.categories[i], **sample.row()}
@@ -205,7 +207,7 @@ def _mean(costs: Sequence[CostModel]) -> CostModel:
 
 
 def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:
-    """What a measurement was of: pair, machine, versions, ``settings`` (a dataclass) and prompts, as JSON."""
+    """Describes a measurement: pair, machine, versions, ``settings`` (a dataclass) and prompts, as JSON."""
     return {
         "pair": engine.pair.name if engine.pair.target.folder is None else engine.pair.title,
         "revision": engine.pair.target.revision,

@@ -21,9 +21,10 @@ from engine.errors import Unavailable
 from engine.files import ProgressCallback
 from engine.models.exit_head import ExitModel
 from engine.models.llama import LlamaModel
+from engine.models.loader import device_name
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
-from engine.runtime.engine import Engine, device_name
+from engine.runtime.engine import Engine
 from engine.trace.speedup_model import idealised_speedup
 
 HEAD = "exit"
@@ -46,8 +47,8 @@ def measure(
     engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int,
     progress: ProgressCallback = lambda share, message: None,
 ) -> list[Exit]:  # fmt: skip
-    """Every depth of the target, over the answers that it writes greedily, and the exit head of a pair that has one.
-    Raises Unavailable for a target that our own decoder does not run."""
+    """Measures every depth of the target over the answers that it writes greedily, and the exit head of a pair that has
+    one. Raises Unavailable for a target that our own decoder does not run."""
     if not isinstance(engine.target.runner, DecoderRunner):
         raise Unavailable("Only our own decoder can stop after some of its layers; choose another pair.")
     runner = _torch_runner(engine)
@@ -73,7 +74,7 @@ def measure(
 
 @torch.inference_mode()
 def _torch_runner(engine: Engine) -> DecoderRunner:
-    """The target as torch runs it, which can stop after any layer; a graph of ONNX Runtime cannot."""
+    """Returns the target as torch runs it, which can stop after any layer; a graph of ONNX Runtime cannot."""
     runner = engine.target.runner
     if not runner.model.on_host:
         return runner
@@ -81,7 +82,7 @@ def _torch_runner(engine: Engine) -> DecoderRunner:
 
 
 def to_json(engine: Engine, results: Sequence[Exit]) -> str:
-    """The results with where they were measured."""
+    """Returns the results with where they were measured."""
     where = {"pair": engine.pair.name, "device": device_name(engine.device), "precision": engine.precision}
     return json.dumps(where | {"exits": [asdict(each) for each in results]}, indent=1) + "\n"
 
@@ -99,8 +100,8 @@ def markdown(results: Sequence[Exit]) -> str:
 
 @torch.inference_mode()
 def _answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[torch.Tensor]:
-    """For each prompt the states [L + 1, T, E] that enter each layer, and the last one, of the tokens before each of
-    the T that the target answers with."""
+    """Yields for each prompt the states [L + 1, T, E] that enter each layer, and those after the last one, of the
+    tokens before each of the T that the target answers with."""
     runner = engine.target.runner
     L, taps = runner.model.layers_count, runner.model.taps
     for before, ids in greedy_answers(engine, prompts, max_new_tokens):
@@ -117,14 +118,14 @@ def _answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> 
 
 @torch.inference_mode()
 def _guesses(model, states: torch.Tensor) -> torch.Tensor:
-    """states [L + 1, T, E] → the likeliest word [L + 1, T] after each, a layer at a time."""
+    """Returns the likeliest word [L + 1, T] after each of states [L + 1, T, E], a layer at a time."""
     return torch.stack([model.head(model.norm_out(layer)).argmax(-1) for layer in states]).cpu()
 
 
 @torch.inference_mode()
 def _costs(runner: DecoderRunner) -> dict[int, float]:
-    """What the output layer costs after k layers, for each k, in whole steps. A depth costs at most as much as those
-    below it, so that a pass that was disturbed every time does not count."""
+    """Measures the cost of the output layer after k layers, for each k, in whole steps. A depth costs at most as much
+    as those below it, so that a pass that was disturbed every time does not count."""
     model, context = runner.model, min(_CONTEXT, runner.max_length - 1)
 
     def step(k: int):

@@ -44,7 +44,7 @@ def measure(
     engine: Engine, config: RunConfig, alphas: Sequence[float], gammas: Sequence[int], repeats: int = 1,
     out: Path | None = None, cancelled: Cancelled = never,
 ) -> Iterator[Point]:  # fmt: skip
-    """A point for each γ and α, as they come, each from plain runs of its own; ``out`` is resumed where it exists."""
+    """Yields a point for each γ and α, each beside plain runs of its own; ``out`` is resumed where it exists."""
     keys = [[(alpha, gamma, repeat) for repeat in range(repeats)] for gamma in gammas for alpha in alphas]
     turns = [turn(engine, config, *key) for group in keys for key in group]
     about = describe(engine, [config.method]) | {
@@ -65,7 +65,7 @@ def _chain(config: RunConfig) -> str:
 
 
 def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
-    """A plain run, and one whose drafts are accepted by chance. BadInput for an α or γ that cannot be set by hand."""
+    """Pairs a plain run with one whose drafts are accepted by chance. Raises BadInput for a wrong α or γ."""
     if not 0 <= alpha <= 1:
         raise BadInput("α is a chance: choose values from 0 to 1.")
     if type(gamma) is not int or gamma < 1:
@@ -92,7 +92,7 @@ def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> Cos
 def measure_turn(
     engine: Engine, config: RunConfig, alpha: float, gamma: int, cancelled: Cancelled = never
 ) -> PairedRun | None:
-    """One turn; None where it was cancelled."""
+    """Measures one turn. Returns None where it was cancelled."""
     benchmark = Benchmark([turn(engine, config, alpha, gamma)])
     if not benchmark.run(cancelled=cancelled):
         return None
@@ -101,7 +101,7 @@ def measure_turn(
 
 
 def point(alpha: float, gamma: int, turns: Sequence[PairedRun]) -> Point:
-    """All turns together: tokens ÷ seconds of one kind over those of the other."""
+    """Adds up all turns: tokens ÷ seconds of one kind over those of the other."""
     numbers = summary([turn.ours for turn in turns], [turn.plain for turn in turns])
     ends = numbers["ci95"] or (None, None)
     return Point(alpha, gamma, numbers["acceptance"], numbers["tau"], numbers["speedup"], tuple(turns), *ends)

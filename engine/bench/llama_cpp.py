@@ -33,7 +33,7 @@ class LlamaCppSystem:
             raise BadInput(f"{self.name} reads GGUF files, but {self.engine.pair.name} has none; leave it out.")
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
-        """Greedy requests only: its samplers draw other numbers."""
+        """Runs greedy requests only, because its samplers draw other numbers."""
         if not config.sampling.greedy or config.sampling.repetition_penalty != 1.0:
             raise BadInput(f"{self.name} is compared at temperature 0 without a penalty; set --temperature 0.")
         prompt, eos = encode_prompt(self.engine.target.tokenizer, config), self.engine.target.eos
@@ -56,7 +56,7 @@ class LlamaCppSystem:
         )  # fmt: skip
 
     def _load(self, context: int):
-        """The model with room for ``context`` tokens or more."""
+        """Returns the model with room for ``context`` tokens or more."""
         if self._model is None or self._model.n_ctx() < context:
             lookup = _Lookup() if self.name == "llama-cpp-lookup" else None
             self._model = open_model(cast(Path, self.engine.gguf), context, lookup is not None, lookup)
@@ -64,8 +64,8 @@ class LlamaCppSystem:
 
 
 def open_model(gguf: Path, context: int, all_logits: bool, lookup=None):
-    """The file in llama.cpp, with room for ``context`` tokens and as many threads as we take. Raises Unavailable where
-    the package is missing."""
+    """Opens the file in llama.cpp, with room for ``context`` tokens and as many threads as we take. Raises Unavailable
+    where the package is missing."""
     llama_cpp, count = _package(), threads()
     return llama_cpp.Llama(
         str(gguf), n_ctx=-(-context // 512) * 512, n_threads=count, n_threads_batch=count, draft_model=lookup,

@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.events import CostModel
+from engine.trace.metrics import first_difference
 from engine.trace.noise import Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup
 
@@ -45,7 +46,7 @@ def end_to_end(samples: Sequence[Sample]) -> np.ndarray:
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    """(Σ tokens ÷ Σ seconds) over the same of the other; None where either has no tokens or no time.
+    """Returns (Σ tokens ÷ Σ seconds) over the same of the other; None where either has no tokens or no time.
 
     >>> ratio(np.array([[10, 1], [30, 9]]), np.array([[10, 2], [30, 18]]))
     2.0
@@ -55,33 +56,24 @@ def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
 
 
 def interval(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
-    """95 % of `ratio` over prompts, both systems taken together: the percentile bootstrap, which holds the truth too
-    seldom for fewer than a dozen (of three 75 times in 100); of those it is `around`."""
-    n = len(ours)
-    if n < 2 or ratio(ours, theirs) is None:
+    """Returns the 95 % interval of `ratio` over prompts, both systems resampled together: the percentile bootstrap, or
+    `median_interval` for fewer than a dozen prompts, where it holds the truth too seldom (of three 75 times in 100)."""
+    n, value = len(ours), ratio(ours, theirs)
+    if n < 2 or value is None:
         return None
-    if n < _FEW:
-        return _of_few(ours, theirs)
-    drawn = np.random.default_rng(0).integers(0, n, (_RESAMPLES, n))
-    (a, s), (b, t) = ours[drawn].sum(1).T, theirs[drawn].sum(1).T
+    chosen = np.arange(n)[:, None] if n < _FEW else np.random.default_rng(0).integers(0, n, (_RESAMPLES, n))
+    (a, s), (b, t) = ours[chosen].sum(1).T, theirs[chosen].sum(1).T
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = a * t / (s * b)
     ratios = ratios[np.isfinite(ratios)]
+    if n < _FEW:
+        ends = median_interval(value, ratios[ratios > 0].tolist()) if value else None
+        return list(ends) if ends else None
     return [float(x) for x in np.percentile(ratios, [2.5, 97.5])] if len(ratios) else None
 
 
-def _of_few(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
-    (a, s), (b, t) = ours.T, theirs.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = a * t / (s * b)
-    value = ratio(ours, theirs)
-    usable = ratios[np.isfinite(ratios) & (ratios > 0)].tolist()
-    ends = median_interval(value, usable) if value else None
-    return list(ends) if ends else None
-
-
 def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
-    """The numbers of every table: of these runs alone, and beside the plain runs of the same turns."""
+    """Returns the numbers of every table: of these runs alone, and beside the plain runs of the same turns."""
     (tokens, seconds), passes = decoding(ours).sum(0).tolist(), sum(s.passes for s in ours)
     tested = sum(s.tested for s in ours)
     return {
@@ -94,7 +86,7 @@ def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
 
 
 def rows(results: Results) -> list[dict]:
-    """One for each method over all prompts, then one for each of its categories."""
+    """Returns a row for each method over all prompts, then one for each of its categories."""
     names = [ALL, *dict.fromkeys(results.categories)]
     return [_row(results, method, category) for method in results.samples for category in names]
 
@@ -146,13 +138,13 @@ def _row(results: Results, method: str, category: str) -> dict:
 
 
 def _by_rule(samples: Sequence[Sample]) -> dict[str, float]:
-    """Drafts that each acceptance rule would accept in a round: of block runs, the mean over prompts."""
+    """Counts the drafts that each acceptance rule would accept in a round: of block runs, the mean over prompts."""
     known = [s.by_rule for s in samples if s.by_rule]
     return {rule: statistics.mean(each[rule] for each in known) for rule in known[0]} if known else {}
 
 
 def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequence[int]) -> dict:
-    """Greedy outputs should be the same; where one is not, how near a tie the target's two best tokens were."""
+    """Counts greedy outputs that differ, and says how near a tie the target's two best tokens were there."""
     divergences = []
     for i, mine, base in zip(which, ours, plain, strict=True):
         at = first_difference(mine.ids, base.ids)
@@ -161,17 +153,11 @@ def _differences(ours: Sequence[Sample], plain: Sequence[Sample], which: Sequenc
     return {"differs": len(divergences), "divergences": divergences}
 
 
-def first_difference(a: Sequence[int | None], b: Sequence[int | None]) -> int | None:
-    if tuple(a) == tuple(b):
-        return None
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
 # ── for reading ──
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Writes a Markdown table."""
     return "\n".join([table_row(heads), f"|{' --- |' * len(heads)}", *map(table_row, lines)])
 
 
@@ -181,7 +167,7 @@ def table_row(cells: Sequence[str]) -> str:
 
 
 def markdown(rows_: Sequence[dict]) -> str:
-    """Two tables: every method over all prompts, and speedups by category."""
+    """Writes two tables: every method over all prompts, and speedups by category."""
     overall = [r for r in rows_ if r["category"] == ALL]
     names = list(dict.fromkeys(r["category"] for r in rows_ if r["category"] != ALL))
     by = {(r["method"], r["category"]): r for r in rows_}
@@ -225,12 +211,12 @@ def _differs(row: dict) -> str:
 
 
 def show(value: float | None, form: str) -> str:
-    """A number, or a dash where there is none."""
+    """Formats a number, or a dash where there is none."""
     return "–" if value is None else format(value, form)
 
 
 def times(speedup: float | None) -> str:
-    """A speedup, as every table writes it; a dash where there is none."""
+    """Writes a speedup as every table does; a dash where there is none."""
     return show(speedup, ".2f") + "×" * (speedup is not None)
 
 

@@ -26,8 +26,8 @@ _CONTEXT, _REPEATS = PREFILL, 15  # so that a prompt leaves the context of the o
 
 @torch.inference_mode()
 def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict[str, dict[str, float]]:
-    """Seconds of a pass by system (a precision of ours, or llama-cpp), then by the work: "1", "2", … tokens
-    after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
+    """Measures the seconds of a pass by system (a precision of ours, or llama-cpp), then by the work: "1", "2", …
+    tokens after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
     engines = {precision: load_engine(pair, "cpu", precision) for precision in PRECISIONS}
     first = engines[PRECISIONS[0]]
     ids = [(7 * i + 1) % first.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
@@ -99,7 +99,7 @@ def _llama_cpp(gguf, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
 
 
 def markdown(seconds: dict[str, dict[str, float]]) -> str:
-    """Milliseconds a pass, a row for each system."""
+    """Writes milliseconds a pass, a row for each system."""
     heads = ["ms a pass", *(f"W = {W}" for W in WIDTHS), f"prompt of {PREFILL}"]
     rows = [
         [name, *(f"{1e3 * row[str(W)]:.1f}" for W in WIDTHS), f"{1e3 * row['prefill']:.0f}"]

@@ -34,8 +34,7 @@ def measure(
     pair: str, prompts: Sequence[Prompt], max_new_tokens: int,
     progress: ProgressCallback = lambda share, message: None,
 ) -> dict[str, Distance]:  # fmt: skip
-    """The distance of each rounded precision, over fp32's greedy answers. Raises Unavailable where a precision cannot
-    run."""
+    """Measures the distance of each rounded precision over fp32's greedy answers. Raises Unavailable."""
     reference = load_engine(pair, "cpu", REFERENCE)
     texts = []
     for answer in greedy_answers(reference, prompts, max_new_tokens):
@@ -57,7 +56,7 @@ def measure(
 
 @torch.inference_mode()
 def _scores(engine: Engine, texts) -> Iterator[torch.Tensor]:
-    """The log-probabilities [T, V] of each answer's tokens."""
+    """Yields the log-probabilities [T, V] of each answer's tokens."""
     runner = engine.target.runner
     for prompt, answer in texts:
         runner.reset(len(prompt) + len(answer))
@@ -79,8 +78,7 @@ def store(target: str, distances: dict[str, Distance], file: Path | None = None)
 
 
 def stored_distances(target: str) -> dict[str, Distance]:
-    """Returns the distances measured here for the target of this hash, else the shipped ones; empty if there are
-    neither."""
+    """Returns the distances measured here for the target of this hash, else the shipped ones, or none."""
     for folder in (cache_root() / "precisions", _SHIPPED):
         try:
             if stored := read_json(folder / f"{target}.json"):

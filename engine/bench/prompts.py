@@ -19,14 +19,14 @@ class Prompt:
 
 
 def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
-    """The rows of a file, as of `parse_prompts`. BadInput for one that cannot be read."""
+    """Returns the rows of a file as `parse_prompts` does. Raises BadInput for one that cannot be read."""
     prompts = parse_prompts(read_text(Path(path), "file of prompts"), str(path))
     return spread(prompts, limit) if limit else prompts
 
 
 def parse_prompts(text: str, where: str) -> list[Prompt]:
-    """The rows of JSON lines: `prompt`, or the first of `turns`, and `kind` or `category`; with `json_schema`, and
-    `compact`, what the answer must match. BadInput names the line that is wrong, and ``where`` it is."""
+    """Reads the rows of JSON lines: `prompt`, or the first of `turns`, and `kind` or `category`; with `json_schema`,
+    and `compact`, what the answer must match. BadInput names the line that is wrong, and ``where`` it is."""
     lines = text.split("\n")  # splitlines() would cut at U+2028 in a string
     prompts = [_prompt(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
@@ -53,7 +53,7 @@ def _prompt(path: str, number: int, line: str) -> Prompt:
 
 
 def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
-    """Category → its prompts, both in file order."""
+    """Returns the prompts of each category, both in file order."""
     groups: dict[str, list[Prompt]] = {}
     for prompt in prompts:
         groups.setdefault(prompt.category, []).append(prompt)
@@ -61,15 +61,15 @@ def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
 
 
 def spread(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
-    """``limit`` of them, one from each category in turn, in file order."""
+    """Returns ``limit`` of them, one from each category in turn, each category in file order."""
     groups = by_category(prompts).values()
     longest = max(map(len, groups))
     return [group[i] for i in range(longest) for group in groups if i < len(group)][:limit]
 
 
 def with_free(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """Each prompt under its constraint and, right after it, without one, in a category of each kind. BadInput where no
-    prompt has a constraint."""
+    """Returns each prompt under its constraint and, right after it, without one, in a category of each kind. Raises
+    BadInput where no prompt has a constraint."""
     if not any(p.constraint for p in prompts):
         raise BadInput("No prompt has a JSON schema to leave out; add `json_schema` to a line, or run without --free.")
     return [
@@ -86,7 +86,7 @@ def digest(prompts: Sequence[Prompt]) -> str:
 
 
 def after_long_texts(prompts: Sequence[Prompt], characters: int) -> list[Prompt]:
-    """Each prompt after the texts of those that follow it, from the first one again after the last: at least
+    """Puts each prompt after the texts of those that follow it, from the first one again after the last: at least
     ``characters`` of them, or all."""
     longer = []
     for i, prompt in enumerate(prompts):

@@ -30,9 +30,10 @@ from engine.files import ProgressCallback
 from engine.models.eagle3_head import EagleModel
 from engine.models.eagle_config import EagleConfig
 from engine.models.llama import LlamaModel
+from engine.models.loader import device_name
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
-from engine.runtime.engine import device_name, drafter_class, versions
+from engine.runtime.engine import drafter_class, versions
 from engine.trace.events import CostModel
 from engine.trace.speedup_model import best_gamma, predicted_speedup
 
@@ -63,9 +64,9 @@ def _qwen3(
 ) -> Shape:  # fmt: skip
     return Shape(name, Qwen3Config(
         vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        head_dim=head_dim,
-        num_key_value_heads=shared, intermediate_size=inner, tie_word_embeddings=tied, rms_norm_eps=1e-6,
-        max_position_embeddings=40_960, rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        num_key_value_heads=shared, head_dim=head_dim, intermediate_size=inner, tie_word_embeddings=tied,
+        rms_norm_eps=1e-6, max_position_embeddings=40_960,
+        rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
     ), draft)  # fmt: skip
 
 
@@ -108,7 +109,7 @@ class RandomWeights:
         return tensor.normal_(0.0, _SPREAD, generator=self._random)
 
     def raw(self, name: str) -> torch.Tensor:
-        """The only tensor of whole numbers: a head's vocabulary map, here to the target's first words."""
+        """Returns the only tensor of whole numbers: a head's vocabulary map, here to the target's first words."""
         assert name == "d2t", name
         return torch.zeros(self.words, dtype=torch.long)
 
@@ -122,15 +123,14 @@ def random_model(shape: Shape, dtype: torch.dtype, device: str, seed: int = 0) -
 
 @torch.inference_mode()
 def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
-    """An EAGLE-3 head of the target's own sizes, reading a low, a middle and a high layer; taps the target."""
-    model = target.model
-    layers = model.layers_count
+    """Makes an EAGLE-3 head of the target's own sizes that reads a low, a middle and a high layer; taps the target."""
+    model, layers = target.model, target.model.layers_count
     config: dict[str, Any] = {
         "hidden_size": model.width, "vocab_size": model.vocab_size,
         "draft_vocab_size": min(_HEAD_WORDS, model.vocab_size), "num_attention_heads": model.H,
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
-        "rms_norm_eps": model.eps,
-        "num_hidden_layers": 1, "layers": tuple(sorted({2, layers // 2, max(layers - 3, 0)})),
+        "rms_norm_eps": model.eps, "num_hidden_layers": 1,
+        "layers": tuple(sorted({2, layers // 2, max(layers - 3, 0)})),
     }  # fmt: skip
     weights = RandomWeights(model.dtype, model.device, False, False, seed)
     weights.words = config["draft_vocab_size"]
@@ -140,14 +140,12 @@ def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
 
 
 def bytes_a_step(runner: DecoderRunner, context: int) -> int:
-    """Bytes that a plain step reads: every weight once (of an untied embedding only one row, so none is counted) and
-    the keys and values of ``context`` tokens."""
-    model, size = runner.model, torch.empty((), dtype=runner.model.dtype).element_size()
+    """Counts the bytes that a plain step reads: every weight once (of an untied embedding only one row, so none is
+    counted) and the keys and values of ``context`` tokens."""
+    model, size = runner.model, runner.model.dtype.itemsize
     E, heads, shared = model.width, model.H * model.D, model.K * model.D
     layer = E * (heads + 2 * shared) + heads * E + 3 * E * model.inner
-    weights = model.layers_count * layer + model.vocab_size * E
-    cache = 2 * model.layers_count * shared * context
-    return size * (weights + cache)
+    return size * (model.layers_count * (layer + 2 * shared * context) + model.vocab_size * E)
 
 
 # ── measuring ──
@@ -178,7 +176,7 @@ class RandomSystem:
 
 
 def run_interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
-    """The sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
+    """Returns the sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
     config = RunConfig("-", max_new_tokens=tokens, trace=False)
     warm_up(systems, config, tokens)
     benchmark = Benchmark([Turn((repeat,), "", config, systems) for repeat in range(repeats)])
@@ -192,7 +190,7 @@ def median_run(samples: Sequence[Sample]) -> Sample:
 
 
 def copy_bandwidth(device: str, megabytes: int) -> float:
-    """Bytes a second that a plain copy moves on this device, reads and writes both counted; the best of ten."""
+    """Measures the bytes a second that a plain copy moves here, reads and writes both counted; the best of ten."""
     source = torch.empty(megabytes * 2**20, dtype=torch.uint8, device=device)
     target, best = torch.empty_like(source), float("inf")
     for _ in range(11):
@@ -209,7 +207,7 @@ def _prompt(context: int, vocab_size: int) -> list[int]:
 def measure(
     shape: Shape, context: int, dtype: torch.dtype, device: str, progress: ProgressCallback, tokens: int, repeats: int
 ) -> dict:
-    """The numbers of our engine on a shape; `markdown` says what they are called."""
+    """Measures our engine on a shape. Returns numbers by the names that `markdown` reads."""
     reset_peak(device)
     bandwidth = copy_bandwidth(device, COPY_MEGABYTES)
     progress(0.0, "making the target")
@@ -241,7 +239,7 @@ def measure(
 
 
 def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int, progress: ProgressCallback) -> dict:
-    """c, and for each α the draft length that should be best there: measured beside predicted."""
+    """Returns c, and for each α the draft length that should be best there, measured beside predicted."""
     c = calibration.measure(plain.target, drafted.drafter, (1,), len(plain.prompt)).c
     rows = []
     for alpha in ALPHAS:
@@ -262,8 +260,7 @@ def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int,
 def measure_transformers(
     shape: Shape, context: int, dtype: torch.dtype, device: str, progress: ProgressCallback, tokens: int, repeats: int
 ) -> dict:
-    """transformers' generate on the same shape, eager, and compiled with a static cache: tokens a second of decoding,
-    or the problem in words."""
+    """Measures transformers' generate on the same shape in each of its modes: tokens/s, or the problem in words."""
     transformers.logging.set_verbosity_error()
     progress(0.8, "transformers: making the model")
     with torch.device(device):
@@ -288,7 +285,7 @@ def measure_transformers(
 
 
 def environment(device: str, precision: str) -> dict:
-    """Everything that must be equal for two parts to be comparable."""
+    """Returns everything that must be equal for two parts to be comparable."""
     driver = _driver() if torch.device(device).type == "cuda" else None
     about = {"device": device_name(device), "driver": driver, "precision": precision}
     return about | {"versions": versions() | {"cuda": torch.version.cuda}}
@@ -306,7 +303,7 @@ def _driver(file: Path = Path("/proc/driver/nvidia/version")) -> str | None:
 
 
 def markdown(header: dict, parts: dict[tuple, dict]) -> str:
-    """A table of plain decoding, one of v(W), one of drafting; the real pair. ``parts``: (shape, context, "ours" or
+    """Writes tables of plain decoding, of v(W), of drafting and of the real pair. ``parts``: (shape, context, "ours" or
     "transformers") or ("pair", name) → numbers."""
     ours = [part for key, part in parts.items() if key[-1] == "ours"]
     listed = ", ".join(f"{name} {version}" for name, version in header["versions"].items() if version)

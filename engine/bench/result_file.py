@@ -12,8 +12,8 @@ from engine.files import disk_errors, write_file
 
 
 def file_of(folder: Path, kind: str, about: dict, afresh: bool = False) -> Path:
-    """The file of a folder that is named after everything in ``about``, so that an equal measurement finds it again;
-    ``afresh`` deletes it."""
+    """Returns the file of a folder that is named after everything in ``about``, so that an equal measurement finds it
+    again; ``afresh`` deletes it."""
     path = Path(folder) / f"{kind}-{hashlib.sha256(json.dumps(about).encode('utf-8')).hexdigest()[:16]}.jsonl"
     if afresh:
         with disk_errors(path.parent):

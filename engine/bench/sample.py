@@ -48,7 +48,7 @@ class Sample:
     def from_rounds(
         cls, rounds: Sequence[Round], peak_memory: int | None = None, busy: float | None = None
     ) -> "Sample":
-        """The sample of a run of ours; zeros where it was cancelled before its first round."""
+        """Makes the sample of a run of ours; zeros where it was cancelled before its first round."""
         emitted = [token for round_ in rounds for token in round_.emitted]
         start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)
         return cls(
@@ -85,12 +85,12 @@ class Sample:
 
 
 def to_rows(samples: Mapping[tuple, Sample]) -> list[dict]:
-    """{(name, setting): Sample} as JSON values; `from_rows` reads them again."""
+    """Returns {(name, setting): Sample} as JSON values, which `from_rows` reads again."""
     return [{"method": name, "setting": setting} | sample.row() for (name, setting), sample in samples.items()]
 
 
 def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
-    """ValueError, KeyError or TypeError for anything that `to_rows` does not write."""
+    """Reads what `to_rows` wrote. Raises ValueError, KeyError or TypeError for anything else."""
     samples = {}
     for row in rows:
         values: dict[str, Any] = {name: row[name] for name in _SAVED} | {
@@ -104,7 +104,7 @@ def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
 
 
 def fastest(samples: Sequence[Sample]) -> Sample:
-    """Repeats of one prompt as one: the smallest of each time, the least disturbed by other work of the machine."""
+    """Merges repeats of one prompt: the smallest of each time was the least disturbed."""
     times = {name: min(getattr(s, name) for s in samples) for name in ("seconds", "decode_seconds", "ttft")}
     return replace(samples[0], **times, peak_memory=max(s.peak_memory or 0 for s in samples) or None)
 

@@ -46,7 +46,7 @@ class Arm:
         requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
         traces, seconds = [], 0.0
         for group in [requests] if users > 1 else [[request] for request in requests]:
-            before = self.recorder.before() if len(group) == 1 else None
+            before = self.recorder.counts_before() if len(group) == 1 else None
             start = time.perf_counter()
             with ThreadPoolExecutor(users) as pool:
                 answers = list(pool.map(self.recorder.ask, group))
@@ -84,7 +84,7 @@ class Load:
         return Speedup(value, *(ends or (None, None)))
 
     def rates(self, side: str) -> list[float]:
-        """Tokens a second of all users together, by repeat."""
+        """Returns tokens a second of all users together, by repeat."""
         counts = [sum(len(trace.emitted) for trace in row) for row in self.traces[side]]
         return [count / seconds for count, seconds in zip(counts, self.seconds[side], strict=True)]
 
@@ -94,14 +94,14 @@ class Load:
         return best.decoded, best.decode_seconds
 
     def speed(self, side: str) -> float:
-        """Tokens a second: of one user's decoding, or of all users."""
+        """Returns tokens a second of one user's decoding, or of all users."""
         if self.users > 1:
             return sum(self.rates(side)) / len(self.rates(side))
         tokens, seconds = np.array([self._fastest(side, i) for i in range(len(self.prompts))], float).sum(0)
         return float(tokens / seconds) if seconds else 0.0
 
     def tau(self, category: str = "") -> float | None:
-        """Tokens a pass with drafts."""
+        """Returns tokens a pass with drafts."""
         each = [compute_metrics(trace) for trace in self._drafting(category)]
         passes = sum(numbers.passes for numbers in each)
         return sum(numbers.decoded for numbers in each) / passes if passes else None
@@ -111,7 +111,7 @@ class Load:
         return [trace for trace, prompt in zip(row, self.prompts, strict=True) if category in ("", prompt.category)]
 
     def acceptance(self, category: str = "") -> float | None:
-        """α; None where the server does not count its drafts."""
+        """Returns α; None where the server does not count its drafts."""
         traces = self._drafting(category)
         if not all(server.has_counts for trace in traces if (server := trace.started.server)):
             return None
@@ -120,11 +120,11 @@ class Load:
         return sum(status in ACCEPTED for status in statuses) / tested if tested else None
 
     def by_place(self) -> dict[int, tuple[int, int]]:
-        """Place in the draft → (accepted, tested)."""
+        """Returns (accepted, tested) by the place in the draft."""
         return depths(r for trace in self._drafting() for r in trace.rounds) if self.acceptance() is not None else {}
 
     def differing(self) -> list[tuple[str, int]]:
-        """(category, place) of the first difference of each greedy text that drafting changed."""
+        """Returns (category, place) of the first difference of each greedy text that drafting changed."""
         pairs = zip(self.prompts, self.traces["on"][0], self.traces["off"][0], strict=True)
         partings = ((prompt.category, first_divergence(on, off)) for prompt, on, off in pairs)
         return [(category, parted.position) for category, parted in partings if parted]
@@ -133,7 +133,7 @@ class Load:
 def compare(
     arms: dict[str, Arm], prompts: Sequence[Prompt], users: Sequence[int], repeats: int, progress: Callable
 ) -> Iterator[Load]:
-    """A `Load` for each number of users. Each repeat has both sides one after the other, the first one in turn."""
+    """Yields a `Load` for each number of users. Each repeat measures both sides, one or the other first in turn."""
     for arm in arms.values():
         arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
     done, count = 0, len(users) * repeats * len(SIDES)
@@ -150,7 +150,7 @@ def compare(
 
 
 def verdict(loads: Sequence[Load]) -> str:
-    """One sentence on whether drafting pays, and what to try."""
+    """Says in one sentence whether drafting pays, and what to try."""
     for load in loads:
         speedup = load.speedup()
         if speedup is None or speedup.low is None or speedup.high is None:

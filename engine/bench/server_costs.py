@@ -74,17 +74,17 @@ class Split:
         return [(words, part) for words, part in parts if part is not None]
 
     def length(self, gamma: int) -> float:
-        """Tokens a round at γ, from the acceptance at the measured ones."""
+        """Predicts tokens a round at γ, from the acceptance at the measured ones."""
         return 1 + self.first * expected_tokens(self.later, gamma - 1) if gamma else 1.0
 
     def speed(self, gamma: int, users: int = 1) -> float:
-        """Tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass; drafting
-        for all of them is taken to cost what it costs for one."""
+        """Predicts tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass;
+        drafting for all of them is taken to cost what it costs for one."""
         rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 and self.row else 0.0
         return self.length(gamma) / (self.plain.seconds + self._drafting(gamma) + rows)
 
     def _drafting(self, gamma: int) -> float:
-        """Seconds that γ drafts add to a plain step."""
+        """Returns the seconds that γ drafts add to a plain step."""
         if not gamma:
             return 0.0
         assert self.fixed and self.draft, "one draft length does not tell the cost of others"
@@ -98,13 +98,13 @@ class Split:
         return max(range(LONGEST + 1), key=lambda gamma: self.speed(gamma, users))
 
     def ceiling(self, gamma: int) -> float:
-        """The speedup at γ if every draft were accepted."""
+        """Returns the speedup at γ if every draft were accepted."""
         return (gamma + 1) * self.plain.seconds / (self.plain.seconds + self._drafting(gamma))
 
 
 def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
-    """Least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput without a plain and
-    a drafting one, and for points that no costs above 0 explain."""
+    """Fits the costs by least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput
+    without a plain point and a drafting one, and for points that no costs above 0 explain."""
     drafting = [point for point in points if point.gamma]
     if not drafting or len(drafting) == len(points):
         raise BadInput("Give a point without drafts, of γ = 0, and at least one with drafts.")
@@ -134,7 +134,7 @@ def _mean(values) -> float:
 
 
 def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
-    """α of the first draft, from γ = 1 where it was measured, and of the later ones, from the longest drafts."""
+    """Returns α of the first draft, from γ = 1 if measured, and of the later ones, from the longest drafts."""
     ones = [p.length - 1 for p in drafting if p.gamma == 1]
     longest = max(p.gamma for p in drafting)
     length = _mean(p.length for p in drafting if p.gamma == longest)
@@ -156,7 +156,7 @@ def source(parts: Split) -> str:
 
 
 def verdict(parts: Split, loads: Sequence[int] = ()) -> list[str]:
-    """Sentences: which γ to take, for one user and at other loads, and what cannot help."""
+    """Says which γ to take, for one user and at other loads, and what cannot help."""
     if parts.fixed is None:
         return ["One draft length leaves the fixed cost and the cost of a draft together; measure a second one."]
     return [*_alone(parts), *(_at_load(parts, users) for users in loads if users > 1 and parts.row)]

@@ -51,7 +51,7 @@ class Grid:
             SamplingParams(temperature)
 
     def settings(self) -> list[tuple[str, int | str]]:
-        """(method, γ), plain decoding first."""
+        """Returns (method, γ) of each, plain decoding first."""
         return [(BASELINE, 0), *((m, g) for m in self.methods if m != BASELINE for g in self.gammas)]
 
 

@@ -43,8 +43,9 @@ def cells(
     settings: Sequence[tuple[str, int | str]], temperatures: Sequence[float], categories: Sequence[str],
     samples: Mapping[tuple, Mapping[tuple, Sample]],
 ) -> list[Cell]:  # fmt: skip
-    """One for each setting, temperature and category with at least one turn; "all" comes first. ``categories`` of the
-    prompts, in their order; ``samples``: (temperature, prompt, repeat) → {(method, γ): Sample}."""
+    """Returns a cell for each setting, temperature and category with at least one turn; "all" comes first.
+    ``categories`` of the prompts, in their order; ``samples``: (temperature, prompt, repeat) → {(method, γ):
+    Sample}."""
     table_cells = []
     for temperature in temperatures:
         for category in [ALL, *dict.fromkeys(categories)]:
@@ -69,8 +70,7 @@ def _cell(setting: tuple[str, int | str], temperature: float, category: str, tur
 
 
 def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
-    """(temperature, category) → the fastest setting first, then all that may be as fast. A single one is the
-    winner."""
+    """Returns by (temperature, category) the fastest setting, then all that may be as fast. A single one has won."""
     places: dict[tuple[float, str], list[Cell]] = {}
     for cell in cells:
         places.setdefault((cell.temperature, cell.category), []).append(cell)
@@ -81,7 +81,7 @@ def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
 
 
 def to_csv(cells: Sequence[Cell]) -> str:
-    """A header and a row a cell, without a speedup that cannot be."""
+    """Writes a header and a row for each cell, without a speedup that cannot be."""
     noise = dict.fromkeys(("speedup", "low", "high"))
     out = io.StringIO()
     writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
@@ -94,7 +94,7 @@ def to_csv(cells: Sequence[Cell]) -> str:
 
 
 def markdown(cells: Sequence[Cell]) -> str:
-    """A table of speedups for each temperature: settings down, categories across, a certain winner in bold."""
+    """Writes a table of speedups for each temperature: settings down, categories across, a certain winner in bold."""
     top, tables = leaders(cells), []
     for temperature in dict.fromkeys(c.temperature for c in cells):
         here = [c for c in cells if c.temperature == temperature]

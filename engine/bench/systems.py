@@ -23,10 +23,11 @@ from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput, counted
 from engine.files import ProgressCallback
+from engine.models.loader import PRECISIONS, memory_errors
 from engine.models.onnx_session import cores_for_others
 from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
-from engine.runtime.engine import PRECISIONS, Engine, load_engine, memory_errors
+from engine.runtime.engine import Engine, load_engine
 from engine.trace.events import CostModel, Round, RunFinished
 
 TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")
@@ -89,7 +90,7 @@ class TokenTimer(BaseStreamer):
 
 
 def generate(model, ids: torch.Tensor, config: GenerationConfig, **options) -> Sample:
-    """transformers' generate on ``ids`` [1, T], timed token by token."""
+    """Runs transformers' generate on ``ids`` [1, T], timed token by token."""
     timer, device = TokenTimer(), str(model.device)
     reset_peak(device)
     with torch.inference_mode(), cores_for_others():
@@ -179,7 +180,7 @@ class Engines:
         self.first, self._progress, self._others = first, progress, {}
 
     def load(self, precision: str) -> Engine:
-        """An empty ``precision`` is the benchmark's own."""
+        """Returns the engine for a precision; an empty one is the benchmark's own."""
         if precision in ("", self.first.precision):
             return self.first
         if precision not in self._others:
@@ -217,7 +218,7 @@ class Models:
 
 
 def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]:
-    """The systems of these names, the baseline first and each once. BadInput for one that cannot run here."""
+    """Checks the names of systems and returns them, the baseline first and each once. Raises BadInput."""
     ours = (*offered, *constraint_methods(), AUTO)
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
@@ -243,7 +244,7 @@ def check_constraints(names: list[str], configs: list[RunConfig]) -> None:
 
 
 def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[str, int]) -> Iterator[System]:
-    """One for each name; lookup and assistant at transformers' defaults and at our γ, of which the faster counts."""
+    """Yields a system for each name; lookup and assistant at their defaults and at our γ."""
     engine = engines.first
     numbers = {"hf-lookup": [LOOKUP_DEFAULT, gammas.get("ngram")], "hf-assisted": [None, gammas.get("lm")]}
     for name in names:
@@ -260,7 +261,7 @@ def systems(names: list[str], engines: "Engines", models: Models, gammas: dict[s
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Method, acceptance rule and precision.
+    """Returns method, acceptance rule and precision.
 
     >>> _parts("lm-block:int4-untraced")
     ('lm', 'block', 'int4')
@@ -273,8 +274,7 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def our_gamma(engine: Engine, method: str, configs: list[RunConfig]) -> int:
-    """Returns the mean number drafted on these prompts, over rounds that drafted, 4 without one; γ itself where it is
-    fixed."""
+    """Returns the mean number drafted over rounds that drafted, 4 without one; γ itself where it is fixed."""
     if not isinstance(gamma := configs[0].gamma, str):
         return max(1, gamma)
     system = SpecLensSystem(engine, method)

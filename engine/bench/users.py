@@ -63,7 +63,7 @@ class Cell:
 
 
 def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Settings:
-    """Plain decoding first, each number and method once. Raises BadInput for what cannot be measured."""
+    """Returns the settings with plain decoding first, and each number and method once. Raises BadInput."""
     methods = tuple(dict.fromkeys([BASELINE, *settings.methods]))
     if wrong := [name for name in methods if name not in (*engine.methods, AUTO)]:
         listed = ", ".join((*engine.methods, AUTO))
@@ -121,11 +121,11 @@ class ManyUsers:
         self.file.remove(key for key in [*self.file.results] if tuple(key[:2]) in again)
 
     def costs(self) -> dict[str, CostModel]:
-        """c and v of each method but auto, which has those of the drafter that it chooses."""
+        """Returns c and v of each method but auto, which has those of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
 
     def expected_steps(self, cell: Cell) -> float:
-        """About how many plain steps the cell takes."""
+        """Estimates how many plain steps the cell takes."""
         texts, gamma = [config.prompt for config in self.configs], self._gamma(cell.method)
         drafts = 2 if gamma == AUTO else int(gamma)
         return together_steps(
@@ -134,7 +134,7 @@ class ManyUsers:
         )  # fmt: skip
 
     def warm(self, cancelled: Cancelled = never) -> None:
-        """Two users with each method, a few tokens each. Otherwise the first cell would pay for loading."""
+        """Runs two users with each method for a few tokens. Otherwise the first cell would pay for loading."""
         tokens = min(_WARM_UP_TOKENS, self.settings.max_new_tokens)
         short = [replace(config, max_new_tokens=tokens) for config in self.configs[:2]]
         for method in self.settings.methods:
@@ -222,7 +222,7 @@ class ManyUsers:
         return {BASELINE: 0, AUTO: AUTO}.get(method, self.settings.gamma)
 
     def rows(self) -> list[UsersRow]:
-        """One for each number of users and method that was measured."""
+        """Returns a row for each number of users and method that was measured."""
         served: dict[tuple[int, str], list[Served]] = {}
         for cell in self.cells:
             if cell.key in self.file.results:
@@ -252,7 +252,7 @@ class _Writing:
 
 
 def _plain_steps(rounds: Sequence[Round], costs: CostModel) -> float:
-    """What rounds that shared a pass should cost: v of all their tokens together, and c for each draft step, which is
-    not shared."""
+    """Returns the cost of rounds that shared a pass, by the model: v of all their tokens together, and c for each draft
+    step, which is not shared."""
     drafting = sum((r.draft_steps or 0) * costs.draft_cost(r.drafter) for r in rounds)
     return drafting + interpolate(costs.v, sum(len(r.parents) + 1 for r in rounds))

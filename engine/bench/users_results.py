@@ -31,9 +31,10 @@ class PassTime:
     drafting: float
 
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
-        """Over plain decoding, of answers with ``tau`` tokens a pass whose rounds draft ``share`` times as much as
-        those that were timed. Only the beginnings of answers are timed, because then every user writes. There, easy
-        texts still take part that end early; so their tokens a pass are not those of whole answers."""
+        """Returns the speedup over plain decoding of answers with ``tau`` tokens a pass whose rounds draft ``share``
+        times as much as those that were timed. Only the beginnings of answers are timed, because then every user
+        writes. There, easy texts still take part that end early; so their tokens a pass are not those of whole
+        answers."""
 
         def gain(speed: float) -> float:
             return tau / max(_CHEAPEST_PASS, 1 + (1 / speed - 1) * share)
@@ -168,7 +169,7 @@ def _row(
 
 
 def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> PassTime | None:
-    """Repeats with drafts beside repeats of plain decoding by as many users. None where no pass was shared by all."""
+    """Compares repeats with drafts with repeats of plain decoding by as many users. None without a shared pass."""
     pairs = [(a, b) for a, b in zip(ours, plain, strict=False) if a.full[0] and b.full[0]]
     if not pairs:
         return None
@@ -184,13 +185,13 @@ def pass_time(users: int, ours: Sequence[Served], plain: Sequence[Served]) -> Pa
 
 
 def _mean(served: Sequence[Served], which: int) -> float | None:
-    """Seconds of a pass that all users shared (``which`` is 1), or its costs by the model (2)."""
+    """Returns the seconds of a pass that all users shared (``which`` is 1), or its costs by the model (2)."""
     passes = sum(each.full[0] for each in served)
     return sum(each.writing[which] for each in served) / passes if passes else None
 
 
 def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | None:
-    """Passes a second of all users by the cost model, in rounds that draft ``share`` times as much as those timed."""
+    """Predicts passes a second of all users by the cost model, in rounds with ``share`` times the drafts."""
     mine, base, step = _mean(ours, 2), _mean(plain, 2), _step(fewest)
     return users / ((base + (mine - base) * share) * step) if mine and base and step else None
 
@@ -214,14 +215,14 @@ def _share(part: int, number: int) -> float | None:
 
 
 def _step(plain: Sequence[Served]) -> float | None:
-    """Seconds of a plain step, as measured."""
+    """Returns the seconds of a plain step, as measured."""
     steps = _steps(plain)
     return sum(each.writing[1] for each in plain) / steps if steps else None
 
 
 def least_chances(costs: CostModel, most: int) -> dict[int, float]:
-    """For 1 … ``most`` users: the chance of acceptance from which a drafted token pays for its row and its draft step.
-    Ends where even a draft that is always accepted would not."""
+    """Returns for 1 … ``most`` users the chance of acceptance from which a drafted token pays for its row and its draft
+    step. Ends where even a draft that is always accepted would not."""
     chances = {}
     for users in range(1, most + 1):
         chance = break_even(1, *shared_costs(costs.c, costs.v, users))
@@ -263,5 +264,5 @@ def markdown(rows_: Iterable[UsersRow], fewest: int) -> str:
 
 
 def to_dicts(rows_: Iterable[UsersRow]) -> list[dict]:
-    """For JSON."""
+    """Returns the rows as JSON values."""
     return [asdict(row) for row in rows_]

@@ -27,7 +27,7 @@ class Validity:
 
 
 def can_check(prompts: Sequence[Prompt]) -> bool:
-    """Whether a prompt has a schema and the package is installed."""
+    """Returns whether a prompt has a schema and the package is installed."""
     return any(map(_schema, prompts)) and find_spec("jsonschema") is not None
 
 
@@ -50,7 +50,7 @@ def _check(column: Sequence[Sample], prompts: Sequence[Prompt], tokenizer, eos: 
 
 
 def fits(text: str, schema: str) -> bool | None:
-    """Whether a text is JSON that the schema allows; None where jsonschema cannot tell.
+    """Returns whether a text is JSON that the schema allows; None where jsonschema cannot tell.
 
     >>> fits("1", '{"type": "integer"}'), fits("1,", '{"type": "integer"}'), fits("1.5", '{"type": "integer"}')
     (True, False, False)
@@ -71,6 +71,6 @@ def _validator(schema: str):
 
 
 def markdown(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """A table of each method's `Validity`, as a dict."""
+    """Returns a table of each method's `Validity`, as a dict."""
     heads = ["method", "answers with a schema", "ended", "of these valid", "not checked"]
     return table(heads, [[name, *map(str, row.values())] for name, row in counts.items()])

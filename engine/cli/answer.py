@@ -83,9 +83,9 @@ def _print(result, as_json: bool) -> None:
         return
     lines = []
     for users in result.measured_loads:
-        for setting, speedup in result.at(users).items():
+        for setting, speedup in result.speedups_at(users).items():
             if setting != NONE and setting in result.alone:
-                predicted = result.predicted(setting, users).value
+                predicted = result.predict(setting, users).value
                 lines.append([str(users), *map(str, setting), speedup.words, times(predicted)])
     print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
     for method in dict.fromkeys(method for method, _ in result.settings):

@@ -60,7 +60,7 @@ def say(message: str) -> None:
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    """Text that cannot move the cursor, change colours or reverse the line: such characters become signs.
+    """Makes a text unable to move the cursor, change colours or reverse the line: such characters become signs.
 
     >>> visible("\\x1b[31mred")
     '␛[31mred'
@@ -111,7 +111,7 @@ class RoundPrinter:
         self._has_legend = self._open = False
 
     def show(self, event: Event) -> None:
-        """A round with its tokens; of a run's start and end the notes, on stderr."""
+        """Prints a round with its tokens, and the notes of a run's start and end on stderr."""
         if isinstance(event, Round):
             return self._show_round(event)
         self.end()
@@ -259,19 +259,16 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     """Prints the comparison with the baseline; below 1× it names the largest cost."""
     result = compare(trace, baseline)
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
+    ratio = result.speedup.words if result.speedup else DASH
     speeds = f"{number(ours.tokens_per_second, 1)} against {number(plain.tokens_per_second, 1)} tokens/s"
     _print_rows(console, [
-        ("measured speedup", f"{_measured(result.speedup)}, {speeds} without drafting, one run each"),
+        ("measured speedup", f"{ratio}, {speeds} without drafting, one run each"),
         ("predicted", f"{number(result.predicted, 2)}×, efficiency {number(result.efficiency, 2)}"),
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
     if machine := about_machine(others_share(trace, baseline)):
         console.print(Text(machine), soft_wrap=True)
-
-
-def _measured(speedup: Speedup | None) -> str:
-    return DASH if speedup is None else speedup.words
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:
@@ -317,8 +314,8 @@ def _share(seconds: float, total: float) -> str:
 
 
 def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:
-    """A table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of those
-    that were tried and cannot be loaded."""
+    """Returns a table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of
+    those that were tried and cannot be loaded."""
     from engine.files import gigabytes
     from engine.weights.specs import methods
 

@@ -43,7 +43,7 @@ def corpus(
 
 
 def _texts(file: Path, tokenizer, vocab_size: int):
-    """The token ids of each text in a file."""
+    """Yields the token ids of each text in a file."""
     import numpy as np
 
     if file.suffix == ".npz":

@@ -1,5 +1,4 @@
-"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for any α set by hand, early exits,
-precisions."""
+"""Runs `python -m engine lab`: a sweep, the distribution test, speedups for a set α, early exits, precisions."""
 
 import json
 from pathlib import Path
@@ -130,7 +129,7 @@ def distribution(
 
 
 def _toy_of(wrong: str, pair: str, method: str | None) -> str:
-    """The toy that shows a mistake. Raises BadInput for an unknown mistake, and for another pair or method."""
+    """Returns the toy that shows a mistake. Raises BadInput for an unknown mistake, and for another pair or method."""
     if wrong not in MISTAKES:
         raise BadInput(f"{wrong[:40]!r} cannot be shown here; choose from {', '.join(MISTAKES)}.")
     toy = MISTAKES[wrong].toy
@@ -162,7 +161,7 @@ def _numbers(test, method: str, pair: str, wrong: str | None) -> dict:
 
 
 def _say(test, mistake: str) -> None:
-    """The verdict in words. ``mistake``: the one that was made on purpose."""
+    """Words the verdict. ``mistake``: the one that was made on purpose."""
     draws, law = test.draws, test.law
     if mistake:
         say(f"On purpose: {mistake}")

@@ -71,7 +71,7 @@ def say_unusable(engine) -> None:
 
 
 def parse_force(text: str) -> tuple[int, int]:
-    """A place and a token's id, as in 12:345. Raises BadInput."""
+    """Reads a place and a token's id, as in 12:345. Raises BadInput."""
     place, _, token = text.partition(":")
     if not (place.isdecimal() and token.isdecimal() and len(text) <= 20):
         raise BadInput(f"--force is {text[:40]!r}, but must be a place and a token's id, as in 12:345.")
@@ -86,7 +86,7 @@ def parse_gamma(text: str) -> int | str:
 
 
 def parse_list(text: str, of, name: str = "", form: str = "numbers with commas between") -> tuple:
-    """``of`` (int, float, str) of each part between commas. BadInput, which says the ``form``, for anything else."""
+    """Converts each part between commas by ``of`` (int, float, str). Raises BadInput that says the ``form``."""
     try:
         return tuple(of(part.strip()) for part in text.split(",") if part.strip())
     except ValueError:
@@ -94,7 +94,7 @@ def parse_list(text: str, of, name: str = "", form: str = "numbers with commas b
 
 
 def parse_users(text: str, most: int) -> tuple[int, ...]:
-    """The loads of --users, at least one. Raises BadInput."""
+    """Reads the loads of --users, at least one. Raises BadInput."""
     form = f"numbers from 1 to {most}, with commas between"
     loads = parse_list(text, int, "--users", form)
     if not loads or not 1 <= min(loads) <= max(loads) <= most:
@@ -103,7 +103,7 @@ def parse_users(text: str, most: int) -> tuple[int, ...]:
 
 
 def check_writable(path: Path | None) -> None:
-    """BadInput before the work and not after it."""
+    """Raises BadInput before the work and not after it."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
 
@@ -119,8 +119,7 @@ def check_method(pair: str, method: str) -> None:
 
 @contextmanager
 def ctrl_c():
-    """Yields an event that the first Ctrl-C sets, so that the tokens so far are still shown; the second one
-    interrupts."""
+    """Yields an event that the first Ctrl-C sets, so that what there is can be shown; the second interrupts."""
     interrupted = threading.Event()
 
     def note(number, frame):

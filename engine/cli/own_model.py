@@ -28,11 +28,12 @@ def look_up_and_describe(name: str, device: str = AUTO) -> None:
 
 
 def per_byte(device: str) -> dict[str, float]:
-    """Seconds a byte of weights on this device, as the embedded pair was measured; empty if it was not."""
+    """Returns seconds a byte of weights on this device, as the embedded pair was measured; empty if it was not."""
     from engine.runtime.calibration import seconds_per_byte
     from engine.runtime.engine import device_name
     from engine.weights.catalogue import load_catalogue
-    from engine.weights.store import locate, weights_hash
+    from engine.weights.checkpoint_dir import weights_hash
+    from engine.weights.store import locate
 
     target = next(iter(load_catalogue().values())).target
     try:

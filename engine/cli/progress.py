@@ -26,7 +26,7 @@ def progress():
         def show(fraction: float, message: str) -> None:
             nonlocal last_kind, last_message, last_time
             kind, now = re.sub(r"[\d.,]+", "0", message), time.monotonic()
-            message = visible(", ".join(filter(None, (message, time_left.after(fraction, now)))), keep="")
+            message = visible(", ".join(filter(None, (message, time_left.estimate(fraction, now)))), keep="")
             bar.update(task, completed=fraction, description=message, visible=fraction < 1)
             is_due = kind != last_kind or now - last_time >= _LOG_EVERY or fraction >= 1
             if message and message != last_message and not console.is_terminal and is_due:
@@ -42,8 +42,8 @@ class TimeLeft:
     def __init__(self):
         self._share, self._time, self._last = 0.0, None, 0.0
 
-    def after(self, share: float, now: float) -> str:
-        """ "about 40 minutes left"; "" where it is too early to tell, or at the end."""
+    def estimate(self, share: float, now: float) -> str:
+        """Returns "about 40 minutes left", or "" where it is too early to tell, or at the end."""
         if self._time is None or share < self._last:
             self._share, self._time = share, now
         self._last, done = share, share - self._share

@@ -181,7 +181,7 @@ def read(
 
 
 def _text_of(file: Path) -> str:
-    """The text, in which bytes that UTF-8 does not know become question marks. Raises BadInput."""
+    """Returns the text, in which bytes that UTF-8 does not know become question marks. Raises BadInput."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
@@ -228,8 +228,8 @@ def compare(
     first = loads[0]
     for category in dict.fromkeys(prompt.category for prompt in first.prompts):
         alpha = first.acceptance(category)
-        shown = "unknown" if alpha is None else f"{alpha:.2f}"
-        out.print(f"{visible(category)}: τ {first.tau(category) or 1:.2f}, α {shown}")
+        share = "unknown" if alpha is None else f"{alpha:.2f}"
+        out.print(f"{visible(category)}: τ {first.tau(category) or 1:.2f}, α {share}")
     places = ", ".join(f"{place}: {a}/{n}" for place, (a, n) in first.by_place().items())
     out.print(f"accepted by place: {places or 'unknown'}", soft_wrap=True)
     differing = first.differing()

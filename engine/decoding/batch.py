@@ -111,7 +111,7 @@ class Batch:
         self._pass([member for member in self._members.values() if member.wants is not None])
 
     def _pass(self, members: list[_Member]) -> None:
-        """Prompts take turns in the order of joining, each as much as the pass takes."""
+        """Runs one pass. Prompts take turns in the order of joining, each as much as the pass takes."""
         if self.prompts_first:
             members = [member for member in members if isinstance(member.wants, Prefill)] or members
         token_budget = _CHUNK_BESIDE if any(isinstance(member.wants, Scoring) for member in members) else _CHUNK

@@ -124,11 +124,11 @@ class Constrained:
         return Allowed(draft, bits, is_inside=is_inside)
 
     def mask_target(self, logits: torch.Tensor, allowed: Allowed) -> torch.Tensor:
-        """logits [N+1, V] of the target, penalised → those of the words that may come."""
+        """Masks the target's penalised logits [N+1, V]: the words that may come keep theirs."""
         return mask_logits(logits.float(), allowed.bits)
 
     def measure_removed(self, logits: torch.Tensor, allowed: Allowed, config: RunConfig) -> dict[str, torch.Tensor]:
-        """For the trace, of each row [N+1]: the share of p, as it would be without truncation, that the grammar
+        """Measures for the trace the share of p of each row [N+1], as it would be without truncation, that the grammar
         removed, and its likeliest words [N+1, k]."""
         p = (logits.float() / (config.sampling.temperature or 1.0)).softmax(-1)
         p *= factors(~allowed.bits, self.vocab_size, self.device)
@@ -137,8 +137,7 @@ class Constrained:
 
 
 def _part(draft: Draft, places: Sequence[int], numbers: Sequence[int | None]) -> Draft:
-    """The drafts of these places, ``numbers`` [N+1] being the new number of each node. Estimates for the whole
-    tree are left out."""
+    """Keeps the drafts of these places, ``numbers`` [N+1] being the new number of each node. Estimates are left out."""
     index = to_device(places, draft.tokens.device)
     parents = tuple(range(len(places)) if draft.parents is None else (numbers[draft.parents[i]] for i in places))
     keys = draft.confidence_classes

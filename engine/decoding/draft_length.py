@@ -84,8 +84,8 @@ class AdaptiveGamma:
         return (accepted + PRIOR_WEIGHT * prior) / (accepted + rejected + PRIOR_WEIGHT)
 
     def choose(self, keys, most: int) -> int:
-        """The drafts of this round, at most ``most``. For a drafter that decides token by token (PER_TOKEN) the largest
-        number: `worth_drafting` decides after each."""
+        """Returns how many tokens to draft in this round, at most ``most``. For a drafter that decides token by token
+        (PER_TOKEN) that is the largest number, because `worth_drafting` decides after each."""
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
@@ -97,13 +97,13 @@ class AdaptiveGamma:
         return gamma
 
     def is_resting(self) -> bool:
-        """Whether drafting token by token pauses in this round, which is counted."""
+        """Returns whether drafting token by token pauses in this round, and counts the round."""
         rests = self._rested > 0
         self._rested -= rests
         return rests
 
     def promises(self, keys, most: int) -> Iterator[tuple[int, float, float]]:
-        """(γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""
+        """Yields (γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""
         tokens, reached, most = 1.0, 1.0, min(self.most, most)
         for gamma, key in enumerate((PER_TOKEN,) * most if keys == PER_TOKEN else keys[:most], start=1):
             reached *= self.alpha(key)
@@ -117,13 +117,13 @@ class AdaptiveGamma:
             self._fade(key, 1 - RECOVERY)
 
     def worth_verifying(self, path: Sequence) -> bool:
-        """Whether verifying the last guess pays: the chance that it is accepted, against the tokens that the same time
-        yields on average. ``path``: keys of the guesses so far."""
+        """Returns whether verifying the last guess pays: the chance that it is accepted, against the tokens that the
+        same time yields on average. ``path``: keys of the guesses so far."""
         reached = prod(self.alpha(s) for s in path)
         return reached >= self.rate.value * self._scoring(len(path))
 
     def worth_drafting(self, path: Sequence) -> bool:
-        """Whether the next guess pays, which also costs a draft step."""
+        """Returns whether the next guess pays, which also costs a draft step."""
         reached = prod(self.alpha(s) for s in path) * self.alpha(PER_TOKEN)
         return reached >= self.rate.value * (self._scoring(len(path) + 1) + self.c)
 
@@ -203,27 +203,27 @@ class ReplayedGamma:
 
     @property
     def drafter(self) -> str:
-        return self._recorded.drafter
+        return self._current.drafter
 
     def choose(self, keys, most: int) -> int:
         if isinstance(keys, Mapping):  # of several drafters
             keys = keys.get(self.drafter)
-        recorded = self._recorded
+        recorded = self._current
         return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, most)
 
     def worth_verifying(self, path: Sequence) -> bool:
-        return len(path) <= self._recorded.gamma
+        return len(path) <= self._current.gamma
 
     def worth_drafting(self, path: Sequence) -> bool:
-        return len(path) < self._recorded.steps
+        return len(path) < self._current.steps
 
     @property
-    def _recorded(self) -> RecordedRound:
+    def _current(self) -> RecordedRound:
         return self.rounds[self._round] if self._round < len(self.rounds) else RecordedRound(0, 0)
 
     def tree_shape(self) -> Plan | None:
-        """The shape of the recorded tree; None where the round's was a chain."""
-        return Plan(self._recorded.parents) if self._recorded.parents else None
+        """Returns the shape of the recorded tree; None where the round's was a chain."""
+        return Plan(self._current.parents) if self._current.parents else None
 
     def observe(
         self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None

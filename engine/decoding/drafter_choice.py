@@ -30,7 +30,8 @@ class DrafterChoice:
             member.share(rows)
 
     def choose(self, keys: Mapping[str, Sequence], most: int) -> int:
-        """``keys``: the confidence keys of each drafter that has something to propose. Returns the draft length."""
+        """Chooses the drafter of this round. ``keys``: the confidence keys of each drafter that has something to
+        propose. Returns the draft length."""
         if self.gamma == 0:
             return 0
         if self.gamma is None:

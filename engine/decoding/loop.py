@@ -235,8 +235,7 @@ class SpeculativeDecoder:
         )
 
     def _check_finite(self, verdict: HostVerdict, method: str) -> None:
-        """Raises Unavailable for numbers of the target that decide nothing. Of a draft they end the drafting, but not
-        the run."""
+        """Raises Unavailable for numbers of the target that decide nothing. Those of a draft only end the drafting."""
         if not verdict.is_finite:
             if self.reader is not None and not self.reader.allowed_after(verdict.accepted_tokens).any():
                 raise BadInput(
@@ -255,8 +254,8 @@ class SpeculativeDecoder:
         return time.perf_counter() - self.started
 
     def _draft(self, position: int):
-        """γ of this round, the confidence keys, the drafts that are scored, and what a constraint allows after each;
-        leaves one place for the token that closes the round."""
+        """Makes the drafts. Returns γ of this round, the confidence keys, the drafts to score, and what a constraint
+        allows after each; leaves one place for the token that closes the round."""
         most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
@@ -277,14 +276,14 @@ class SpeculativeDecoder:
         return gamma if is_asked else len(draft), keys, draft, allowed
 
     def _without_broken(self, keys):
-        """The confidence keys of the drafters whose numbers are finite; None if there are none."""
+        """Returns the confidence keys of the drafters whose numbers are finite; None if there are none."""
         if not self.given_up or not isinstance(keys, dict):
             return None if self.given_up else keys
         return {name: own for name, own in keys.items() if name not in self.given_up} or None
 
     def _probabilities(self, logits: torch.Tensor, draft: Draft):
-        """p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that matter
-        [C], which come third: then the draft's tokens are places among them."""
+        """Returns p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that
+        matter [C], which come third: then the draft's tokens are places among them."""
         is_reducible = self.config.sampling.greedy and draft.q is None and logits.device.type == "cpu"
         if not is_reducible or self.rules.warp is not warp:
             return self.rules.warp(logits, self.config.sampling), draft, None
@@ -300,8 +299,8 @@ class SpeculativeDecoder:
         return self._verify_tree(p, draft.q, draft.tokens, draft.parents, *draws, **settings)
 
     def _draws(self, draft: Draft, position: int):
-        """u [N] for the accept draws, u_closing [N+1] by the node that the closing token follows, depth [N+1] of each
-        node; all on the host."""
+        """Returns u [N] for the accept draws, u_closing [N+1] by the node that the closing token follows, depth [N+1]
+        of each node; all on the host."""
         depth = np.arange(len(draft) + 1) if draft.parents is None else tree_shape(draft.parents)[0]
         if self._rule.is_joint:
             u = self.uniforms.accepting_together(position, len(draft), self.rules.block_stream)

@@ -13,8 +13,8 @@ _UNFINISHED = "\ufffd"  # the decoder's replacement for bytes whose character is
 
 
 def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
-    """The ids to condition on: the chat template up to the assistant's turn, or the raw text. Raises BadInput for an
-    empty prompt, and for a template that is missing, refuses the conversation or leaves a part of it out."""
+    """Returns the ids to condition on: the chat template up to the assistant's turn, or the raw text. Raises BadInput
+    for an empty prompt, and for a template that is missing, refuses the conversation or leaves a part of it out."""
     if not config.chat:
         ids = list(tokenizer(config.prompt).input_ids)
         if not ids:
@@ -26,7 +26,7 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     refusal, dropped = None, ""
     for form in (str, _as_parts):
         try:
-            dropped = _dropped(tokenizer, config, texts, form)
+            dropped = _dropped_role(tokenizer, config, texts, form)
             if not dropped:
                 return list(_apply(tokenizer, config, texts, form, tokenize=True)["input_ids"])
         except Exception as error:  # templates are programs and raise any exception
@@ -53,7 +53,7 @@ def _refusal(error: Exception) -> BadInput:
 
 
 def _as_parts(text: str) -> list[dict]:
-    """A message's content as templates of models that also read images expect it."""
+    """Writes a message's content as templates of models that also read images expect it."""
     return [{"type": "text", "text": text}]
 
 
@@ -65,9 +65,9 @@ def _apply(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callabl
     )
 
 
-def _dropped(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
-    """The role whose text the template leaves out, so that a longer one makes no difference; "" if it leaves out none.
-    The text itself is not looked for, because a template may rewrite it."""
+def _dropped_role(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
+    """Returns the role whose text the template leaves out, so that a longer one makes no difference; "" if it leaves
+    out none. The text itself is not looked for, because a template may rewrite it."""
     rendered = _apply(tokenizer, config, texts, form, tokenize=False)
     for role, text in texts.items():
         longer = {**texts, role: f"{text} {_MORE}"}
@@ -77,7 +77,7 @@ def _dropped(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Calla
 
 
 def template_length(tokenizer, config: RunConfig, ids: Sequence[int]) -> int:
-    """How many of the prompt's ids come before the user's own text: those that another text would have, too."""
+    """Counts the prompt's ids that come before the user's own text: those that another text would have, too."""
     if not config.chat:
         return 0
     other = encode_prompt(tokenizer, replace(config, prompt="y" if config.prompt.startswith("x") else "x"))
@@ -85,7 +85,7 @@ def template_length(tokenizer, config: RunConfig, ids: Sequence[int]) -> int:
 
 
 def join(tokenizer, ids: Sequence[int]) -> str:
-    """The decoded text; the pieces of `Detokenizer` add up to it."""
+    """Decodes the text; the pieces of `Detokenizer` add up to it."""
     return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
@@ -142,21 +142,21 @@ class Detokenizer:
         return after[len(before) :]
 
     def tail(self) -> str:
-        """At the end of the text: returns the replacement characters of unfinished bytes."""
+        """Returns, at the end of the text, the replacement characters of unfinished bytes."""
         before = join(self.tokenizer, self._ids[self._start : self._settled])
         rest = join(self.tokenizer, self._ids[self._start :])[len(before) :]
         self._start = self._settled = len(self._ids)
         return rest
 
     def peek(self, ids: Sequence[int]) -> list[str]:
-        """The pieces that drafts would add if all were accepted; the state does not change."""
+        """Returns the pieces that drafts would add if all were accepted; the state does not change."""
         saved = list(self._ids), self._start, self._settled
         pieces = [self.push(token) for token in ids]
         self._ids, self._start, self._settled = saved
         return pieces
 
     def name(self, token: int) -> str:
-        """A token's own text, or its vocabulary entry if it has none (bytes, special tokens)."""
+        """Returns a token's own text, or its vocabulary entry if it has none (bytes, special tokens)."""
         if token not in self._names:
             text = self.tokenizer.decode([token], clean_up_tokenization_spaces=False)
             if not text or _UNFINISHED in text:
@@ -165,5 +165,5 @@ class Detokenizer:
         return self._names[token]
 
     def label(self, token: int, piece: str) -> str | None:
-        """The name to show instead of an empty piece or a special token; None for all others."""
+        """Returns the name to show instead of an empty piece or a special token; None for all others."""
         return self.name(token) if not piece or token in self.special else None

@@ -51,8 +51,7 @@ class HostVerdict:
 
 
 def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). Those on a CPU stay where they
-    are."""
+    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). On a CPU they stay."""
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return {name: tensor.float().numpy() for name, tensor in tensors.items()}
     flat = read(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
@@ -64,7 +63,7 @@ def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 
 def classify(verdict: HostVerdict, parents: Sequence[int], emitted: int) -> list[Status]:
-    """The status of each draft in order, then of the closing token if the text reaches it.
+    """Returns the status of each draft in order, then of the closing token if the text reaches it.
 
     ``parents`` [N]: the node each draft follows. ``emitted``: tokens of the round up to the end of the text, so at most
     the accepted drafts and the closing token. Drafts after the end are discarded even if the target accepted them.
@@ -83,7 +82,7 @@ def classify(verdict: HostVerdict, parents: Sequence[int], emitted: int) -> list
 
 
 def _rejected_after(node: int, statuses: Sequence[Status], parents: Sequence[int]) -> list[int]:
-    """The drafts that were rejected as successors of ``node``, in order."""
+    """Returns the drafts that were rejected as successors of ``node``, in order."""
     return [i for i, parent in enumerate(parents) if parent == node and statuses[i] == "rejected"]
 
 
@@ -136,8 +135,8 @@ class TraceRecorder:
         return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued, is_finite, draft_is_finite)
 
     def _tops(self, p: torch.Tensor, logits: torch.Tensor, words: torch.Tensor | None) -> torch.Tensor:
-        """[N+1]: a number of each row that is finite if the row's decision is. The largest logit is not where one is
-        NaN or infinite, and then nor is any probability; greedy rows have probabilities either way."""
+        """Returns [N+1] a number of each row that is finite if the row's decision is. The largest logit is not where
+        one is NaN or infinite, and then nor is any probability; greedy rows have probabilities either way."""
         if not self.greedy:
             return p[:, 0]
         if words is None:
@@ -145,9 +144,9 @@ class TraceRecorder:
         return logits.gather(1, words[p.argmax(-1)][:, None])[:, 0]
 
     def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
-        """p, q [N] of every draft, discarded ones included; mass and ids [·, k] of the top of p, q and the residual
-        (p_, q_, r_); the closing token's p and q [1]; top-2 logit gaps [N+1] if greedy; a block's
-        running and h [N]."""
+        """Returns p, q [N] of every draft, discarded ones included; mass and ids [·, k] of the top of p, q and the
+        residual (p_, q_, r_); the closing token's p and q [1]; top-2 logit gaps [N+1] if greedy; a block's running and
+        h [N]."""
         N, tokens = len(draft), draft.tokens
         # Indexed by one-element tensors throughout: a 0-dim index would be read by the host.
         last, closing = verdict.last.view(1), verdict.closing.view(1)
@@ -179,7 +178,7 @@ class TraceRecorder:
 
     @staticmethod
     def _residuals(p, draft: Draft, verdict: Verdict) -> torch.Tensor:
-        """[N, V]: the residual that each draft leaves to the token in its place."""
+        """Returns [N, V] the residual that each draft leaves to the token in its place."""
         q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
         if draft.parents is None:
             weight = 1.0  # of p: in a block p_i of the drafts before it
@@ -197,8 +196,7 @@ class TraceRecorder:
         return top(rows, self.k)
 
     def draft_texts(self, verdict: HostVerdict, draft: Draft) -> list[str]:
-        """[N]: the text each draft adds after its ancestors. Must be called before the round's ids are pushed to
-        ``text``."""
+        """Returns [N] the text each draft adds after its ancestors. Comes before the round's ids go to ``text``."""
         if draft.parents is None:
             return self.text.peek(verdict.tokens)
         paths: list[list[int]] = [[]]
@@ -210,8 +208,8 @@ class TraceRecorder:
         self, verdict: HostVerdict, draft: Draft, draft_texts: list[str], texts: list[str], tail: str,
         u: Sequence[float], u_closing: np.ndarray, depth: Sequence[int], position: int,
     ) -> tuple[Token, ...]:  # fmt: skip
-        """The drafts in order, then the closing token if the text reaches it. ``texts``: those of the emitted tokens,
-        ``tail``: added to the last of them. u [N] accept draws; u_closing, depth [N+1] by node."""
+        """Builds the drafts in order, then the closing token if the text reaches it. ``texts``: those of the emitted
+        tokens, ``tail``: added to the last of them. u [N] accept draws; u_closing, depth [N+1] by node."""
         N, parents = len(draft), range(len(draft)) if draft.parents is None else draft.parents
         statuses = classify(verdict, parents, len(texts))
         last_emitted = max(i for i, status in enumerate(statuses) if status in EMITTED)
@@ -227,22 +225,22 @@ class TraceRecorder:
                 token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
                 refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), refused)
-            shown = text + tail if i == last_emitted else text
+            piece = text + tail if i == last_emitted else text
             label, is_demanded = self.text.label(token, text), any(draft.from_grammar[i : i + 1])
             tokens.append(
-                Token(token, shown, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
+                Token(token, piece, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
             )
         return tuple(tokens)
 
     def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:
-        """The drafts that a constraint cut off, as the trace has them; ``depth`` [N+1] of the nodes they followed."""
+        """Returns the drafts that a constraint cut off, for the trace; ``depth`` [N+1] of the nodes they followed."""
         return tuple(
             Forbidden(draft.token, self.text.name(draft.token), draft.parent, position + depth[draft.parent])
             for draft in drafts
         )
 
     def _draft_numbers(self, verdict: HostVerdict, i: int, parent: int, u: float | None) -> dict:
-        """p, q, u, the chance to be accepted and the candidates of draft i; empty if tracing is off."""
+        """Returns p, q, u, the chance to be accepted and the candidates of draft i; empty if tracing is off."""
         arrays = verdict.numbers
         if not arrays:
             return {}
@@ -268,7 +266,7 @@ class TraceRecorder:
         return numbers | self._of_row(arrays, parent)
 
     def _of_row(self, arrays: dict[str, np.ndarray], row: int) -> dict:
-        """The numbers of a row, the same for a draft and for a closing token."""
+        """Returns the numbers of a row, the same for a draft and for a closing token."""
         numbers = {}
         if "gap" in arrays and np.isfinite(gap := arrays["gap"][row]):  # a constraint may leave one word
             numbers["gap"] = float(gap)
@@ -280,7 +278,7 @@ class TraceRecorder:
 
     @staticmethod
     def _can_end_before(verdict: HostVerdict, i: int, parent: int, p: float, q: float) -> bool:
-        """Whether the round can end before draft i, so that its residual matters."""
+        """Returns whether the round can end before draft i, so that its residual matters."""
         if "threshold" in verdict.numbers:
             return False
         if "running" not in verdict.numbers:
@@ -288,7 +286,7 @@ class TraceRecorder:
         return verdict.numbers["running"][i] < 1 and (parent == 0 or verdict.numbers["h"][parent - 1] > 0)
 
     def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:
-        """The numbers of the closing token; ``refused``: the drafts it replaces."""
+        """Returns the numbers of the closing token; ``refused``: the drafts it replaces."""
         arrays, row = verdict.numbers, verdict.last
         if not arrays:
             return {}

@@ -1,4 +1,4 @@
-"""A tokenizer whose tokens are words, for runs of models that have none: the toys, and weights made at random."""
+"""Splits texts into words as tokens, for models without a tokenizer: the toys, and weights made at random."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -50,7 +50,7 @@ class AutoregressiveDrafter(Drafter):
         self.runner.reset(min(self._capacity(setup), self.runner.max_length))
 
     def _capacity(self, setup: DrafterSetup) -> int:
-        """Tokens that the draft's cache must hold."""
+        """Returns how many tokens the draft's cache must hold."""
         return setup.capacity
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:
@@ -65,7 +65,7 @@ class AutoregressiveDrafter(Drafter):
     def _loop(self, ids: torch.Tensor, position: int, gamma: int, **inputs: torch.Tensor) -> Draft:
         """Feeds ``ids`` [W], the model's own, with its further inputs, then drafts one token a pass; on CUDA all of it
         is one graph. Appends up to W + gamma − 1 tokens to the cache."""
-        runner, u, seen = self.runner, self._uniforms(position, gamma), self._seen()
+        runner, u, seen = self.runner, self._uniforms(position, gamma), self._penalised_tokens()
         policy = None if runner.captured else self.setup.policy
         key = (self.name, len(ids), gamma, self.setup.sampling)  # the buffers are the drafter's own
         return runner.loop(
@@ -73,15 +73,15 @@ class AutoregressiveDrafter(Drafter):
         )
 
     def _own_id(self, token: torch.Tensor) -> torch.Tensor:
-        """The model's id [1] of a token that it drafted."""
+        """Returns the model's id [1] of a token that it drafted."""
         return token
 
     def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
-        """The logits [1, Vd] of the words that it may draft."""
+        """Returns the logits [1, Vd] of the words that it may draft."""
         return logits
 
     def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
-        """The model's inputs beside a drafted token, from its own outgoing state."""
+        """Returns the model's inputs beside a drafted token, from its own outgoing state."""
         return {}
 
     def _draft(
@@ -121,15 +121,14 @@ class AutoregressiveDrafter(Drafter):
         return Draft(torch.cat(tokens), q, None, passes, tuple(path), is_broken=is_broken, finite=finite)
 
     def _mask_guess(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """logits [1, Vd] after ``drafts``, without the words that the run's constraint forbids there. On a device the
+        """Masks the words in logits [1, Vd] after ``drafts`` that the run's constraint forbids there. On a device the
         host does not know the drafts; a forbidden one is then cut off before the pass."""
         if self.setup.reader is None or logits.device.type != "cpu":
             return logits
         return self._mask_rows(logits, [tuple(int(token) for token in drafts)])
 
     def _mask_rows(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
-        """logits [W, Vd] after each path → those of the words that the run's constraint allows there, or of the one
-        that it demands."""
+        """Masks logits [W, Vd] after each path, but for the words that the constraint allows, or the one it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
         assert reader is not None
         may_come = reader.to_draft if self.setup.reads_grammar else reader.tokens_after
@@ -140,8 +139,8 @@ class AutoregressiveDrafter(Drafter):
         return mask_guesses(logits, own)
 
     def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
-        """logits [1, Vd], u [1] → the target's id of the drawn token [1], and q [1, V] (None when greedy, which spares
-        building one-hot rows). Marks the token in ``seen``."""
+        """Draws a token from logits [1, Vd] by u [1]. Returns the target's id of it [1], and q [1, V] (None when
+        greedy, which spares building one-hot rows). Marks the token in ``seen``."""
         ids = self.target_ids
         if seen is not None:
             repeated = seen[:, : logits.shape[1]] if ids is None else seen[:, ids]
@@ -159,7 +158,7 @@ class AutoregressiveDrafter(Drafter):
         return token, q
 
     def _over_target(self, q: torch.Tensor) -> torch.Tensor:
-        """q [R, Vd] → [R, V]."""
+        """Spreads q [R, Vd] over the target's words: [R, V]."""
         V = self.setup.vocab_size
         return (
             F.pad(q, (0, V - q.shape[1]))
@@ -168,13 +167,13 @@ class AutoregressiveDrafter(Drafter):
         )
 
     def _uniforms(self, position: int, gamma: int) -> torch.Tensor:
-        """[gamma] by position and step of the round. A discarded token decides how far its round drafted, and so when
-        its place is drafted again; that draft must not use the same number."""
+        """Returns [gamma] numbers by position and step of the round. A discarded token decides how far its round
+        drafted, and so when its place is drafted again; that draft must not use the same number."""
         tables = (self.setup.uniforms.table(DRAFTING, step) for step in range(gamma))
         return self._buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
 
-    def _seen(self) -> torch.Tensor | None:
-        """[1, V] bool: the tokens that the repetition penalty counts; None without one."""
+    def _penalised_tokens(self) -> torch.Tensor | None:
+        """Returns [1, V] bool: the tokens that the repetition penalty counts; None without one."""
         history = self.setup.history
         return None if history is None else self._at_fixed_address("seen", history.seen[None])
 
@@ -182,8 +181,7 @@ class AutoregressiveDrafter(Drafter):
         return self._at_fixed_address(name, to_device(values, self.setup.device, dtype))
 
     def _at_fixed_address(self, name: str, fresh: torch.Tensor) -> torch.Tensor:
-        """Copies ``fresh`` into the buffer of this name and shape. A captured graph reads that buffer in later runs
-        too."""
+        """Copies ``fresh`` into the buffer of this name and shape. Captured graphs read that buffer in later runs."""
         key = (name, fresh.shape)
         if key not in self._buffers:
             self._buffers[key] = torch.empty_like(fresh)
@@ -191,14 +189,14 @@ class AutoregressiveDrafter(Drafter):
 
 
 def certainties(logits: torch.Tensor) -> list[int]:
-    """logits [W, Vd] → the highest probability of each row in tenths, 0 … 9; NOT_FINITE for a row that is not."""
+    """Returns the highest probability of each row of logits [W, Vd] in tenths, 0 … 9; NOT_FINITE for others."""
     tops = read((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
     return [NOT_FINITE if math.isnan(top) else min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]
 
 
 def certain_where_broken(q: torch.Tensor) -> torch.Tensor:
-    """q [W, Vd] with all mass on the last word in rows that are not finite, because that is the word which is then
-    drawn. On a CPU the host has looked already."""
+    """Returns q [W, Vd] with all mass on the last word in rows that are not finite, because that is the word which is
+    then drawn. On a CPU the host has looked already."""
     if q.device.type == "cpu":
         return q
     is_broken = q[:, :1].isnan()

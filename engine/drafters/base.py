@@ -80,8 +80,7 @@ class DraftPolicy(Protocol):
         ...
 
     def tree_shape(self) -> Any:
-        """Returns which guesses of a tree are kept (a shape of `engine.drafters.token_tree`), or None for the most
-        probable γ."""
+        """Returns which guesses of a tree are kept (a shape of `token_tree`), or None for the most probable γ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +137,13 @@ class Drafter:
         raise NotImplementedError
 
     def commit(self, accepted: int) -> None:
-        """Notes how many tokens of the round's proposal were accepted (a prefix of a chain); 0 also in a round without
-        one."""
+        """Notes how many tokens of the round's proposal were accepted (a prefix of a chain); 0 without a proposal."""
 
     def observe_target(self, logits: torch.Tensor) -> None:
         """Notes the target's rows [N+1, V] after the pending token and each of the N ≥ 1 drafts."""
 
     def memory(self, capacity: int) -> int:
-        """Bytes that a run of ``capacity`` tokens takes, beside the weights."""
+        """Returns the bytes that a run of ``capacity`` tokens takes, beside the weights."""
         return 0
 
     def release(self) -> None:

@@ -33,7 +33,7 @@ class BlockDrafter(Eagle3Drafter):
         slots, whose keys are then discarded."""
         runner, gamma = self.runner, min(gamma, self.runner.model.slots)
         ids, features = self._not_yet_fed(committed)
-        u, seen = self._uniforms(position, gamma), self._seen()
+        u, seen = self._uniforms(position, gamma), self._penalised_tokens()
         policy = None if runner.captured else self.setup.policy
 
         def body(step: Callable) -> Draft:

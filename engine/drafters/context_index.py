@@ -33,7 +33,7 @@ class ContextIndex:
             yield self._places[low:high]
 
     def _first(self, token: int, back: int, low: int, high: int) -> int:
-        """The first of the places low … high whose token ``back`` before it is ``token`` or greater."""
+        """Finds the first of the places low … high whose token ``back`` before it is ``token`` or greater."""
         while low < high:
             middle = (low + high) // 2
             at = self._places[middle] - back
@@ -45,8 +45,8 @@ class ContextIndex:
 
 
 def _sorted_places(tokens: np.ndarray) -> np.ndarray:
-    """[T] int32: the places 1 … T by the tokens before them; where the text begins sorts first. Doubles the number of
-    tokens compared, each time by one sort of pairs of ranks."""
+    """Returns the places 1 … T, sorted by the tokens before them [T] int32; where the text begins sorts first. Doubles
+    the number of tokens compared, each time by one sort of pairs of ranks."""
     ranks, compared = np.unique(tokens[::-1], return_inverse=True)[1].astype(np.int64) + 1, 1
     while compared < DEPTH:
         behind = np.zeros_like(ranks)

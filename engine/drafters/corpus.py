@@ -71,5 +71,5 @@ class CorpusDrafter(Drafter):
 
 
 def _promise(path: tuple[list[int], list[float]]) -> float:
-    """The expected number of tokens accepted."""
+    """Returns the expected number of accepted tokens."""
     return sum(accumulate(path[1], mul))

@@ -17,7 +17,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         super().start(prompt, setup)
-        self.runner.prefill(self._clamped(prompt[:-1]))
+        self.runner.prefill(self._clamp(prompt[:-1]))
         self._read = len(prompt)
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
@@ -29,7 +29,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
         # A captured loop needs one width: two tokens cover both a rejected and a fully accepted round, where the first
         # of them rewrites keys that the cache already holds.
         runner.rollback(max(0, min(runner.length, len(text) - (2 if runner.captured else 1))))
-        feed = self._clamped(text[runner.length :])
+        feed = self._clamp(text[runner.length :])
         if len(feed) > LONGEST_CATCH_UP:
             runner.prefill(feed[:-2])
             feed = feed[-2:]
@@ -39,7 +39,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
         runner.rollback(min(runner.length, base + len(feed) + draft.passes - 1))
         return draft
 
-    def _clamped(self, ids: Sequence[int]) -> list[int]:
+    def _clamp(self, ids: Sequence[int]) -> list[int]:
         """Clamps ids that the draft has no row for (a padded target may emit one); a wrong id only costs acceptance."""
         last = self.runner.vocab_size - 1
         return [min(i, last) for i in ids]

@@ -17,8 +17,8 @@ from engine.sampling.warping import draw, one_hot
 
 
 def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """q [W, V] and u [W, K] → K tokens of each row [W, K], drawn without replacement, and the rows they were drawn from
-    [W, K, V]. Where nothing is left to draw the last token comes again, as a guess that is certain."""
+    """Draws K tokens of each row of q [W, V] by u [W, K], without replacement. Returns them [W, K] and the rows they
+    were drawn from [W, K, V]. Where nothing is left to draw, the last token comes again, as a guess that is certain."""
     tokens, rows = [], []
     for number in u.unbind(1):
         token = draw(q, number)
@@ -31,8 +31,7 @@ def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 class DrawnTree(TokenTree):
-    """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the words that the draft can
-    guess."""
+    """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the draft's words."""
 
     def __init__(self, shape: Worthwhile | Plan, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
         super().__init__(shape)
@@ -43,7 +42,7 @@ class DrawnTree(TokenTree):
         self._rows = target_ids.new_zeros(0, len(target_ids), dtype=torch.float32)
 
     def draw(self, level: Sequence[Node], logits: torch.Tensor, q: torch.Tensor) -> list[Node]:
-        """logits and q [W, Vd] after the nodes of ``level`` → the draws that follow them."""
+        """Draws what follows the nodes of ``level`` from their logits and q [W, Vd]."""
         # A shape that is given needs no keys, so that the host does not wait for the device.
         is_given = isinstance(self.shape, Plan)
         keys = [0] * len(level) if is_given else certainties(logits)
@@ -73,7 +72,7 @@ class DrawnTree(TokenTree):
         return self._tokens[to_device([self._place[node] for node in nodes], device)]
 
     def q_of(self, nodes: Sequence[Node]) -> torch.Tensor:
-        """[N, Vd]: q of these draws."""
+        """Returns [N, Vd], q of these draws."""
         return self._rows[to_device([self._place[node] for node in nodes], self._rows.device)]
 
     def _uniform(self, number: int) -> float:

@@ -53,7 +53,7 @@ class Eagle3Drafter(AutoregressiveDrafter):
         return {"state": state}
 
     def _not_yet_fed(self, committed: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tokens committed since the last proposal, and their features. Catches up first if they are many."""
+        """Returns the tokens committed since the last proposal, and their features. Catches up first on many."""
         runner, known = self.runner, len(committed) - 1  # positions whose features the target has
         if known - runner.length > LONGEST_CATCH_UP:
             self._catch_up(committed, known - 1)

@@ -89,7 +89,7 @@ class EagleTreeDrafter(Eagle3Drafter):
             steps += 1
 
     def _add(self, tree: TokenTree, level: list[Node], logits: torch.Tensor) -> list[Node]:
-        """logits [W, Vd] after the nodes of ``level`` → the guesses after each: the likeliest ones, or draws."""
+        """Adds the guesses after each node of ``level``, from logits [W, Vd]: the likeliest ones, or draws."""
         logits = logits[:, : self.setup.vocab_size].float()
         if self.setup.reader is not None and logits.device.type == "cpu":
             logits = self._mask_rows(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])
@@ -110,7 +110,7 @@ class EagleTreeDrafter(Eagle3Drafter):
         ]
 
     def _penalise(self, tree: TokenTree, level: list[Node], logits: torch.Tensor) -> torch.Tensor:
-        """The repetition penalty counts the tokens of each node's own path."""
+        """Applies the repetition penalty, which counts the tokens of each node's own path."""
         if self.setup.history is None:
             return logits
         seen = self.setup.history.seen[self.target_ids].expand_as(logits).clone()
@@ -120,7 +120,7 @@ class EagleTreeDrafter(Eagle3Drafter):
 
 
 def _attention(level: list[Node], fed: list[Node]) -> tuple[np.ndarray, np.ndarray]:
-    """depth [W] and ancestors [W, M] of the nodes of one level, the last W of the M nodes that were fed so far."""
+    """Returns depth [W] and ancestors [W, M] of the nodes of one level, the last W of the M nodes fed so far."""
     column = {node: i for i, node in enumerate(fed)}
     ancestors = np.zeros((len(level), len(fed)), dtype=bool)
     ancestors[:, 0] = True

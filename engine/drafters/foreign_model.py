@@ -34,11 +34,11 @@ class ForeignModelDrafter(DraftModelDrafter):
         self._slots = min(len(ids) + more, self.runner.max_length)
         del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # of a long text only the end is read
         self.runner.reset(self._slots)
-        self.runner.prefill(self._clamped(ids[:-1]))
+        self.runner.prefill(self._clamp(ids[:-1]))
         self._read = len(ids)
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        """None also inside a character, because the draft may write its bytes in other tokens."""
+        """Returns None also inside a character, because the draft may write its bytes in other tokens."""
         is_stuck = self._reading is not None and self._is_full
         if is_stuck or self.translation.ends_inside_a_character(committed):
             return None
@@ -53,11 +53,11 @@ class ForeignModelDrafter(DraftModelDrafter):
         return self._go_on(text, gamma, position)
 
     def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:
-        """The draft's own ids of the ``_accepted`` tokens."""
+        """Returns the draft's own ids of the ``_accepted`` tokens."""
         raise NotImplementedError
 
     def commit(self, accepted: int) -> None:
-        """``accepted``: of the draft's own tokens."""
+        """Commits ``accepted`` of the draft's own tokens."""
         super().commit(accepted)
         self._accepted = accepted
 

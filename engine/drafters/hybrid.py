@@ -19,13 +19,13 @@ class HybridDrafter(Drafter):
         self._proposer: Drafter | None = None
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        """Every member reads the prompt now, as a method alone does, so that no round's time includes it."""
+        """Lets every member read the prompt now, as a method alone does, so that no round's time includes it."""
         self.setup = setup
         for member in self.members.values():
             member.start(prompt, setup)
 
     def confidence_classes(self, committed: Sequence[int]) -> Mapping[str, Any] | None:
-        """The keys of all members that have something to propose."""
+        """Returns the keys of all members that have something to propose."""
         keys = {name: member.confidence_classes(committed) for name, member in self.members.items()}
         return {name: own for name, own in keys.items() if own is not None} or None
 

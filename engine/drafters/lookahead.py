@@ -37,12 +37,12 @@ class LookaheadDrafter(Drafter):
         self._indexed = setup.copy_from  # the first token that no n-gram of the pool begins with
         copied = [token for token in prompt[setup.copy_from :] if token not in setup.control_ids]
         self._filling = cycle(copied or prompt[-1:])
-        self.levels = [self._filled([])]
+        self.levels = [self._fill([])]
         self._window_at = len(prompt)  # the index of the place that level 0 begins with
         self._in_tree = 0  # nodes before the window in the last tree; −1 where it had none
 
-    def _filled(self, tokens: list[int]) -> list[int]:
-        """W tokens, those missing taken from the prompt."""
+    def _fill(self, tokens: list[int]) -> list[int]:
+        """Fills a level up to W tokens with tokens of the prompt."""
         return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:
@@ -77,12 +77,12 @@ class LookaheadDrafter(Drafter):
     def _move_window(self, length: int) -> None:
         """Drops the columns of places that are decided by now."""
         past = length - self._window_at
-        self.levels = [self._filled(level[past:]) for level in self.levels]
+        self.levels = [self._fill(level[past:]) for level in self.levels]
         self._window_at = length
 
     def _guesses(self, last: int, gamma: int) -> list[tuple[int, int]]:
-        """(token, parent) of the pool's n-grams after ``last``, up to ``gamma`` tokens of each; they share nodes where
-        they begin alike."""
+        """Returns (token, parent) of the pool's n-grams after ``last``, up to ``gamma`` tokens of each; they share
+        nodes where they begin alike."""
         nodes, numbers = [], {}
         for ngram in self.pool.get(last, ()):
             parent, path = 0, ()
@@ -95,7 +95,7 @@ class LookaheadDrafter(Drafter):
         return nodes
 
     def _window(self, before: int) -> list[tuple[int, int]]:
-        """(token, parent) of the window's nodes, ``before`` others coming first."""
+        """Returns (token, parent) of the window's nodes, which come after ``before`` others."""
         W = self.sizes.window
         nodes = []
         for level, tokens in enumerate(self.levels):
@@ -105,8 +105,8 @@ class LookaheadDrafter(Drafter):
         return nodes
 
     def observe_target(self, logits: torch.Tensor) -> None:
-        """The target's likeliest tokens after the highest level are one level more. Once there are N, they are n-grams
-        for the pool, and the lowest is dropped. On a device this waits once more."""
+        """Adds the target's likeliest tokens after the highest level as one level more. Once there are N, they are
+        n-grams for the pool, and the lowest is dropped. On a device this waits once more."""
         if self._in_tree < 0:
             return
         W, first = self.sizes.window, 1 + self._in_tree + (len(self.levels) - 1) * self.sizes.window

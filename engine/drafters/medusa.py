@@ -44,7 +44,9 @@ class MedusaDrafter(AutoregressiveDrafter):
         rows = self.runner.forward(self.target.features(self.runner.reads, known - 1, known)).split(1)
         # A decision after each token would wait for the device.
         policy, u = None if self.runner.is_on_cuda else self.setup.policy, self._uniforms(position, gamma)
-        return self._draft(lambda _, at: (rows[at], None), committed[-1:], {}, u, self._seen(), gamma, policy)
+        return self._draft(
+            lambda _, at: (rows[at], None), committed[-1:], {}, u, self._penalised_tokens(), gamma, policy
+        )
 
     def memory(self, capacity: int) -> int:
         return 0

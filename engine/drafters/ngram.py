@@ -59,8 +59,8 @@ class NgramDrafter(Drafter):
         self._follow[n][ngram] = end
 
     def _occurrences(self, committed: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """(n, the index after it) of each earlier occurrence of the last n tokens: the longest first, then the most
-        recent. One that matches in n tokens comes again for each smaller n."""
+        """Yields (n, the index after it) of each earlier occurrence of the last n tokens: the longest first, then the
+        most recent. One that matches in n tokens comes again for each smaller n."""
         for n in range(min(LONGEST, len(committed) - 1), 0, -1):
             after = self._follow[n].get(tuple(committed[-n:]))
             while after is not None:
@@ -68,8 +68,8 @@ class NgramDrafter(Drafter):
                 after = self._earlier[n].get(after)
 
     def _continuation(self, committed: Sequence[int], after: int, most: int) -> list[int]:
-        """The tokens from index ``after`` on, then their own copy, so that a repeating pattern is continued; up to the
-        end of a text, and without the marks of the chat template."""
+        """Returns the tokens from index ``after`` on, then their own copy, so that a repeating pattern is continued; up
+        to the end of a text, and without the marks of the chat template."""
         tokens = []
         while len(tokens) < most:
             at = after + len(tokens)
@@ -98,11 +98,11 @@ class NgramDrafter(Drafter):
         return replace(draft, expected=tuple(node.reach for node in nodes), row_cost=shape.row_cost(len(nodes)))
 
     def _shape(self) -> Shape | None:
-        """How a tree is cut to size; None for a chain."""
+        """Returns the rule that cuts a tree to size; None for a chain."""
         return self._setup.policy.tree_shape() if self._setup.policy and self._setup.trees else None
 
     def _tree(self, shape: Shape, committed: Sequence[int], gamma: int) -> TokenTree:
-        """What followed the occurrences, the continuation of the first one at most ``gamma`` deep."""
+        """Builds the tree of the tokens that followed the occurrences; the first one goes at most ``gamma`` deep."""
         tree, occurrences = TokenTree(shape), islice(self._occurrences(committed), _OCCURRENCES)
         first, _ = next(occurrences)
         self._insert(tree, first, self._tokens[:gamma])

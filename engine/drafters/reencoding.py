@@ -18,8 +18,7 @@ from engine.drafters.foreign_model import ForeignModelDrafter
 
 
 class _EachStep:
-    """A policy that decides about steps of the draft alone, because how many tokens of the target they give shows
-    later."""
+    """A policy that decides about steps of the draft alone, because the target's tokens show later."""
 
     def __init__(self, policy: DraftPolicy):
         self._policy = policy
@@ -55,14 +54,14 @@ class ReencodingDrafter(ForeignModelDrafter):
         return replace(draft, tokens=tokens, q=None, confidence_classes=keys)
 
     def _least(self, keys: Sequence[Any]):
-        """The key of each token: the least of the drafted ones that its text comes from."""
+        """Yields the key of each token: the least of the drafted ones that its text comes from."""
         start = 0
         for end in self._token_ends:
             yield min(keys[self._drafted_before(start + 1) : self._drafted_before(end) + 1])
             start = end
 
     def _drafted_before(self, place: int) -> int:
-        """How many drafted tokens end before this place in the text."""
+        """Counts the drafted tokens that end before this place in the text."""
         return bisect_left(self._ends, place)
 
     def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:

@@ -33,7 +33,7 @@ class StaticTrees:
         self.gains = self._best[:, 0]
 
     def parents(self, drafts: int, levels: int) -> tuple[int, ...]:
-        """The best tree of so many drafts in so many levels at most; fewer drafts where no more fit."""
+        """Finds the best tree of so many drafts in so many levels at most; of fewer drafts where no more fit."""
         shape: list[int] = []
 
         def grow(parent: int, d: int, b: int, n: int) -> None:
@@ -49,7 +49,7 @@ class StaticTrees:
 
 
 def best_tree(chances: Sequence[float], drafts: int, deepest: int) -> tuple[int, ...]:
-    """The tree of ``drafts`` with the most accepted ones.
+    """Returns the tree of ``drafts`` with the most accepted ones.
 
     >>> best_tree((0.6, 0.3), 3, 8), best_tree((0.4, 0.4), 3, 8)  # 0.6³ = 0.22 against 0.4 · 0.3; 0.06 against 0.24
     ((0, 1, 2), (0, 1, 0))

@@ -34,12 +34,13 @@ class Node:
     children: list["Node"] = field(default_factory=list)
 
     def path(self) -> list["Node"]:
-        """The guesses from the first one to this."""
+        """Returns the guesses from the first one to this."""
         return [] if self.parent is None else [*self.parent.path(), self]
 
 
 def confidence_class(rank: int, share: float) -> Hashable:
-    """The class of a guess that is tried after ``rank`` others and has ``share`` of the probability that they left.
+    """Returns the class of a guess that is tried after ``rank`` others and has ``share`` of the probability that they
+    left.
 
     >>> confidence_class(0, 0.64), confidence_class(1, 0.3)  # a first guess by tenths, a later one by halvings
     (6, ('later', 1))
@@ -50,12 +51,12 @@ def confidence_class(rank: int, share: float) -> Hashable:
 
 
 def sibling_key(rank: int) -> Hashable:
-    """The class of a draw that is tried after ``rank`` others, drawn without replacement."""
+    """Returns the class of a draw that is tried after ``rank`` others, drawn without replacement."""
     return "sibling", rank
 
 
 def is_first(key: Hashable) -> bool:
-    """Whether a key is of a guess that is tried first, as all of a chain are."""
+    """Returns whether a key is of a guess that is tried first, as all of a chain are."""
     return not isinstance(key, tuple)
 
 
@@ -72,8 +73,8 @@ class MostProbable:
         return sorted(nodes, key=lambda node: -node.reach)[: self.count]  # stable: no node before its parent
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        chosen = set(self.select(nodes))
-        return [node for node in level if node in chosen]
+        selection = set(self.select(nodes))
+        return [node for node in level if node in selection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Worthwhile:
         return self.alpha(key)
 
     def row_cost(self, drafts: int) -> float:
-        """The cost of one more row; a noisy v(W) may fall, but no row is cheaper than none."""
+        """Returns the cost of one more row; a noisy v(W) may fall, but no row is cheaper than none."""
         return max(0.0, self.price(drafts + 1) - self.price(drafts))
 
     def select(self, nodes: Sequence[Node]) -> list[Node]:
@@ -100,8 +101,8 @@ class Worthwhile:
         return best[: max(range(len(gains) + 1), key=lambda n: gains[n - 1] if n else 0.0)]
 
     def widths(self, level: Sequence[Node], firsts: Sequence[Hashable], drafts: int) -> list[int]:
-        """How many draws follow each node of ``level``, the keys of whose first ones are ``firsts``, beside so many
-        drafts: those whose chance to be accepted beats the cost of their row."""
+        """Returns how many draws follow each node of ``level``: those whose chance to be accepted beats the cost of
+        their row. ``firsts``: the key of each node's first draw; ``drafts``: how many the tree has already."""
         widths = []
         for node, first in zip(level, firsts, strict=True):
             left, width = node.reach, 0
@@ -114,11 +115,11 @@ class Worthwhile:
         return widths
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        """The nodes of the last level after which one more guess would pay, if together they pay a draft step."""
-        chosen = self.select(nodes)
-        if len(chosen) >= self.most:
+        """Returns the last level's nodes after which one more guess would pay, if together they pay a draft step."""
+        selection = self.select(nodes)
+        if len(selection) >= self.most:
             return []
-        row, among = self.row_cost(len(chosen)), set(chosen)
+        row, among = self.row_cost(len(selection)), set(selection)
         gains = [(node, node.reach * self.alpha(PER_TOKEN) - row) for node in level if node in among]
         worth = [(node, gain) for node, gain in gains if gain > 0]
         return [node for node, _ in worth] if sum(gain for _, gain in worth) >= self.step else []
@@ -148,8 +149,8 @@ class Plan:
         return [len(self._children[self._number.get(node, 0)]) for node in level]
 
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-        chosen = set(self.select(nodes))
-        return [node for node in level if node in chosen and self._children[self._number[node]]]
+        selection = set(self.select(nodes))
+        return [node for node in level if node in selection and self._children[self._number[node]]]
 
 
 Shape = MostProbable | Worthwhile | Plan
@@ -194,15 +195,15 @@ class TokenTree:
         return self.shape.select(self.nodes)
 
     def select(self) -> tuple[list[Node], tuple[int, ...]]:
-        """The nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
+        """Returns the nodes that are kept and their parents' numbers, the likeliest path first, so that most accepted
         paths are a beginning of the list and need not be moved in the cache."""
-        chosen = set(self.selection())
+        selection = set(self.selection())
         order: list[Node] = []
         parents: list[int] = []
 
         def visit(node: Node, number: int) -> None:
             for child in node.children:
-                if child in chosen:
+                if child in selection:
                     order.append(child)
                     parents.append(number)
                     visit(child, len(order))

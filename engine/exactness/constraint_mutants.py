@@ -38,7 +38,7 @@ class TargetUnmasked(Constrained):
 
 class RequestsMask(Constrained):
     def read(self, draft: Draft) -> Allowed:
-        """Each draft is tested under its own mask; the token in its place is drawn under that of the round."""
+        """Tests each draft under its own mask, but draws the token in its place under that of the round."""
         allowed = super().read(draft)
         followers = _followers(allowed.draft)
         for node in {node for node, _ in followers}:
@@ -65,7 +65,7 @@ class CutUnscaled(Constrained):
 
 
 def _followers(draft: Draft) -> list[tuple[int, int]]:
-    """(node, token) of each draft, and the node that it follows."""
+    """Returns the node that each draft follows, and the draft's token."""
     tokens = draft.tokens.tolist()
     return list(zip(range(len(tokens)) if draft.parents is None else draft.parents, tokens, strict=True))
 

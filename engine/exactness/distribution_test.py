@@ -86,7 +86,7 @@ class ToyTest(NamedTuple):
 
 
 def mutant_of(rule: str) -> Mutant | None:
-    """The mutant of this name; None for the right rule."""
+    """Returns the mutant of this name; None for the right rule."""
     return None if rule == RIGHT else next(each for each in (*MUTANTS, *CONSTRAINT_MUTANTS) if each.name == rule)
 
 
@@ -94,8 +94,7 @@ def toy_test(
     toy: str, length: int, sampling: SamplingParams, gamma: int, method: str, rule: str = RIGHT,
     acceptance: str = "token",
 ) -> ToyTest:  # fmt: skip
-    """Returns the test of a rule on one of the toys. Of the JSON toy whole answers count, and
-    not ``length``."""
+    """Returns the test of a rule on one of the toys. The JSON toy ignores ``length``."""
     mutant = mutant_of(rule)
     if toy == JSON_TOY:
         rules = mutant.rules if mutant else TRUE_RULES
@@ -165,7 +164,7 @@ def count_outcomes(
 
 
 def _beginning(rounds: Any, length: int) -> list[Token]:
-    """The tokens of a run up to the round that emits the ``length``-th one."""
+    """Returns the tokens of a run up to the round that emits the ``length``-th one."""
     tokens: list[Token] = []
     with closing(rounds):
         for round_ in rounds:
@@ -177,8 +176,8 @@ def _beginning(rounds: Any, length: int) -> list[Token]:
 
 @torch.inference_mode()
 def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
-    """The exact distribution of the first ``length`` tokens, from the target alone; end of text ends an outcome.
-    Raises BadInput at temperature 0 and for more than 4,000 outcomes."""
+    """Returns the exact distribution of the first ``length`` tokens, from the target alone; end of text ends an
+    outcome. Raises BadInput at temperature 0 and for more than 4,000 outcomes."""
     if config.sampling.temperature == 0:
         raise BadInput("At temperature 0 there is one outcome and nothing to test; choose a higher temperature.")
     runner, prompt = engine.target.runner, list(encode_prompt(engine.target.tokenizer, config))
@@ -188,13 +187,13 @@ def exact_law(engine, config: RunConfig, length: int) -> dict[Outcome, float]:
         runner.reset(len(prompt) + length + 1)
         runner.prefill(prompt[:-1])
         for _ in range(length):
-            law = _extended(engine, config.sampling, prompt, law, reader)
+            law = _extend(engine, config.sampling, prompt, law, reader)
     finally:
         runner.release()
     return law
 
 
-def _extended(
+def _extend(
     engine, sampling: SamplingParams, prompt: list[int], law: dict, reader: GrammarReader | None
 ) -> dict[Outcome, float]:
     runner, longer = engine.target.runner, {}
@@ -219,6 +218,6 @@ def _extended(
 
 
 def outcome_words(engine, outcomes: Sequence[Outcome]) -> dict[Outcome, tuple[str, ...]]:
-    """The text of each token of each outcome; vocabulary entries where a token has no text of its own."""
+    """Returns the text of each token of each outcome; vocabulary entries where a token has no text of its own."""
     names = Detokenizer(engine.target.tokenizer)
     return {outcome: tuple(names.name(token) for token in outcome) for outcome in outcomes}

@@ -142,13 +142,13 @@ def traversal_rules(
             torch.zeros(len(u), dtype=kind, device=p.device) for kind in (torch.bool, torch.bool, None)
         )
 
-        def passed(node, w, row):
-            """The node that is accepted and its row, None if no draft of this branch is."""
+        def walk(node, w, row):
+            """Returns the node that is accepted and its row, None if no draft of this branch is."""
             drafts = [i for i, parent in enumerate(parents) if parent == node]
             for i in drafts:
                 q_i, x = test_q(q, i, drafts[0]), tokens[i]
                 accept[i] = (row[x] / q_i[x]).clamp_max(1.0)
-                below = passed(i + 1, min(1.0, float(w * row[x] / q_i[x])), p[i + 1])
+                below = walk(i + 1, min(1.0, float(w * row[x] / q_i[x])), p[i + 1])
                 if below is not None:
                     path[i] = True
                     tested[drafts[: drafts.index(i) + 1]] = True
@@ -160,7 +160,7 @@ def traversal_rules(
             tested[drafts] = True
             return node, row
 
-        last, row = passed(0, 1.0, p[0])
+        last, row = walk(0, 1.0, p[0])
         closing = draw(row[None], u_closing[last].view(1))[0]
         return Verdict(path, tested, accept, torch.tensor(last, device=p.device), closing, row)
 

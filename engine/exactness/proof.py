@@ -20,7 +20,7 @@ from engine.exactness.results import JSON_TOKENS, TOY_METHODS, Law
 from engine.exactness.toy_json import json_law, json_runs
 from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.trace.events import Round
-from engine.trace.metrics import NEAR_TIE
+from engine.trace.metrics import NEAR_TIE, first_difference
 
 State = Literal["passed", "failed", "open", "not offered"]
 Ids = tuple[int, ...]
@@ -61,7 +61,7 @@ class Subject(Protocol):
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]: ...
 
     def constrained_runs(self) -> tuple[Law, Runs, int]:
-        """The law of runs with a constraint, these runs, and how many tokens are counted."""
+        """Returns the law of runs with a constraint, these runs, and how many tokens are counted."""
         ...
 
 
@@ -165,7 +165,8 @@ def _together(batch, rounds: dict[int, list[Round]]) -> list[list[Round]]:
 
 
 def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any = None) -> Subject:
-    """The toy without an ``engine``. BadInput for a method that the toy has no draft for, or that drafts nothing."""
+    """Returns the subject of a proof: the toy without an ``engine``. Raises BadInput for a method that the toy has no
+    draft for, or that drafts nothing."""
     if method == "none":
         raise BadInput("Plain decoding drafts nothing, so there is nothing to prove; name a method that drafts.")
     if engine is not None:
@@ -193,8 +194,8 @@ def prove(
         ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show)),
         ("penalty", lambda show: _law(subject, "penalty", penal, "token", runs, show)),
         ("constraint", lambda show: _judge("constraint", *subject.constrained_runs(), runs, show)),
-        ("shared passes", lambda show: _shared(subject)),
-        ("greedy", lambda show: _greedy(subject)),
+        ("shared passes", lambda show: _check_sharing(subject)),
+        ("greedy", lambda show: _check_greedy(subject)),
     )
     for done, (name, run) in enumerate(checks):
         try:
@@ -222,16 +223,16 @@ def _judge(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Chec
     return Check(name, "passed", words, numbers)
 
 
-def _shared(subject: Subject) -> Check:
-    """Requests that share passes write what each writes alone."""
+def _check_sharing(subject: Subject) -> Check:
+    """Checks that requests which share passes write what each writes alone."""
     seeds = range(TOGETHER)
     sampling = subject.sampling if isinstance(subject, ToySubject) else _GREEDY  # rounding may change a sampled token
     alone, together = (subject.texts(sampling, seeds, is_together) for is_together in (False, True))
     return _same("shared passes", together, alone, f"{TOGETHER} requests in one pass", "alone")
 
 
-def _greedy(subject: Subject) -> Check:
-    """Greedy, the text is that of plain decoding."""
+def _check_greedy(subject: Subject) -> Check:
+    """Checks that the greedy text is that of plain decoding."""
     ours = subject.texts(_GREEDY, (0,), False)
     return _same("greedy", ours, [subject.plain(_GREEDY, 0)], "With drafts", "without")
 
@@ -240,7 +241,7 @@ def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: s
     drafted = sum(len(round_.parents) for rounds in ours for round_ in rounds)
     differs, gaps = 0, []
     for a, b in zip(ours, theirs, strict=True):
-        at = _first_difference(_ids(a), _ids(b))
+        at = first_difference(_ids(a), _ids(b))
         if at is not None:
             differs += 1
             gaps.append(_gap(b, at))
@@ -258,12 +259,6 @@ def _ids(rounds: Sequence[Round]) -> Ids:
     return tuple(token.id for round_ in rounds for token in round_.emitted if token.id is not None)
 
 
-def _first_difference(a: Ids, b: Ids) -> int | None:
-    if a == b:
-        return None
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
 def _gap(rounds: Sequence[Round], at: int) -> float | None:
     gaps = [token.gap for round_ in rounds for token in round_.emitted]
     return gaps[at] if at < len(gaps) else None
@@ -275,7 +270,7 @@ def _largest(gaps: Sequence[float | None]) -> float | None:
 
 
 def to_dict(subject: Subject, method: str, checks: Sequence[Check]) -> dict:
-    """For JSON."""
+    """Returns the proof as JSON values."""
     states = {check.state for check in checks}
     is_proved = "passed" in states and states <= {"passed", "not offered"}
     return {"speclens": "proof", "method": method, "subject": subject.name, "proved": is_proved,

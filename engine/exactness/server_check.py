@@ -18,7 +18,7 @@ from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
 from engine.trace.events import TESTED
-from engine.trace.metrics import wilson
+from engine.trace.metrics import first_difference, wilson
 from engine.trace.trace import Trace
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
@@ -54,7 +54,7 @@ class Written:
     count: int | None
 
     @classmethod
-    def of(cls, answer: dict) -> "Written":
+    def from_answer(cls, answer: dict) -> "Written":
         raw = mapping(answer["choices"][0])
         rows = list(_rows(mapping(raw.get("logprobs"))))
         texts, tops = tuple(row[0] for row in rows), tuple(row[2] for row in rows)
@@ -64,8 +64,8 @@ class Written:
         return cls(texts, own, tops, str(raw.get("text", "")), raw, count)
 
     def gap(self, place: int, other: str) -> float:
-        """How much likelier its token at a place is than another, by its own numbers. A token that is not among the
-        choices is at least as far off as the last of them; nan where it has no second choice."""
+        """Returns how much likelier its token at a place is than another, by its own numbers. A token that is not among
+        the choices is at least as far off as the last of them; nan where it has no second choice."""
         own, tops = self.logprobs[place], self.tops[place]
         if own is None or len(tops) < 2:
             return math.nan
@@ -84,18 +84,17 @@ class Subject:
     def write(self, prompt: str, tokens: int | None = None, temperature: float = 0.0, seed: int = 0, **more) -> Written:
         body = {"model": self.model, "prompt": prompt, "max_tokens": tokens or self.tokens, "temperature": temperature}
         body |= {"seed": seed, "logprobs": TOPS} | self.no_penalty | more
-        return Written.of(self.client.post_json("/v1/completions", body))
+        return Written.from_answer(self.client.post_json("/v1/completions", body))
 
     @property
     def no_penalty(self) -> dict[str, float]:
-        """The fields that switch penalties off. A server's own default may be another, and then greedy is not the
-        likeliest."""
+        """The fields that switch penalties off. With a server's own default greedy need not be the likeliest."""
         return dict.fromkeys(self.recorder.adapter.penalties, 1.0)
 
     def greedy(self) -> list[Written]:
         return [self.write(prompt) for prompt in PROMPTS]
 
-    def sampled(self, first: int) -> list[Written]:
+    def draw_answers(self, first: int) -> list[Written]:
         draw = partial(self.write, PROMPTS[2], 2, 1.0)
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda seed: draw(seed=seed), range(first, first + self.draws)))
@@ -104,14 +103,14 @@ class Subject:
     def recorder(self) -> Recorder:
         return Recorder(self.client)
 
-    def streamed(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
+    def stream(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
         """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
         request = Request(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
         return self.recorder.record(request)
 
 
 def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """(token, log-probability, the highest ones by token) of each token, in either form that servers answer in."""
+    """Yields (token, log-probability, the highest ones by token) of each token, in either form of answers."""
     if "content" in numbers:  # llama.cpp, as chats have it
         for each in numbers["content"]:
             yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
@@ -122,7 +121,7 @@ def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
 
 
 def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, str], None]) -> Iterator[Finding]:
-    """Every finding, one after the other. Without a plain server the comparisons with it are left out."""
+    """Yields every finding. Without a plain server the comparisons with it are left out."""
     texts: dict[str, list[Written]] = {}
 
     def greedy(name: str) -> list[Written]:
@@ -142,7 +141,9 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
     if plain:
         pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
         steps.insert(1, ("greedy text", lambda: _same(*pairs())))
-        steps.append(("distribution", lambda: _distribution(drafting.sampled(0), plain.sampled(drafting.draws))))
+        steps.append(
+            ("distribution", lambda: _distribution(drafting.draw_answers(0), plain.draw_answers(drafting.draws)))
+        )
     for i, (name, step) in enumerate(steps):
         progress(i / len(steps), f"Checking: {name}")
         try:
@@ -153,21 +154,18 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
 
 
 def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
-    """(place, gap) of the first difference of each pair of unlike texts, by the numbers of ``ones``: with drafts some
-    servers give others. The gap is infinite where one ends early, and nan where it is not told."""
+    """Returns (place, gap) of the first difference of each pair of unlike texts, by the numbers of ``ones``: with
+    drafts some servers give others. The gap is infinite where one ends early, and nan where it is not told."""
     partings = []
     for one, other in zip(ones, others, strict=True):
-        pairs = list(zip(one.tokens, other.tokens, strict=False))
-        place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        if place is not None:
-            partings.append((place, one.gap(place, other.tokens[place])))
-        elif len(one.tokens) != len(other.tokens):
-            partings.append((len(pairs), math.inf))
+        if (place := first_difference(one.tokens, other.tokens)) is not None:
+            ends_early = place == min(len(one.tokens), len(other.tokens))
+            partings.append((place, math.inf if ends_early else one.gap(place, other.tokens[place])))
     return partings
 
 
 def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
-    """The largest difference of a token's log-probability over the places where both texts are still the same."""
+    """Returns the largest difference of a token's log-probability while both texts are the same."""
     moved = [0.0]
     for one, other in zip(ones, others, strict=True):
         for a, b, p, q in zip(one.tokens, other.tokens, one.logprobs, other.logprobs, strict=False):
@@ -179,24 +177,25 @@ def _movement(ones: Sequence[Written], others: Sequence[Written]) -> float:
 
 
 def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
-    parted = _differences(ones, others)
-    words = f"Asked twice, it wrote {len(ones) - len(parted)} of {len(ones)} greedy texts alike; "
+    differences = _differences(ones, others)
+    words = f"Asked twice, it wrote {len(ones) - len(differences)} of {len(ones)} greedy texts alike; "
     words += f"its log-probabilities moved by up to {_movement(ones, others):.3f}."
     return Finding("itself", "right", words)
 
 
 def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[Written]) -> Finding:
-    """Each of two logits may move as far as the log-probabilities do, so a gap of twice that is a near tie."""
+    """Compares greedy texts. Each of two logits may move as far as the log-probabilities do, so a gap of twice that is
+    a near tie."""
     limit = 2 * max(_movement(plain, again), _movement(plain, drafts)) + STEP
-    parted, own = _differences(plain, drafts), _differences(plain, again)
-    wide = [(place, gap) for place, gap in parted if gap > limit]
-    words = f"With drafts {len(plain) - len(parted)} of {len(plain)} greedy texts are the same as without"
+    differences, own = _differences(plain, drafts), _differences(plain, again)
+    wide = [(place, gap) for place, gap in differences if gap > limit]
+    words = f"With drafts {len(plain) - len(differences)} of {len(plain)} greedy texts are the same as without"
     words += f" (without drafts, asked twice: {len(plain) - len(own)})."
-    if not wide and (untold := [place for place, gap in parted if math.isnan(gap)]):
+    if not wide and (untold := [place for place, gap in differences if math.isnan(gap)]):
         words += f" At token {untold[0] + 1} they part, and without drafts the server tells no second choice there."
         return Finding("greedy text", "unknown", words)
     if not wide:
-        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if parted else ""
+        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if differences else ""
         return Finding("greedy text", "right", words + tie)
     place, gap = max(wide, key=lambda each: each[1])
     how = f"the two tokens are {gap:.2f} apart, and rounding moves {limit:.2f}"
@@ -210,10 +209,10 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
 
 
 def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Written]) -> Finding:
-    """Another text is wrong only where the server wrote the same one twice without a stream."""
+    """Compares streams. Another text is wrong only where the server wrote the same one twice without a stream."""
     wrong, unsure, cut = [], 0, ""
     for prompt, complete, other in zip(PROMPTS, written, again, strict=True):
-        trace, fault = subject.streamed(prompt)
+        trace, fault = subject.stream(prompt)
         cut = fault or cut
         if trace.text != complete.text:
             if complete.text == other.text:
@@ -232,7 +231,7 @@ def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Writte
 
 
 def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
-    """max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
+    """Checks limits: max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
     for one in written:
         reason, count = one.raw.get("finish_reason"), one.count
         if count is None:
@@ -272,7 +271,7 @@ def _logprobs(written: Sequence[Written]) -> Finding:
 
 def _characters(subject: Subject) -> Finding:
     text, again = (subject.write(MANY_BYTES).text for _ in range(2))
-    trace, fault = subject.streamed(MANY_BYTES)
+    trace, fault = subject.stream(MANY_BYTES)
     if fault or "\ufffd" in trace.text.rstrip("\ufffd"):
         return Finding("characters", "wrong", fault or "The stream divides characters and shows them as replacements.")
     if trace.text != text:
@@ -295,8 +294,8 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
 
 
 def _acceptance(subject: Subject) -> Finding:
-    """An acceptance of exactly nothing is a fault of the wiring."""
-    rounds = [r for prompt in PROMPTS for r in subject.streamed(prompt, tokens=96)[0].rounds[1:]]
+    """Judges the acceptance, which is a fault of the wiring where it is exactly nothing."""
+    rounds = [r for prompt in PROMPTS for r in subject.stream(prompt, tokens=96)[0].rounds[1:]]
     with_counts = [r for r in rounds if r.gamma is not None]
     drafted = [r for r in with_counts if r.parents]
     sizes = [len(r.emitted) for r in rounds]
@@ -316,7 +315,7 @@ def _acceptance(subject: Subject) -> Finding:
 
 
 def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding:
-    """The first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
+    """Tests the first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
@@ -332,8 +331,8 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
 
 
 def chi_squared(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
-    """Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931). Words seen
-    fewer than ten times are one class."""
+    """Computes Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931).
+    Words seen fewer than ten times are one class."""
     seen = Counter(ones) + Counter(others)
     sides = [Counter(word if seen[word] >= 10 else "" for word in row) for row in (ones, others)]
     sizes, statistic = [len(ones), len(others)], 0.0

@@ -26,7 +26,7 @@ class TextMatcher:
         return "".join(self._words[token] for token in self._tokens)
 
     def _remaining(self) -> list[str]:
-        """What may still come, of each text that begins as the one so far."""
+        """Returns what may still come of each text that begins as the one so far."""
         return [text[len(self._so_far) :] for text in self._texts if text.startswith(self._so_far)]
 
     def allowed_tokens(self) -> np.ndarray:
@@ -81,7 +81,7 @@ def constrained_distribution(
 
 
 def _row(model: ToyLM, context: list[int], reader: GrammarReader, path: tuple[int, ...], sampling: SamplingParams):
-    """[V] float64 after a context, of which ``path`` is the answer so far: penalties, mask, temperature, truncation."""
+    """Computes p [V] float64 after a context, ``path`` being the answer so far: penalties, mask, warping."""
     seen = torch.zeros(1, model.vocab_size, dtype=torch.bool)
     seen[0, context] = True
     logits = penalise(model.logits(context)[None], seen, sampling.repetition_penalty)

@@ -33,7 +33,7 @@ class DrawnBlindly(DraftModelDrafter):
 
 
 def json_pair() -> tuple[ToyLM, ToyLM]:
-    """A target that writes right JSON most of the time, and a draft that is much less sure."""
+    """Makes a target that writes right JSON most of the time, and a draft that is much less sure."""
     table = ToyLM.random(len(WORDS), seed=2, spread=0.5).table
     answers = [JSON_END + text + JSON_END for text in TEXTS]
     for first, before in enumerate(WORDS):
@@ -49,14 +49,14 @@ def json_reader() -> GrammarReader:
 
 
 def json_law(sampling: SamplingParams) -> Mapping[tuple[int, ...], float]:
-    """The exact distribution of whole answers."""
+    """Returns the exact distribution of whole answers."""
     law = constrained_distribution(json_pair()[0], PROMPT, json_reader(), sampling)
     assert max(map(len, law)) < JSON_TOKENS
     return law
 
 
 def json_drafter(method: str, draft: ToyLM) -> Drafter:
-    """The drafter of a toy's method; a draft model does not see the grammar, as on a GPU."""
+    """Returns the drafter of a toy's method; a draft model does not see the grammar, as on a GPU."""
     return DrawnBlindly(ToyRunner(draft)) if method == "lm" else make_drafter(method, draft)
 
 
@@ -83,5 +83,5 @@ def json_runs(
 
 
 def json_text(answer: tuple[int, ...]) -> str:
-    """What an answer says, without its end."""
+    """Joins the text of an answer, without its end."""
     return "".join(WORDS[token] for token in answer if token != END)

@@ -44,13 +44,14 @@ class ToyLM:
 
     @classmethod
     def random(cls, vocabulary: int, seed: int, spread: float = 1.5) -> "ToyLM":
-        """Normal logits; a larger ``spread`` gives a more certain model."""
+        """Draws normal logits; a larger ``spread`` gives a more certain model."""
         generator = torch.Generator().manual_seed(seed)
         return cls(spread * torch.randn(vocabulary + 1, vocabulary, vocabulary, generator=generator))
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[float]], words: Sequence[str]) -> "ToyLM":
-        """rows [V][V]: probabilities of the next token after each token; earlier tokens have no influence."""
+        """Makes a model of rows [V][V], the probabilities of the next token after each token; earlier tokens have no
+        influence."""
         logits = torch.tensor(rows).log()
         return cls(logits.expand(len(rows) + 1, -1, -1), words)
 
@@ -60,19 +61,19 @@ class ToyLM:
         return ToyLM(self.table + noise * torch.randn(self.table.shape, generator=generator), self.words)
 
     def logits(self, context: Sequence[int]) -> torch.Tensor:
-        """[V] after a context of at least one token."""
+        """Returns logits [V] after a context of at least one token."""
         before = context[-2] if len(context) > 1 else self.vocab_size
         return self.table[before, context[-1]]
 
     def probabilities(self, context: Sequence[int], sampling: SamplingParams) -> torch.Tensor:
-        """[V] after the context, warped and penalised as a run would."""
+        """Returns p [V] after the context, warped and penalised as a run would."""
         seen = torch.zeros(1, self.vocab_size, dtype=torch.bool)
         seen[0, list(context)] = True
         return warp(penalise(self.logits(context)[None], seen, sampling.repetition_penalty), sampling)[0]
 
 
 def weather_pair() -> tuple[ToyLM, ToyLM]:
-    """A target and a draft over sun, rain and wind.
+    """Returns a target and a draft over sun, rain and wind.
 
     >>> # after "sun": p(rain) = 0.3 and q(rain) = 0.4, so a drafted rain stays with chance 0.75
     """
@@ -82,7 +83,7 @@ def weather_pair() -> tuple[ToyLM, ToyLM]:
 
 
 def exact_distribution(model: ToyLM, prompt: Sequence[int], length: int, sampling: SamplingParams = PLAIN):
-    """The exact distribution of the next ``length`` tokens, {tokens: probability} in float64, by enumeration.
+    """Enumerates the exact distribution of the next ``length`` tokens, {tokens: probability} in float64.
 
     Every drafter must leave it unchanged.
     """
@@ -193,11 +194,11 @@ class ToyTreeDrafter(Drafter):
         return Draft(torch.tensor(tokens), q, tuple(parents), passes=gamma)
 
     def _uniform(self, position: int, number: int, depth: int, sibling: int) -> float:
-        """The draw of draft ``number`` of a round. No (stream, place) comes twice, in one round or in two."""
+        """Returns the draw of draft ``number`` of a round. No (stream, place) comes twice, in one round or in two."""
         return float(self.setup.uniforms.table(DRAFTING, number)[position + number])
 
     def _children(self, context: list[int], u: Sequence[float]) -> list[tuple[int, torch.Tensor]]:
-        """(token, the row it was drawn from) of a sibling for each of ``u``, in the order they will be tried."""
+        """Draws (token, the row it was drawn from) of a sibling for each of ``u``, in the order they will be tried."""
         q = self.model.probabilities(context, self.setup.sampling)
         if self.siblings == "top":
             return [(int(t), q) for t in q.topk(len(u)).indices]
@@ -232,7 +233,8 @@ def toy_decoder(
     reader: GrammarReader | None = None,
     **config: Any,
 ) -> SpeculativeDecoder:
-    """The real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all tokens."""
+    """Returns the real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all
+    tokens."""
     config = {"method": drafter.name, "max_new_tokens": 32} | config
     run_config = RunConfig("toy", gamma=gamma, sampling=sampling, **config)
     recorder = TraceRecorder(run_config, WordTokenizer(target.words, eos))

@@ -1,4 +1,4 @@
-"""Grouped-query attention on in-place KV caches, with Llama's rotary embedding.
+"""Computes grouped-query attention on in-place KV caches, with Llama's rotary embedding.
 
 One pass may hold tokens of several sequences. Each sequence attends to its own cache alone.
 
@@ -35,20 +35,21 @@ def rotary_frequencies(config, head_dim: int, device: str) -> tuple[torch.Tensor
 
 
 def rotary_tables(positions: torch.Tensor, frequencies: torch.Tensor, scaling: float, dtype: torch.dtype) -> Rotary:
-    """positions [W] → cosines and signed sines [W, 1, D], as `apply_rotary` takes them."""
+    """Returns cosines and signed sines [W, 1, D] of positions [W], as `apply_rotary` takes them."""
     angle = positions.float()[:, None] * frequencies  # [W, D/2]
     cos, sin = angle.cos() * scaling, angle.sin() * scaling
     return torch.cat([cos, cos], -1)[:, None].to(dtype), torch.cat([-sin, sin], -1)[:, None].to(dtype)
 
 
 def apply_rotary(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
-    """x [W, heads, D] turned as Llama checkpoints store it: in halves, (a, b) → (a·cos − b·sin, b·cos + a·sin)."""
+    """Turns x [W, heads, D] as Llama checkpoints store it: in halves, (a, b) → (a·cos − b·sin, b·cos + a·sin)."""
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed_sin)
 
 
 def grouped_mask(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> torch.Tensor | None:
-    """The G query heads that share a key head become rows of one attention call: mask [W, L] bool → [G·W, L], 0 where
-    it may look and −∞ elsewhere. Made once a pass; torch would convert a bool mask anew in every layer."""
+    """Makes mask [G·W, L] of mask [W, L] bool, 0 where it may look and −∞ elsewhere: the G query heads that share a key
+    head become rows of one attention call. It is made once a pass, because torch would convert a bool mask in every
+    layer."""
     if mask is None:
         return None
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf).repeat(groups, 1)
@@ -108,7 +109,7 @@ class _Sequence:
         )  # [1, K, L, D] each
 
     def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer: int) -> torch.Tensor:
-        """q [W, H, D], k and v [W, K, D] → [W, H·D]"""
+        """Attends with q [W, H, D] over k and v [W, K, D]. Returns [W, H·D]."""
         W, K, D = v.shape
         self.keys[layer].index_copy_(1, self.slots, k.transpose(0, 1))
         self.values[layer].index_copy_(1, self.slots, v.transpose(0, 1))

@@ -53,8 +53,8 @@ class BlockModel(EagleModel):
         return torch.where((ids == MASK)[:, None], self._mask, super()._embedding(ids.clamp_min(0)))
 
     def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None), features: Any = None):
-        """ids [W + m], of which the last m are MASK; features [W, taps·F]. Returns the logits [m + 1, Vd] of the
-        block, and its states; without ``rows`` neither."""
+        """Runs one pass over ids [W + m], of which the last m are MASK; features [W, taps·F]. Returns the
+        logits [m + 1, Vd] of the block, and its states; without ``rows`` neither."""
         W = len(features)
         hidden = torch.cat([self._fuse_features(features), self._masked.expand(len(ids) - W, -1)])
         return super().forward(ids, spans, None if rows is None else slice(W - 1, None), state=hidden)

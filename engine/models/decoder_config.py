@@ -40,7 +40,7 @@ _LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 def unsupported_reason(config: PretrainedConfig) -> str | None:
-    """Why our decoder cannot run the model, or None. `TransformersRunner` may still run it."""
+    """Says why our decoder cannot run the model; None where it can. `TransformersRunner` may still run it."""
     if config.model_type not in FAMILIES:
         return f"the decoder knows {', '.join(FAMILIES)}, not {config.model_type}"
     if config.hidden_act != "silu":
@@ -68,7 +68,7 @@ def _rope_problem(config: PretrainedConfig) -> str | None:
 
 
 def _unread_field(config: PretrainedConfig) -> str | None:
-    """A field that transformers' class declares and that is neither used here nor known to have no effect. At its
+    """Finds a field that transformers' class declares and that is neither used here nor known to have no effect. At its
     default it describes the family as we know it."""
     common = {field.name for field in fields(PretrainedConfig)}
     own = (field for field in fields(config) if field.name not in common | USED | NO_EFFECT)
@@ -109,8 +109,8 @@ def context_length(config) -> int:
 
 
 def _slides(config) -> bool:
-    """Whether a layer attends to its window alone: in Mistral all do, in Qwen those that layer_types lists. Llama's
-    class has no window; one in the file still limits the text, unless the file says that it is off."""
+    """Returns whether a layer attends to its window alone: in Mistral all do, in Qwen those that layer_types lists.
+    Llama's class has no window; one in the file still limits the text, unless the file says that it is off."""
     types = _layer_types(config)
     if config.model_type == "llama":
         return getattr(config, "use_sliding_window", True)
@@ -118,12 +118,12 @@ def _slides(config) -> bool:
 
 
 def _layer_types(config) -> list[str]:
-    """Qwen's list, which its class makes from max_window_layers where the file has none. Mistral does not read one."""
+    """Returns Qwen's list, which its class makes from max_window_layers if there is none. Mistral reads none."""
     return (getattr(config, "layer_types", None) or []) if config.model_type.startswith("qwen") else []
 
 
 def bias_parts(config) -> tuple[str, ...]:
-    """The projections of a layer that have a bias."""
+    """Returns the projections of a layer that have a bias."""
     if config.model_type == "qwen2":
         return PROJECTIONS[:3]
     declared = {"llama": (("attention_bias", PROJECTIONS[:4]), ("mlp_bias", PROJECTIONS[4:])),
@@ -133,5 +133,5 @@ def bias_parts(config) -> tuple[str, ...]:
 
 
 def norms_heads(config) -> bool:
-    """Whether queries and keys are normed."""
+    """Returns whether queries and keys are normed."""
     return config.model_type == "qwen3"

@@ -39,7 +39,7 @@ class EagleModel:
     taps, on_host, trees, spare = (), False, True, 0
 
     def __init__(self, folder: Path, target: Any, config: EagleConfig | None = None, weights=None):
-        """``config`` and ``weights`` replace those of the folder."""
+        """Loads the head; ``config`` and ``weights`` replace those of the folder."""
         config = config or read_config(folder)
         weights = weights or HeadReader(folder, target.dtype, target.device)
         if config.head_dim is None:
@@ -95,7 +95,7 @@ class EagleModel:
         return config.reads(target.layers_count)
 
     def _target_ids(self, weights: TensorReader) -> torch.Tensor:
-        """The target's id of each word that it can guess. Raises Unavailable for a map that does not fit."""
+        """Returns the target's id of each word that it can guess. Raises Unavailable for a map that does not fit."""
         count, vocabulary = self.config.draft_vocab_size, self.target.vocab_size
         if MAP not in weights:
             knows_all = KNOWN not in weights or bool(weights.raw(KNOWN).bool().all())
@@ -111,7 +111,7 @@ class EagleModel:
         return words
 
     def _own_embedding(self, weights: TensorReader) -> torch.Tensor | None:
-        """[V, E] as it is stored, where it is not the target's."""
+        """Reads the embedding [V, E] as it is stored, where it is not the target's."""
         if EMBEDDING not in weights:
             if self.width != self.target.width:
                 raise Unavailable(
@@ -148,7 +148,7 @@ class EagleModel:
         self.head = Linear(self._output_rows(weights))
 
     def _load_further(self, weights: TensorReader) -> None:
-        """The layers after the first, each with the norm before it."""
+        """Loads the layers after the first, each with the norm before it."""
         self.further = [
             (weights(further_norm(weights, i), (self.width,)), HeadLayer(self, weights, f"layers.{i}.", self.width))
             for i in range(1, self.layers_count)
@@ -183,11 +183,11 @@ class EagleModel:
         return hidden
 
     def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:
-        """features [W, taps·F] → [W, E]"""
+        """Fuses features [W, taps·F] to [W, E]."""
         return self.fc(self._norm_features(features))
 
     def _norm_features(self, features: torch.Tensor) -> torch.Tensor:
-        """[W, taps·F] as `fc` reads them."""
+        """Norms features [W, taps·F] as `fc` reads them."""
         norms = self._norms_before
         if norms is None:
             return features
@@ -217,5 +217,5 @@ def further_norm(weights, layer: int) -> str:
 
 
 def _layers_stored(weights: TensorReader) -> int:
-    """How many layers the tensors are of."""
+    """Counts the layers that have tensors."""
     return max((int(name.split(".")[1]) + 1 for name in weights.names if name.startswith("layers.")), default=1)

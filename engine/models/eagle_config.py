@@ -81,8 +81,8 @@ class EagleConfig(BaseModel):
         return self
 
     def reads(self, layers: int) -> tuple[int, ...]:
-        """The layers of a target with ``layers`` of them whose incoming states are read; without any named, those that
-        EAGLE-3 was published with."""
+        """Returns the layers of a target with ``layers`` of them whose incoming states are read; without any named,
+        those that EAGLE-3 was published with."""
         return self.layers or (2, layers // 2, layers - 3)
 
     @property
@@ -93,7 +93,7 @@ class EagleConfig(BaseModel):
         return self.max_position_embeddings if self.rope["rope_type"] == "dynamic" else None
 
     def rotary(self) -> PreTrainedConfig:
-        """What rotary frequencies are computed from."""
+        """Returns the settings that rotary frequencies are computed from."""
         fields: dict[str, Any] = dict(
             rope_parameters=dict(self.rope),
             hidden_size=self.hidden_size,
@@ -131,7 +131,7 @@ def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str =
 
 
 def _settings(fields: dict, counts_inputs: bool) -> dict:
-    """The values of an `EagleConfig`, before they are checked."""
+    """Returns the values of an `EagleConfig`, before they are checked."""
     flat = head_config.with_defaults(head_config.flat(fields))
     if (stored := flat.get("quantization_config")) and not is_read_here(stored):
         raise ValueError("its weights are rounded in a way that is not read here (quantization_config)")
@@ -145,7 +145,7 @@ def _settings(fields: dict, counts_inputs: bool) -> dict:
 
 
 def _counts_inputs(folder: Path) -> bool:
-    """Whether our own version before the flat list of layers wrote it; such a head's card says how it counts."""
+    """Returns whether our own version before the flat list of layers wrote it; its card says how it counts."""
     try:
         return _README in (folder / "README.md").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -40,7 +40,7 @@ class ExitModel:
     taps, on_host, trees = (), False, True
 
     def __init__(self, folder: Path, target: Any, config: ExitConfig | None = None, weights=None):
-        """``config`` and ``weights`` replace those of the folder. Raises Unavailable if they fit another target."""
+        """Loads the head; ``config`` and ``weights`` replace those of the folder. Raises Unavailable."""
         config = config or read_exit_config(folder)
         self.target, self.dtype, self.device, self.eps = target, target.dtype, target.device, target.eps
         self.exit_layer, self.inner, self.max_length = config.exit_layer, config.intermediate_size, target.max_length
@@ -70,11 +70,11 @@ class ExitModel:
         self.output = Linear(output_rows(weights, self.target, self.target_ids))
 
     def forward(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows=slice(None)):
-        """ids [T] → logits [rows, Vd] of the token after each, and None: it has no features."""
+        """Returns logits [rows, Vd] of the token after each of ids [T], and None, because it has no features."""
         return self.guess(self.target.states(ids, spans, self.exit_layer)[0][rows]), None
 
     def guess(self, x: torch.Tensor) -> torch.Tensor:
-        """x [T, E] after the first layers → logits [T, Vd] of the token after each."""
+        """Returns logits [T, Vd] of the token after each of x [T, E], the states after the first layers."""
         x = F.rms_norm(x, x.shape[-1:], self.norm_in, self.eps)
         gate_up = self.gate_up(x)
         x = x + self.down(F.silu(gate_up[:, : self.inner]) * gate_up[:, self.inner :])

@@ -15,17 +15,17 @@ from engine.models.grouped import GROUP, GroupedWeight
 
 
 def _halves(bytes_: torch.Tensor) -> torch.Tensor:
-    """Numbers of 4 bits: the low halves of all bytes, then the high ones. […, n] → […, 2·n]"""
+    """Unpacks numbers of 4 bits: the low halves of all bytes, then the high ones. […, n] → […, 2·n]"""
     return torch.cat([bytes_ & 15, bytes_ >> 4], -1)
 
 
 def _fp16(bytes_: torch.Tensor) -> torch.Tensor:
-    """[…, 2] bytes → […] fp32"""
+    """Reads […, 2] bytes as […] fp32."""
     return bytes_.contiguous().view(torch.float16)[..., 0].float()
 
 
 def _fifth_bits(bytes_: torch.Tensor) -> torch.Tensor:
-    """The bits [N, B, 32] of four bytes [N, B, 4], the lowest of the first byte first, as 0 or 16."""
+    """Returns the bits [N, B, 32] of four bytes [N, B, 4], the lowest of the first byte first, as 0 or 16."""
     shifts = torch.arange(8, dtype=torch.uint8)
     return (((bytes_[..., None] >> shifts) & 1) << 4).flatten(-2)
 
@@ -68,8 +68,8 @@ def _q5_k(b: torch.Tensor) -> GroupedWeight:
 
 
 def _pairs(bytes_: torch.Tensor) -> torch.Tensor:
-    """Numbers of 4 bits of a block of 256: 32 bytes hold a group in their low halves and the next in their high ones.
-    [N, B, 128] → [N, B, 8, 32]"""
+    """Unpacks the numbers of 4 bits of a block of 256: 32 bytes hold a group in their low halves and the next in their
+    high ones. [N, B, 128] → [N, B, 8, 32]"""
     parts = bytes_.unflatten(-1, (4, GROUP))
     return torch.stack([parts & 15, parts >> 4], -2).flatten(-3, -2)
 
@@ -85,7 +85,7 @@ def _scales_and_offsets(b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _q6_k(b: torch.Tensor) -> torch.Tensor:
-    """[N, B, 210] → [N, K] fp32: sixteen scales of 8 bits for each 256 weights."""
+    """Expands [N, B, 210] bytes to [N, K] fp32: sixteen scales of 8 bits for each 256 weights."""
     low, high = b[..., :128].unflatten(-1, (2, 2, GROUP)), b[..., 128:192].unflatten(-1, (2, 1, GROUP))
     shifts = torch.tensor([0, 2, 4, 6], dtype=torch.uint8)[:, None]
     n = torch.cat([low & 15, low >> 4], -2) | (((high >> shifts) & 3) << 4)  # [N, B, 2, 4, 32]

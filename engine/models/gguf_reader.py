@@ -58,8 +58,8 @@ class GgufReader:
         return self._in_halves(name, weight)
 
     def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> GroupedWeight | None:
-        """The matrix in groups of 32: exactly where the file has such groups, in 8 bits where it is rounded in another
-        way; None if it is not rounded."""
+        """Returns the matrix in groups of 32: exactly where the file has such groups, in 8 bits where it is rounded in
+        another way; None if it is not rounded."""
         place = self._place(name, shape)
         if place["type"] in _NOT_ROUNDED:
             return None
@@ -71,12 +71,12 @@ class GgufReader:
         return weight.map(lambda rows: self._in_halves(name, rows))
 
     def stored_rows(self, name: str, shape: tuple[int, ...]) -> "StoredRows":
-        """A matrix that only some rows are read from, in the file's own bytes."""
+        """Returns a matrix that only some rows are read from, in the file's own bytes."""
         place = self._place(name, shape)
         return StoredRows(place["type"], self._rows(place))
 
     def place(self, name: str) -> dict:
-        """Where a tensor lies in its file, as plain data. ``heads``: given where the halves of a rotary pair are
+        """Says where a tensor lies in its file, as plain data. ``heads``: given where the halves of a rotary pair are
         adjacent in each of so many heads."""
         place, heads = self._place(name), self._heads.get(name.split(".")[-2])
         known = {"type": place["type"], "shape": list(place["shape"]), "offset": place["offset"]}
@@ -87,7 +87,7 @@ class GgufReader:
         return self._dense_parts(self._place(name, shape))
 
     def _dense_parts(self, place: dict) -> Iterator[tuple[int, torch.Tensor]]:
-        """Some rows at a time in fp32, so that a large matrix is never whole in fp32 beside what it becomes."""
+        """Yields some rows at a time in fp32, so that a large matrix is never whole in fp32 beside what it becomes."""
         for start, end in row_ranges(*place["shape"]):
             yield start, gguf_blocks.dense(place["type"], self._rows(place, start, end))
 
@@ -101,7 +101,7 @@ class GgufReader:
         return self._places[name]
 
     def _rows(self, place: dict, start: int = 0, end: int | None = None) -> np.ndarray:
-        """The bytes of rows [N, bytes]. They are copied, because a mapped file counts as memory while it is open."""
+        """Copies the bytes of rows [N, bytes], because a mapped file counts as memory while it is open."""
         count = place["shape"][0] if len(place["shape"]) > 1 else 1
         width, end = place["bytes"] // count, count if end is None else end
         try:

@@ -92,7 +92,7 @@ def lark_of(constraint: Constraint) -> str:
 
 
 def _for_lark(match: re.Match) -> str:
-    """A slash would end the expression, and a line break the rule."""
+    """Escapes slashes, which would end the expression, and line breaks, which would end the rule."""
     return match[1] or ("\\/" if match[2] else "\\n")
 
 
@@ -162,8 +162,7 @@ class GrammarMatcher:
 
 
 def _reason(raw) -> str:
-    """The gist of an error: the line that says so, else its first; a line number counts as in the constraint's own
-    text."""
+    """Cuts an error down to the line that matters, else its first; its line number is that of the constraint."""
     lines = raw.get_error().strip().split("\n")
     gist = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
     gist = _AT.sub(lambda match: f"line {max(1, int(match[1]) - 1)}, ", gist)

@@ -90,8 +90,7 @@ class GroupedWeight:
 
     @staticmethod
     def round(weight: torch.Tensor, bits: int) -> "GroupedWeight":
-        """Rounds w [N, K] to 4 bits between each group's extremes, or to 8 bits around 0. Raises Unavailable where 32
-        does not divide K."""
+        """Rounds w [N, K] to 4 bits between each group's extremes, or to 8 bits around 0. 32 must divide K."""
         check_groups(weight.shape[1], bits)
         parts = [_round(weight[start:end].float(), bits) for start, end in row_ranges(*weight.shape)]
         return GroupedWeight.cat(parts)

@@ -28,7 +28,7 @@ class HeadLayer:
         self.down = product({"mlp.down": model.width}, model.inner)
 
     def __call__(self, x: torch.Tensor, residual: torch.Tensor, attend: CachedAttention, layer: int) -> torch.Tensor:
-        """Attention over ``x`` and the MLP, both added to ``residual`` [W, E]; ``layer``: its number in the cache."""
+        """Adds attention over ``x`` and the MLP to ``residual`` [W, E]; ``layer``: its number in the cache."""
         qk, v = self.qkv(x).view(len(x), self.H + 2 * self.K, self.D).split([self.H + self.K, self.K], 1)
         if self.norms:
             parts = zip(qk.split([self.H, self.K], 1), self.norms, strict=True)

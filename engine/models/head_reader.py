@@ -46,8 +46,7 @@ class HeadReader(TensorReader):
         self.read.update(self._stored_name(name) for name in names)
 
     def check_all_read(self) -> None:
-        """Raises Unavailable, which names one, if a tensor was not read: the head might draft otherwise than it was
-        trained to."""
+        """Raises Unavailable, which names one, if a tensor was not read: the head might draft in another way."""
         self.ignore(_OF_TRAINING)
         left = [name for name in sorted({*self._where} - self.read) if not is_harmless(name)]
         if left:

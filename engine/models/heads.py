@@ -15,8 +15,8 @@ from engine.weights.head_kinds import head_kind
 
 
 def load_head(kind: str, folder: Path, target):
-    """The head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here, and for
-    one with a tensor that is not read, or not finite."""
+    """Loads the head in ``folder``; ``kind``: a key of HEAD_KINDS. Raises Unavailable for one that cannot run here, and
+    for one with a tensor that is not read, or not finite."""
     weights = HeadReader(folder, target.dtype, target.device)
     head = load_object(head_kind(kind).load)(folder, target, weights)
     weights.check_all_read()
@@ -24,7 +24,7 @@ def load_head(kind: str, folder: Path, target):
 
 
 def runner_of(kind: str, head, target: DecoderRunner):
-    """What runs a head beside its target, and the layers of the target whose incoming states it reads."""
+    """Returns the runner of a head beside its target, and the layers of the target whose incoming states it reads."""
     match head_kind(kind).cache:
         case "none":
             return head, head.reads

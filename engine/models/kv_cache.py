@@ -13,7 +13,7 @@ class KVCache:
     def __init__(
         self, layers: int, kv_heads: int, slots: int, head_dim: int, dtype: torch.dtype, device: str, spare: int = 0
     ):
-        """``spare``: further slots, for rows whose keys are never read."""
+        """Makes an empty cache. ``spare``: further slots, for rows whose keys are never read."""
         shape = (layers, kv_heads, slots + spare, head_dim)
         # Zeros, not empty: a fixed-width CUDA graph multiplies masked slots by 0, and 0 · NaN is NaN.
         self.keys = torch.zeros(shape, dtype=dtype, device=device)

@@ -35,7 +35,7 @@ def check_layers(weights, config, where: Path) -> None:
 
 
 def reads_own_head(weights, config) -> bool:
-    """Whether the output layer is a matrix of its own. Like transformers (5.23), a stored one counts also where
+    """Returns whether the output layer is a matrix of its own. Like transformers (5.23), a stored one counts also where
     config.json says that it is the embedding, unless both are equal."""
     names = ("lm_head.weight", "model.embed_tokens.weight")
     if not config.tie_word_embeddings:
@@ -48,7 +48,7 @@ def reads_own_head(weights, config) -> bool:
 
 
 def embedding_name(weights, config) -> str:
-    """The tensor that the embedding is read from: of a tied pair the one that is stored."""
+    """Returns the tensor that the embedding is read from: of a tied pair the one that is stored."""
     embedding, head = "model.embed_tokens.weight", "lm_head.weight"
     return head if config.tie_word_embeddings and embedding not in weights and head in weights else embedding
 
@@ -74,7 +74,7 @@ def is_of_another_part(name: str) -> bool:
 
 
 def surplus(folder: Path, name: str) -> str:
-    """The sentence about a tensor that would be left out."""
+    """Returns the sentence about a tensor that would be left out."""
     return (
         f"{folder} holds the tensor {name!r}, which a model of its config.json does not have, so its numbers may be "
         "wrong without it; correct config.json, or delete the tensor if it belongs to something else."

@@ -1,4 +1,4 @@
-"""A product as torch computes it: on CUDA and MPS, and on a CPU where ONNX Runtime cannot run."""
+"""Multiplies by a weight as torch does: on CUDA and MPS, and on a CPU where ONNX Runtime cannot run."""
 
 from typing import Any
 

@@ -98,7 +98,7 @@ class LlamaModel:
         )
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        """ids [T] → [T, E]"""
+        """Embeds ids [T] as [T, E]."""
         return F.embedding(ids, self.embed)
 
     def new_cache(self, slots: int) -> KVCache:
@@ -107,7 +107,7 @@ class LlamaModel:
     def forward(
         self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows: slice | torch.Tensor | None = slice(None)
     ):
-        """One pass. ids [T]: the tokens of all ``spans`` in order.
+        """Runs one pass. ids [T]: the tokens of all ``spans`` in order.
 
         Returns logits [rows, V] (None when ``rows`` is None) and features [T, taps·E] (None without taps).
         """
@@ -117,7 +117,7 @@ class LlamaModel:
         return self.head(self.norm_out(x[rows])), features
 
     def states(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], count: int | None = None):
-        """The states [T, E] after the first ``count`` layers, by default all; and features as of `forward`."""
+        """Returns the states [T, E] after the first ``count`` layers, by default all; and features as of `forward`."""
         x = self.embedding(ids)  # [T, E]
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, x.dtype)
         tapped, count = [], self.layers_count if count is None else count
@@ -132,7 +132,7 @@ class LlamaModel:
         return x, torch.cat(tapped, -1) if tapped else None
 
     def norm_out(self, x: torch.Tensor) -> torch.Tensor:
-        """[T, E] after the last layer → what the output layer reads."""
+        """Norms the states [T, E] after the last layer for the output layer."""
         return self._rms_norm(x, self.norm)
 
     def _attend(self, x: torch.Tensor, layer: Layer, attend: CachedAttention, i: int) -> torch.Tensor:

@@ -36,7 +36,7 @@ def device_name(device: str) -> str:
 
 
 def runs_in_onnx(device: str, precision: str) -> bool:
-    """Whether our own decoder runs models in this precision as ONNX Runtime graphs."""
+    """Returns whether our own decoder runs models in this precision as ONNX Runtime graphs."""
     return torch.device(device).type == "cpu" and precision in ("fp32", *ROUNDED) and onnx_session.works()
 
 

@@ -64,8 +64,8 @@ class MedusaModel:
     ``target_ids`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
 
     def __init__(self, folder: Path, target: Any, weights=None, config: MedusaConfig | None = None):
-        """``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no layout, or another
-        target."""
+        """Loads the heads; ``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no
+        layout, or another target."""
         config = config or read_medusa_config(folder)
         self.target, self.dtype, self.device = target, target.dtype, target.device
         self.width, self.max_length, self.reads = target.width, target.max_length, (target.layers_count,)
@@ -87,7 +87,7 @@ class MedusaModel:
         self._load(layers, bias, self._outputs(weights))
 
     def _words(self, weights, config: MedusaConfig) -> torch.Tensor:
-        """The target's ids [Vd] that the heads guess among."""
+        """Returns the target's ids [Vd] that the heads guess among."""
         vocabulary = self.target.vocab_size
         if MAP in weights:
             return mapped_words(weights, vocabulary)
@@ -97,7 +97,7 @@ class MedusaModel:
         return torch.arange(vocabulary)
 
     def _outputs(self, weights) -> list[Any]:
-        """Output layers [Vd, E]: of each head, one for all, or none where they use the target's."""
+        """Reads output layers [Vd, E]: of each head, one for all, or none where they use the target's."""
         if "0.1.weight" not in weights:
             uses_targets = ROWS not in weights and self.vocab_size == self.target.vocab_size and MAP not in weights
             return [] if uses_targets else [output_rows(weights, self.target, self.target_ids)]
@@ -108,19 +108,19 @@ class MedusaModel:
         return [output[self.target_ids] for output in outputs] if has_all else outputs
 
     def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
-        """weight [K·E, E] and bias [K·E] of the heads' layers; ``outputs`` as `_outputs` returns them."""
+        """Stores weight [K·E, E] and bias [K·E] of the heads' layers; ``outputs`` as `_outputs` returns them."""
         self.linear = Linear(weight, bias)
         self.outputs = [Linear(output) for output in outputs] or [self.target.head]
 
     def fork(self) -> "MedusaModel":
-        """See `Runner.fork`; heads keep nothing of a sequence."""
+        """Returns itself, because heads keep nothing of a sequence; see `Runner.fork`."""
         return self
 
     def close(self) -> None:
-        """See `Runner.close`."""
+        """Gives the weights back; see `Runner.close`."""
 
     def forward(self, state: torch.Tensor) -> torch.Tensor:
-        """state [1, E] of the last token that the target has read, before the last norm → logits [K, Vd]."""
+        """Returns logits [K, Vd] from state [1, E] of the last token that the target has read, before the last norm."""
         last = self.target.norm_out(state)
         guesses = last + F.silu(self.linear(last)).view(self.count, self.width)
         if len(self.outputs) == 1:
@@ -129,8 +129,7 @@ class MedusaModel:
 
 
 def _count(weights) -> tuple[int, bool]:
-    """The number of heads, and whether their layers have biases. Unavailable if the tensors are not exactly those of
-    one layout."""
+    """Counts the heads, and says whether their layers have biases. Raises Unavailable for other tensors."""
     names, count = {*weights.names} - {*_MAPS}, 0
     while f"{count}.0.linear.weight" in names:
         count += 1

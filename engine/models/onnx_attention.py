@@ -1,4 +1,4 @@
-"""Attention of one or several sequences in an ONNX Runtime graph, each over a KV cache of its own, written in place.
+"""Adds attention to ONNX Runtime graphs: of one or several sequences, each over its own KV cache, written in place.
 
 Products, norms and activations give a row the same bits in every pass. Attention does so from two rows on
 (AVX-512, onnxruntime 1.32), because a single row takes another kernel, which adds in another order: rounding inputs to
@@ -73,7 +73,7 @@ class Attention:
         return graph.node("GatherND", [seen, "back"], name)
 
     def _node_of(self, rows: str, b: str) -> str:
-        """One sequence's: turns its queries and keys, writes keys and values to its cache, attends."""
+        """Adds the nodes of one sequence: turns its queries and keys, writes keys and values to its cache, attends."""
         graph, heads, sides = self.graph, self.heads, [f"{side}{self.layers}{b}" for side in "kv"]
         shape = [1, heads.K, f"S{b}", heads.D]
         for side in sides:
@@ -109,8 +109,8 @@ class CachedPasses:
         self, spans: Sequence[HostSequenceSlice], widths: Sequence[int], inputs: Mapping[str, torch.Tensor],
         outputs: Mapping[str, Sequence[int]],
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """One pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for `Binding.run`,
-        of all rows in order."""
+        """Runs one pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for
+        `Binding.run`, of all rows in order."""
         assert self.trees or all(span.shape is None for span in spans), "these passes hold chains only"
         padded = [max(W, self.fewest) for W in widths] + [1] * (self.sequences - len(spans))
         inputs = {**inputs, **_places(tuple(widths), tuple(padded))}
@@ -138,14 +138,14 @@ class CachedPasses:
 
 @lru_cache(maxsize=256)
 def _places(widths: tuple[int, ...], padded: tuple[int, ...]) -> dict[str, torch.Tensor]:
-    """The graph's inputs about the places of rows. Passes of equal widths share the tensors, so they stay bound."""
+    """Returns the graph's inputs about the places of rows. Passes of equal widths share them, so they stay bound."""
     layout, back = _layout(widths, padded)
     inputs = {"layout": layout[None].contiguous(), "back": torch.stack([torch.zeros_like(back), back], 1)}
     return inputs | ({"widths": torch.tensor(padded)} if len(padded) > 1 else {})
 
 
 def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The row at each place, a sequence's last one again where it has too few; and the place of each row.
+    """Returns the row at each place, a sequence's last one again where it has too few; and the place of each row.
 
     >>> _layout([1, 3], [2, 3, 1])     # a third sequence takes no part
     (tensor([0, 0, 1, 2, 3, 0]), tensor([0, 2, 3, 4]))
@@ -163,8 +163,7 @@ def _layout(widths: Sequence[int], padded: Sequence[int]) -> tuple[torch.Tensor,
 
 
 def _tree_inputs(b: int, span: HostSequenceSlice | None, places: int, window: int | None) -> dict[str, torch.Tensor]:
-    """Positions [1, places], and a bias [1, 1, places, L] that hides every slot but the ancestors', and those outside a
-    ``window``."""
+    """Returns positions [1, places] and a bias [1, 1, places, L] that hides all but ancestors in the ``window``."""
     start = span.start if span else 0
     positions, bias = torch.arange(start, start + places), torch.zeros(places, start + places)
     if span and span.shape is not None:

@@ -52,7 +52,7 @@ class OnnxEagle(EagleModel):
         return rounded_matrix(self._output_rows(read.reader), self.precision)
 
     def _projection(self, read: Weights, width: int) -> Session:
-        """What turns the target's features [T, width] into a state."""
+        """Returns the matrix that turns the target's features [T, width] into a state."""
         graph = Graph(self.precision)
         x = graph.input("features", FLOAT, ["T", width])
         bias = read.bias(["fc.bias"], [self.width])
@@ -61,7 +61,7 @@ class OnnxEagle(EagleModel):
         return Session(graph)
 
     def _layers_graph(self, graph: Graph, read: Weights, x: str, width: int, residual: str) -> tuple[str, str]:
-        """All layers: in the first, attention over ``x`` and the MLP. Returns what to add to which residual."""
+        """Adds all layers: in the first, attention over ``x`` and the MLP. Returns what to add to which residual."""
         if self.D % HEAD_SIZES:
             raise Unavailable(
                 f"This EAGLE head has {self.D} numbers for each attention head, and ONNX Runtime takes multiples of "
@@ -80,7 +80,7 @@ class OnnxEagle(EagleModel):
         return add_after_attention(graph, read, at, name, seen, residual, self)
 
     def _finish(self, graph: Graph, final: str, state: str, words) -> None:
-        """The output layer, and the outgoing state, of some rows."""
+        """Adds the output layer and the outgoing state of some rows."""
         rows = graph.input("rows", INT64, ["R"])
         graph.node("Gather", [state, rows], "state", axis=0)
         graph.linear(graph.node("Gather", [final, rows], "final.rows", axis=0), "logits", words)
@@ -94,7 +94,7 @@ class OnnxEagle(EagleModel):
     def forward(
         self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features: Any = None, state: Any = None
     ):
-        """See `EagleModel.forward`; takes one sequence."""
+        """Runs one sequence as `EagleModel.forward` does."""
         return self._run(ids, spans, rows, self._fuse_features(features) if state is None else state)
 
     def _fuse_features(self, features: torch.Tensor) -> torch.Tensor:

@@ -67,15 +67,15 @@ class Weights:
         return tensor
 
     def table(self, name: str, rows: int, width: int):
-        """What rows are read from: the bytes of a GGUF file or 8-bit groups, which take the least memory, else as
-        `matrix`."""
+        """Returns a table that rows are read from: the bytes of a GGUF file or 8-bit groups, which take the least
+        memory, else as `matrix`."""
         if hasattr(self.reader, "stored_rows"):
             return self.reader.stored_rows(name, (rows, width))
         stored = self.reader.blocks(name, (rows, width)) if hasattr(self.reader, "blocks") else None
         return stored or self.matrix({name: rows}, width, bits=8)
 
     def bias(self, names: Sequence[str], sizes: Sequence[int]) -> np.ndarray | None:
-        """The biases of stacked tensors; None where there are none."""
+        """Returns the biases of stacked tensors; None where there are none."""
         if not any(name in self.reader for name in names):
             return None
         return np.concatenate([self.vector(name, size) for name, size in zip(names, sizes, strict=True)])
@@ -116,7 +116,7 @@ class Graph:
         return name
 
     def _add_once(self, name: str, array: np.ndarray) -> str:
-        """A weight that several nodes read."""
+        """Adds a weight that several nodes read."""
         return name if any(constant.name == name for constant in self.constants) else self.weight(name, array)
 
     def node(
@@ -128,7 +128,7 @@ class Graph:
         return outputs[0]
 
     def linear(self, x: str, name: str, weight: torch.Tensor | GroupedWeight, bias: np.ndarray | None = None) -> str:
-        """x […, K] → […, N] by weight [N, K]."""
+        """Multiplies x […, K] by weight [N, K] to […, N]."""
         if not isinstance(weight, GroupedWeight):
             added = [] if bias is None else [self.weight(f"{name}.bias", bias)]
             return self.node("Gemm", [x, self.weight(f"{name}.w", weight.numpy()), *added], name, transB=1)
@@ -155,8 +155,9 @@ class Graph:
         return self._multiply_rounded(inputs, name, N, K, 8)
 
     def _four_bits(self, x: str, name: str, weight: GroupedWeight, N: int, K: int) -> str:
-        """The product reads n − 8; the rest of w, offset + 8 · scale, is one number a group, and so a small product of
-        each group's sum of inputs. Zero points would have to be whole steps, which ruins a model (KL 0.8)."""
+        """Multiplies by a weight of four bits. The product reads n − 8; the rest of w, offset + 8 · scale, is one
+        number a group, and so a small product with each group's sum of inputs. Zero points would have to be whole
+        steps, which ruins a model (KL 0.8)."""
         n = weight.n.view(N, K // GROUP, GROUP).numpy()
         packed = self.weight(f"{name}.n", n[..., 0::2] | (n[..., 1::2] << 4))
         scales = self.weight(f"{name}.s", weight.scale.numpy().reshape(-1))
@@ -173,7 +174,7 @@ class Graph:
         return self.node("MatMulNBits", inputs, name, MS, **attributes)
 
     def norm(self, x: str, name: str, weight: np.ndarray, eps: float) -> str:
-        """RMS norm over the last axis."""
+        """Adds the RMS norm over the last axis."""
         return self.node(
             "SimplifiedLayerNormalization", [x, self.weight(f"{name}.w", weight)], name, axis=-1, epsilon=eps
         )
@@ -186,7 +187,7 @@ class Graph:
         return outputs[0], outputs[3]
 
     def gate(self, x: str, name: str) -> str:
-        """x […, 2·I]: gate and up side by side → silu(gate) · up."""
+        """Computes silu(gate) · up from x […, 2·I], gate and up side by side."""
         self.node("Split", [x], [f"{name}.gate", f"{name}.up"], axis=-1, num_outputs=2)
         silu = self.node("QuickGelu", [f"{name}.gate"], f"{name}.silu", MS, alpha=1.0)  # x · sigmoid(x)
         return self.node("Mul", [silu, f"{name}.up"], name)
@@ -198,19 +199,19 @@ class Graph:
 
 
 def draft_precision(*widths: int) -> str:
-    """DRAFTS, which is quickest; fp32 for a head whose products have inputs that 32 does not divide."""
+    """Returns DRAFTS, which is quickest; fp32 for a head whose products have inputs that 32 does not divide."""
     return "fp32" if any(width % GROUP for width in widths) else DRAFTS
 
 
 def rounded_matrix(weight: torch.Tensor | GroupedWeight, precision: str) -> torch.Tensor | GroupedWeight:
-    """A weight [N, K] as `Graph.linear` takes it in this precision; one that is in groups already stays."""
+    """Returns a weight [N, K] as `Graph.linear` takes it in this precision; one that is in groups already stays."""
     if isinstance(weight, GroupedWeight):
         return weight
     return weight.float() if precision == "fp32" else GroupedWeight.round(weight, BITS[precision])
 
 
 def eight_bits(weight: GroupedWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """w = scale · (n − zero): n [N, G, 32] and zero [N, G] uint8, scale [N, G]."""
+    """Returns the parts of w = scale · (n − zero): n [N, G, 32] and zero [N, G] uint8, scale [N, G]."""
     exact = weight.in_eight_bits()
     assert exact.offset is not None
     zero = (-exact.offset / exact.scale).round().to(torch.uint8)

@@ -44,7 +44,7 @@ class OnnxLlama:
     device, dtype = "cpu", torch.float32
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
-        """``weights``: a replacement for the folder's reader."""
+        """Builds the graph of a folder. ``weights``: a replacement for the folder's reader."""
         if reason := unsupported_reason(config):
             raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
         share_cores(is_onnx=False)  # torch converts the weights
@@ -67,8 +67,8 @@ class OnnxLlama:
         self.same_bits = self._choose_fewest()
 
     def _shared_passes(self) -> CachedPasses | None:
-        """The passes of several sequences. Made when first needed, because another graph packs the weights once more;
-        None where memory does not hold them."""
+        """Returns the passes of several sequences, which are made when first needed, because another graph packs the
+        weights once more; None where memory does not hold them."""
         if self._several is None:
             free = available_memory(self.device)
             if free is not None and free < _PREPACKING * self._alone.weight_bytes:
@@ -90,7 +90,7 @@ class OnnxLlama:
         return False
 
     def _widths_agree(self) -> bool:
-        """Whether passes of several widths give the same logits."""
+        """Tests whether passes of several widths give the same logits."""
         ids = torch.arange(_PROBED + max(_PROBES)) % self.vocab_size
         cache = self._cache_after(ids[:_PROBED], [_PROBED])
         passes = (self.forward(ids[_PROBED:][:W], [HostSequenceSlice(_PROBED, W, None, cache)])[0] for W in _PROBES)
@@ -98,14 +98,14 @@ class OnnxLlama:
         return all(torch.equal(some, widest[: len(some)]) for some in passes)  # none after the first that differs
 
     def _chunks_agree(self) -> bool:
-        """Whether a prompt in several chunks leaves the same keys and values."""
+        """Tests whether a prompt in several chunks leaves the same keys and values."""
         ids = torch.arange(_PROBED) % self.vocab_size
         caches = [self._cache_after(ids, chunks) for chunks in ([_PROBED], _CHUNKS)]
         first, second = ([side[:, :, :_PROBED] for side in (cache.keys, cache.values)] for cache in caches)
         return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
     def _sequences_agree(self) -> bool:
-        """Whether two sequences give in the shared graph what each gives alone."""
+        """Tests whether two sequences give in the shared graph what each gives alone."""
         ids = torch.arange(2 * _PROBED) % self.vocab_size
         widths = (1, 3)
         caches = [self._cache_after(ids[:start], [start]) for start in (_PROBED, _PROBED - 5)]
@@ -119,7 +119,7 @@ class OnnxLlama:
         return torch.equal(together, torch.cat(alone))
 
     def _cache_after(self, ids: torch.Tensor, chunks: Sequence[int]) -> KVCache:
-        """A cache with these tokens, which are read in chunks."""
+        """Returns a cache with these tokens, which are read in chunks."""
         cache, start = self.new_cache(len(ids) + max(_PROBES)), 0
         for chunk in chunks:
             self.forward(ids[start : start + chunk], [HostSequenceSlice(start, chunk, None, cache)], None)
@@ -127,14 +127,14 @@ class OnnxLlama:
         return cache
 
     def output_matrix(self) -> torch.Tensor | GroupedWeight:
-        """The output layer [V, E]."""
+        """Returns the output layer [V, E]."""
         name = self._embedding if self.is_tied else "lm_head.weight"
         if self.is_tied and isinstance(self.embed, torch.Tensor):
             return self.embed
         return self.weights.matrix({name: self.vocab_size}, self.width, bits=8)
 
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        """ids [T] → [T, E]"""
+        """Embeds ids [T] as [T, E]."""
         return self.embed[ids] if isinstance(self.embed, torch.Tensor) else self.embed.dense_rows(ids)
 
     def new_cache(self, slots: int) -> KVCache:
@@ -143,8 +143,8 @@ class OnnxLlama:
     def forward(
         self, ids: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: slice | torch.Tensor | None = slice(None)
     ):
-        """See `LlamaModel.forward`. Returns logits [R, V] (None where ``rows`` is None), and the states that enter the
-        tapped layers [T, taps·E] (None without taps)."""
+        """Runs one pass, as `LlamaModel.forward` does. Returns logits [R, V] (None where ``rows`` is None), and the
+        states that enter the tapped layers [T, taps·E] (None without taps)."""
         x, numbers = self.embedding(ids), row_numbers(rows, len(ids))
         if len(spans) == 1:
             results = [self._pass(self._alone, x, spans, numbers)]
@@ -177,7 +177,7 @@ def _concatenate(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
 
 
 def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor, most: int):
-    """At most so many sequences at a time: their states, spans and numbers of rows."""
+    """Yields at most so many sequences at a time: their states, spans and numbers of rows."""
     start = 0
     for at in range(0, len(spans), most):
         some = spans[at : at + most]
@@ -194,12 +194,12 @@ def row_numbers(rows: slice | torch.Tensor | None, T: int) -> torch.Tensor:
 
 @lru_cache(maxsize=256)
 def _numbers_within(start: int | None, end: int | None, T: int) -> torch.Tensor:
-    """Passes of one width share the tensor, so it stays bound."""
+    """Returns a tensor that passes of one width share, so that it stays bound."""
     return torch.arange(T)[start:end].contiguous()
 
 
 def state_name(layer: int) -> str:
-    """The states that enter a layer, or of the number of layers those after the last."""
+    """Names the states that enter a layer; for the number of layers, those after the last."""
     return f"norm{layer}.sum"
 
 
@@ -252,8 +252,8 @@ def add_qkv(graph: Graph, weights: Weights, at: str, name: str, x: str, width: i
 def add_after_attention(
     graph: Graph, weights: Weights, at: str, name: str, seen: str, x: str, model
 ) -> tuple[str, str]:
-    """The rest of a layer, of attention ``seen`` over residual ``x``: what its MLP adds, and the residual to add it to.
-    ``model``: its H, D, width, inner and eps."""
+    """Adds the rest of a layer after attention ``seen`` over residual ``x``. Returns what its MLP adds, and the
+    residual to add it to. ``model``: its H, D, width, inner and eps."""
     E = model.width
     out = add_product(graph, weights, f"{at}self_attn.", "o", f"out{name}", seen, model.H * model.D, (E,))
     norm = weights.vector(f"{at}post_attention_layernorm.weight", E)
@@ -266,7 +266,7 @@ def add_after_attention(
 def add_product(
     graph: Graph, weights: Weights, at: str, parts: Sequence[str], name: str, x: str, width: int, sizes: Sequence[int]
 ) -> str:
-    """One product by the projections ``parts`` side by side, with their biases where there are any."""
+    """Adds one product by the projections ``parts`` side by side, with their biases where there are any."""
     names = [f"{at}{part}_proj" for part in parts]
     matrix = weights.matrix({f"{part}.weight": size for part, size in zip(names, sizes, strict=True)}, width)
     return graph.linear(x, name, matrix, weights.bias([f"{part}.bias" for part in names], sizes))

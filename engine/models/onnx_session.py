@@ -57,7 +57,7 @@ def threads() -> int:
 
 
 def cores() -> int:
-    """The cores that this process may use: a container's share may be far less than the machine's."""
+    """Counts the cores that this process may use: a container's share may be far less than the machine's."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = map(int, _CONTAINER.read_text().split())
@@ -74,7 +74,7 @@ def share_cores(is_onnx: bool = True) -> None:
 
 @contextmanager
 def cores_for_others():
-    """While the block runs, the cores are another runtime's: torch has its threads, and ours no longer spin, as they
+    """Leaves the cores to another runtime while the block runs: torch has its threads, and ours no longer spin, as they
     do for 30 to 50 ms after a pass (onnxruntime 1.32)."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads())
@@ -86,8 +86,8 @@ def cores_for_others():
 
 
 def problem() -> str | None:
-    """Why passes cannot run in ONNX Runtime here, as a sentence; None where they can: the package and its operators are
-    there, and small products agree with torch's. Raises BadInput for a wrong number of threads."""
+    """Says why passes cannot run in ONNX Runtime here; None where they can: the package and its operators are there,
+    and small products agree with torch's. Raises BadInput for a wrong number of threads."""
     threads()
     with _lock:  # the page's thread and the engine's may be the first to ask
         return _problem()
@@ -114,7 +114,7 @@ def works() -> bool:
 
 
 def installed_version() -> str:
-    """The package's version; empty without it."""
+    """Returns the package's version; empty without it."""
     try:
         import onnxruntime
     except (ImportError, OSError):
@@ -219,7 +219,7 @@ class Binding:
         return results
 
     def _forget_outputs(self) -> None:
-        """Otherwise a pass would write outputs of before to where they lay."""
+        """Unbinds the outputs; otherwise a pass would write earlier ones to where they lay."""
         self._binding.clear_binding_outputs()
         for name, place in self._in_place.items():
             self._binding.bind_output(name, *place)
@@ -236,6 +236,6 @@ _NOTHING = torch.zeros(1)  # an empty tensor has no address
 
 
 def _place(tensor: torch.Tensor) -> tuple:
-    """Device, its number, type, shape and address, as ONNX Runtime binds a tensor."""
+    """Returns device, its number, type, shape and address, as ONNX Runtime binds a tensor."""
     assert tensor.is_contiguous()
     return "cpu", 0, _KINDS[tensor.dtype], tensor.shape, tensor.data_ptr() or _NOTHING.data_ptr()

@@ -110,7 +110,7 @@ def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
 
 
 def _tensors(reader: GgufReader, names: Iterable[str]) -> dict[str, dict]:
-    """Where each tensor lies in the file, as `GgufReader.place` says. BadInput for a type that is not read."""
+    """Lists where each tensor lies in the file, as `GgufReader.place` says. Raises BadInput."""
     tensors = {name: reader.place(name) for name in names}
     for name, place in tensors.items():
         if place["type"] not in TYPES:

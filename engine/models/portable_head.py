@@ -79,7 +79,7 @@ def portable_head(folder: Path, config) -> tuple[bytes, bytes, dict]:
 
 
 def _pack(weights: HeadReader, names: list[str]) -> tuple[bytes, dict[str, dict]]:
-    """The tensors one after the other, matrices of 8 bits as they are stored, and where each lies."""
+    """Packs the tensors one after the other, matrices of 8 bits as they are stored. Returns where each lies, too."""
     parts, places, offset = [], {}, 0
     for name in names:
         groups = weights.blocks(name)

@@ -16,6 +16,7 @@ from engine.models.attention import HostSequenceSlice, SequenceSlice
 from engine.models.cuda_graphs import SMALLEST_CACHE, EagerGraphs, graphs_for, long_enough, wide_enough
 from engine.models.tree_shape import HostShape, TreeShape, on_device, pad, tree_shape
 
+Slice = SequenceSlice | HostSequenceSlice
 _PREFILL_CHUNK = 512
 
 
@@ -29,7 +30,7 @@ class Tokens(NamedTuple):
     wants_logits: bool = True
 
     def alone(self) -> torch.Tensor | None:
-        """`Runner.forward_many` in a pass of their own."""
+        """Runs `Runner.forward_many` in a pass of their own."""
         return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 
@@ -64,8 +65,7 @@ class Runner(Protocol):
         ...
 
     def reset(self, capacity: int) -> None:
-        """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput if that exceeds the context
-        length."""
+        """Empties the cache and makes room for ``capacity`` tokens. Raises BadInput beyond the context length."""
 
     def prefill(self, ids: Sequence[int]) -> None:
         """Appends tokens without computing logits."""
@@ -85,7 +85,7 @@ class Runner(Protocol):
         ...
 
     def memory(self, capacity: int) -> int:
-        """Bytes that `reset` makes room for ``capacity`` tokens with."""
+        """Returns the bytes that `reset` takes for ``capacity`` tokens."""
         ...
 
     def loop(self, key: Any, total: int, body: Callable) -> Any:
@@ -111,7 +111,7 @@ class DecoderRunner:
     runs eagerly."""
 
     def __init__(self, model: Any, graphs=None):
-        """``model``: a `LlamaModel`, or a head with the same interface."""
+        """Runs ``model``, a `LlamaModel`, or a head with the same interface."""
         self.model, self.device, self.trees = model, model.device, model.trees
         self.vocab_size, self.max_length = model.vocab_size, model.max_length
         self.graphs = graphs or graphs_for(model.device)
@@ -137,10 +137,9 @@ class DecoderRunner:
         return DecoderRunner(self.model, EagerGraphs())
 
     def memory(self, capacity: int) -> int:
-        model, size = self.model, torch.empty((), dtype=self.model.dtype).element_size()
-        features = len(model.taps) * model.width
+        model = self.model
         cached = 2 * model.layers_count * model.K * model.D * (capacity + model.spare)
-        return size * (cached + capacity * features)
+        return model.dtype.itemsize * (cached + capacity * len(model.taps) * model.width)
 
     def reset(self, capacity: int) -> None:
         check_capacity(capacity, self.max_length)
@@ -156,7 +155,7 @@ class DecoderRunner:
 
     @torch.inference_mode()  # as the passes that made the buffers
     def _empty_buffers(self) -> None:
-        """A run whose numbers were not finite must not reach the next one: 0 · NaN is NaN."""
+        """Clears the buffers: numbers that were not finite must not reach the next run, because 0 · NaN is NaN."""
         for tensor in (self.cache.keys, self.cache.values, *self._inputs.values()):
             tensor.zero_()
 
@@ -167,7 +166,7 @@ class DecoderRunner:
             self.graphs.clear()
 
     def features(self, layers: Sequence[int], start: int, end: int) -> torch.Tensor:
-        """[end − start, layers·E]: the states that entered these tapped layers, of the tokens start … end − 1."""
+        """Returns the states [end − start, layers·E] of the tokens start … end − 1 that entered these tapped layers."""
         assert self.tapped is not None, "the layers were tapped before the reset"
         return self._of_layers(self.tapped[start:end], self._layers, tuple(layers))
 
@@ -193,7 +192,7 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def prefill(self, ids: Sequence[int], **inputs: Any) -> None:
-        """``inputs``: further inputs of the model, one row per id."""
+        """Reads the prompt. ``inputs``: further inputs of the model, one row per id."""
         for start in range(0, len(ids), _PREFILL_CHUNK):
             chunk = to_device(ids[start : start + _PREFILL_CHUNK], self.device)
             self._base.fill_(self.length)
@@ -213,8 +212,8 @@ class DecoderRunner:
         return logits
 
     def _run(self, ids: torch.Tensor, rows: slice, shape: HostShape | None, **inputs: Any):
-        """`step` after all tokens that are cached, on CUDA as a captured graph. A pass that is wider than its tokens
-        ends with rows that are not read; their keys are overwritten by the next pass."""
+        """Runs `step` after all tokens that are cached, on CUDA as a captured graph. A pass that is wider than its
+        tokens ends with rows that are not read; their keys are overwritten by the next pass."""
         self._base.fill_(self.length)
         W = len(ids)
         if not self.graphs.captured:
@@ -246,8 +245,8 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
-        """The products see the tokens of all sequences as one matrix. A sequence alone takes its usual path; a shared
-        pass is never captured."""
+        """Runs one pass for all sequences, whose tokens the products see as one matrix. A sequence alone takes its
+        usual path; a shared pass is never captured."""
         if len(batch) == 1:
             return [batch[0].alone()]
         widths = [len(tokens.ids) for tokens in batch]
@@ -264,27 +263,25 @@ class DecoderRunner:
         return [next(parts) if tokens.wants_logits else None for tokens in batch]
 
     def visible(self, more: int) -> int:
-        """Number of slots that a pass over ``more`` further tokens reads."""
+        """Counts the slots that a pass over ``more`` further tokens reads."""
         length = self.length + more
         return min(long_enough(length), self.cache.slots) if self.graphs.captured else length
 
     def step(
         self, ids: torch.Tensor, offset: int, rows=slice(None), shape=None, visible: int | None = None, **inputs: Any
     ):
-        """One pass, at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
+        """Runs one pass at slots base + offset + 0 … W−1. It changes no host state, so that it can be captured."""
         return self.model.forward(ids, [self.span(len(ids), offset, shape, visible)], rows, **inputs)
 
-    def next_span(self, W: int, parents: Sequence[int] | None = None) -> SequenceSlice | HostSequenceSlice:
-        """`span` after all tokens that are cached; ``parents`` as in `forward`."""
+    def next_span(self, W: int, parents: Sequence[int] | None = None) -> Slice:
+        """Returns `span` after all tokens that are cached; ``parents`` as in `forward`."""
         assert parents is None or self.trees, "this model runs chains only"
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         self._base.fill_(self.length)
         return self.span(W, 0, None if parents is None else self._place(tree_shape(parents)))
 
-    def span(
-        self, W: int, offset: int = 0, shape=None, visible: int | None = None
-    ) -> SequenceSlice | HostSequenceSlice:
-        """Where the next W tokens go, and what they attend to. ``shape``: a `TreeShape`, or a pair on the host."""
+    def span(self, W: int, offset: int = 0, shape=None, visible: int | None = None) -> Slice:
+        """Says where the next W tokens go, and what they attend to. ``shape``: a `TreeShape`, or a pair on the host."""
         if self.model.on_host:
             return HostSequenceSlice(self.length + offset, W, shape, self.cache)
         visible = visible or self.visible(offset + W)

@@ -24,7 +24,7 @@ class TensorReader:
     files, and for unexpected shapes."""
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str, file: str = ""):
-        """``file``: where all tensors are, instead of in the folder's usual files."""
+        """Opens a folder's weights. ``file``: where all tensors are, instead of in the folder's usual files."""
         self.folder, self.dtype, self.device = Path(folder), dtype, device
         self._where: dict[str, str] = {}
         self.read: set[str] = set()
@@ -35,8 +35,7 @@ class TensorReader:
                 self._where[name] = each
 
     def _tensor_names(self, file: str) -> list[str]:
-        """The names of the files to open. All tensors in them count, as transformers reads them, also those that an
-        index leaves out."""
+        """Lists the names of the files to open. Tensors that an index leaves out count, too, as in transformers."""
         try:
             files = [self.folder / file] if file else weight_files(self.folder)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -70,7 +69,7 @@ class TensorReader:
         return tensor.to(self.device, self.dtype)
 
     def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> GroupedWeight | None:
-        """A matrix as it is stored in 8 bits; None if it is stored in another way."""
+        """Returns a matrix as it is stored in 8 bits; None if it is stored in another way."""
         return self._groups(name, self._read_stored(name, shape)) if f"{name}{SCALE}" in self else None
 
     def parts(self, name: str, shape: tuple[int, ...]) -> Iterator[tuple[int, torch.Tensor]]:
@@ -87,7 +86,7 @@ class TensorReader:
         return tensor
 
     def _groups(self, name: str, n: torch.Tensor) -> GroupedWeight:
-        """Whole numbers n [N, K] with their scales [N, G], each repeated for the groups of 32 that share it."""
+        """Returns whole numbers n [N, K] with their scales [N, G], each repeated for the groups of 32 that share it."""
         what = f"{name} in {self.folder} is stored in 8 bits"
         if n.dtype != torch.int8:
             raise Unavailable(f"{name} in {self.folder} has scales, but is not stored as whole numbers of 8 bits.")
@@ -108,7 +107,7 @@ class TensorReader:
         return GroupedWeight(n, scale.float().repeat_interleave(repeats, 1))
 
     def raw(self, name: str) -> torch.Tensor:
-        """The tensor as stored, on the CPU: for integers."""
+        """Returns the tensor as stored, on the CPU: for integers."""
         stored = self._stored_name(name)
         if stored not in self._where:
             raise Unavailable(f"{self.folder} has no tensor {name!r}; its weights do not fit its config.json.")

@@ -84,7 +84,7 @@ class TransformersRunner:
 
     @torch.inference_mode()
     def _plain_problem(self, ids: torch.Tensor) -> str | None:
-        """Why a pass without a cache fails, as the end of a sentence; None if it does not."""
+        """Says why a pass without a cache fails, as the end of a sentence; None if it does not."""
         try:
             logits = self.model(ids[None], use_cache=False).logits
         except Exception as error:
@@ -116,8 +116,8 @@ class TransformersRunner:
 
     @torch.inference_mode()
     def _changes_at(self, length: int) -> bool:
-        """Whether tokens get other logits in a pass that ends past ``length``. Their places are far apart, because the
-        difference grows with the distance."""
+        """Tests whether tokens get other logits in a pass that ends past ``length``. Their places are far apart,
+        because the difference grows with the distance."""
         places = torch.tensor([[0, length // 3, 2 * length // 3, length - 1, length]], device=self.device)
         ids = (places + 1) % self.vocab_size
         try:
@@ -175,8 +175,8 @@ class TransformersRunner:
         ]
 
     def _append_past_switch(self, tokens: torch.Tensor, last: bool) -> torch.Tensor:
-        """Each row is that of a pass over the whole text before it: up to the switch by the short factors, after it by
-        the long ones. Reads the text again where the cached keys were turned by the others."""
+        """Appends rows that are each that of a pass over the whole text before it: up to the switch by the short
+        factors, after it by the long ones. Reads the text again where the cached keys were turned by the others."""
         start, at = self.length, self._switch
         assert at is not None, "these factors have a switch"
         seen = torch.cat([self._seen, tokens])
@@ -289,8 +289,8 @@ def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
 
 
 def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):
-    """A model of this configuration, filled tensor by tensor; the names of those that the folder lacks, and of those
-    that the model does."""
+    """Returns a model of this configuration, filled tensor by tensor, and the names of the tensors that the folder
+    lacks, and of those that the model does."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
     absent = []
     for name, parameter in model.named_parameters():  # a tied output layer is not among them

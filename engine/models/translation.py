@@ -16,8 +16,7 @@ _LONGEST = 64  # bytes of a token that is looked for without the tokenizer
 
 
 class Encoder:
-    """Encodes text that goes on from other text: without the space and the BOS that tokenizers put before a
-    beginning."""
+    """Encodes text that goes on from other text: without the space and the BOS of a beginning."""
 
     def __init__(self, tokenizer):
         self._tokenizer, self.vocabulary = tokenizer, Vocabulary.from_tokenizer(tokenizer)
@@ -34,8 +33,7 @@ class Encoder:
         return b"".join(self.vocabulary.texts.get(i, b"") for i in ids)
 
     def encode(self, text: bytes) -> list[int]:
-        """Ids whose texts join to ``text``, which is whole characters; without those that the vocabulary cannot
-        spell."""
+        """Returns ids whose texts join to ``text``, whole characters, without those that cannot be spelt."""
         if not text:
             return []
         for before in ("", "\n"):  # a line break is a token of its own, so the text after it has no space put before
@@ -46,12 +44,12 @@ class Encoder:
         return self._spelt(text)  # the tokenizer changes the text, or takes a part of it for a special token
 
     def begins_longer(self, text: bytes) -> bool:
-        """Whether a longer token begins with this text."""
+        """Returns whether a longer token begins with this text."""
         after = bisect_right(self._sorted, text)
         return after < len(self._sorted) and self._sorted[after].startswith(text)
 
     def _start_of(self, text: bytes, ids: list[int]) -> int | None:
-        """Where the ids begin that join to ``text`` up to the last one."""
+        """Finds where the ids begin that join to ``text`` up to the last one."""
         left = len(text)
         for i in range(len(ids) - 1, -1, -1):
             token = self.vocabulary.texts.get(ids[i], b"")
@@ -63,7 +61,7 @@ class Encoder:
         return None
 
     def _spelt(self, text: bytes) -> list[int]:
-        """The longest token that fits, then the next one."""
+        """Spells a text: the longest token that fits, then the next one."""
         ids, at, known = [], 0, self.vocabulary.ids
         while at < len(text):
             ends = range(min(len(text), at + _LONGEST), at, -1)
@@ -98,8 +96,8 @@ class Translation:
         return last_boundary(text) < len(text)
 
     def parts(self, ids: Sequence[int]) -> list[bytes | int]:
-        """The target's tokens as stretches of text, with the draft's own id where both have the same special token. One
-        that only the target has is read as its name: a chat template's marks say who speaks."""
+        """Returns the target's tokens as stretches of text, with the draft's own id where both have the same special
+        token. One that only the target has is read as its name: a chat template's marks say who speaks."""
         parts: list[bytes | int] = []
         for i in ids:
             marker = self.target.vocabulary.markers.get(i)
@@ -114,11 +112,11 @@ class Translation:
         return parts
 
     def draft_texts(self, ids: Sequence[int]) -> list[bytes]:
-        """The text of each of the draft's tokens; one byte, which is in no text, for a special one."""
+        """Returns the text of each of the draft's tokens; one byte, which is in no text, for a special one."""
         return [self.draft.vocabulary.texts.get(i, _SPECIAL) for i in ids]
 
     def reencode(self, ids: Sequence[int]) -> tuple[list[int], list[bytes]]:
-        """The target's tokens for the text that the draft wrote, and the text of each. They end before a half
+        """Returns the target's tokens for the text that the draft wrote, and the text of each. They end before a half
         character and before a special token that the target lacks.
 
         The last one is left out if a longer token of the target's begins with it, because the text may go on so. It
@@ -189,7 +187,7 @@ class Reading:
 
 
 def _first_characters(text: bytes) -> bytes:
-    """The whole characters at the beginning."""
+    """Keeps the whole characters at the beginning."""
     try:
         text.decode()
     except UnicodeDecodeError as error:

@@ -25,7 +25,7 @@ class TreeShape(NamedTuple):
 
 
 def tree_shape(parents: Sequence[int]) -> HostShape:
-    """parents [N] → depth [N+1] and ancestors [N+1, N+1] bool, on the host.
+    """Returns depth [N+1] and ancestors [N+1, N+1] bool of parents [N], on the host.
 
     >>> tree_shape([0, 0, 1])[0].tolist()      # two siblings, and a child of the first
     [0, 1, 1, 2]
@@ -56,7 +56,7 @@ def on_device(shape: HostShape, root: int, window: int | None, device: str) -> T
 
 
 def within(ancestors: np.ndarray, window: int | None) -> np.ndarray:
-    """ancestors [W, M] → those fewer than ``window`` steps up."""
+    """Limits ancestors [W, M] to those fewer than ``window`` steps up."""
     if window is None:
         return ancestors
     steps = ancestors[:, ::-1].cumsum(1)[:, ::-1] - 1  # how many of its ancestors come after each

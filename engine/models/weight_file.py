@@ -30,8 +30,7 @@ class WeightFile:
         self._file: Any = None
 
     def add(self, dtype: np.dtype, shape: Iterable[int], parts: Iterable[np.ndarray]) -> dict[str, str]:
-        """Appends a tensor that comes in parts, and returns where it is as ONNX describes it. Raises Unavailable for a
-        full disk."""
+        """Appends a tensor that comes in parts, and returns where it is as ONNX describes it. Raises Unavailable."""
         length = int(np.prod([*shape], dtype=np.int64)) * np.dtype(dtype).itemsize
         if self._file is None:
             self._open()

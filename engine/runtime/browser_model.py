@@ -6,6 +6,7 @@ from pathlib import Path
 import engine
 from engine.config import RunConfig
 from engine.decoding.tokenization import template_text
+from engine.drafters.ngram import NgramDrafter
 from engine.errors import BadInput
 from engine.models.loader import eos_ids
 from engine.models.portable_graph import portable_graph
@@ -13,6 +14,10 @@ from engine.models.portable_head import portable_head
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.weights.checkpoint_dir import weights_hash
 
+# What γ = auto goes by: the cost of scoring so many tokens, in plain steps, and of a pass of the block head, in WASM on
+# one thread (Chromium 156, AVX-512). They are the same in every tab, so that a seed gives the same text everywhere.
+_ROW_COSTS, _HEAD_COST = {1: 1.0, 2: 1.22, 4: 2.07, 8: 3.7, 16: 6.8}, 0.12
+_HEAD_PRIORS = (0.53, 0.16, *(0.1,) * 14)  # the chance of a guess by its place in the block, greedy
 _MARK = "\ue000x\ue000"  # in place of a prompt; no template holds characters of private use
 
 
@@ -23,6 +28,7 @@ def describe(folder: Path) -> tuple[bytes, dict]:
     return graph, {
         "graph": sizes,
         "tokenizer": _vocabulary(tokenizer) | {"eos": sorted(eos_ids(folder, config, tokenizer))},
+        "costs": draft_costs(),
         "versions": {"speclens": engine.__version__},
     }
 
@@ -34,8 +40,17 @@ def describe_head(folder: Path, head: Path) -> tuple[bytes, bytes, dict]:
     return graph, data, facts | {"weights": weights_hash(head)}
 
 
+def draft_costs() -> dict[str, dict]:
+    """Returns for each method that drafts in a tab the cost of its drafts and of rows, and the chance of each key."""
+    chances = {key: chance for key, chance in NgramDrafter.priors.items() if isinstance(key, int)}  # of chains
+    return {
+        "ngram": {"c": 0, "v": _ROW_COSTS, "priors": chances},
+        "block": {"c": _HEAD_COST, "v": _ROW_COSTS, "priors": dict(enumerate(_HEAD_PRIORS))},
+    }
+
+
 def _vocabulary(tokenizer) -> dict:
-    """The texts of all ids and the merges, of a byte-level tokenizer that splits digits apart: the kind that
+    """Returns the texts of all ids and the merges, of a byte-level tokenizer that splits digits apart: the kind that
     assets/web/engine/tokens.js reads."""
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
     splits = [(step["type"], step.get("individual_digits"), step.get("use_regex"), step.get("add_prefix_space"))
@@ -61,7 +76,7 @@ def _vocabulary(tokenizer) -> dict:
 
 
 def _template(tokenizer) -> dict[str, str]:
-    """What the chat template puts before and after a prompt. BadInput where it changes the prompt itself."""
+    """Returns what the chat template puts before and after a prompt. Raises BadInput if it changes the prompt."""
     for prompt in (_MARK, f" {_MARK}\n"):
         before, mark, after = template_text(tokenizer, RunConfig(prompt)).partition(prompt)
         if not mark or _MARK in before + after:

@@ -94,7 +94,7 @@ def timings(
 
 
 def with_draft(scoring: CostModel, drafting: CostModel) -> CostModel:
-    """A method's costs: v as measured without a draft, c as measured with it."""
+    """Combines a method's costs: v as measured without a draft, c as measured with it."""
     return replace(scoring, c=drafting.c, spread=max(scoring.spread, drafting.spread))
 
 
@@ -114,7 +114,7 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
 
 
 def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
-    """What drafts, and the steps that it takes: fewer than _DRAFT_STEPS where one gives several drafts."""
+    """Returns a function that drafts, and the steps that it takes: fewer where one gives several drafts."""
     chain = ReplayedGamma([RecordedRound(_DRAFT_STEPS, _DRAFT_STEPS, parents=tuple(range(_DRAFT_STEPS)))])  # a tree too
     setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device, chain)
     if target.captured:  # there a tree's levels cost more than a chain's steps, which are one graph
@@ -184,7 +184,7 @@ def known_plain_costs(folder: Path, device: str, target: str, precision: str) ->
 
 
 def _read_costs(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
-    """The cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first."""
+    """Yields the cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
         saved = read_json(path)
         key, costs = saved.get("key"), _costs(saved)
@@ -196,7 +196,7 @@ def _read_costs(folder: Path, device: str, target: str) -> Iterator[tuple[str, s
 
 
 def _costs(saved: dict) -> CostModel | None:
-    """The costs that a cache file holds; None if they are not plausible or not steady."""
+    """Reads the costs that a cache file holds; None if they are not plausible or not steady."""
     try:
         v = {int(w): float(x) for w, x in saved["v"].items()}
         costs = CostModel(float(saved["c"]), v, int(saved["context"]), float(saved["step"]), float(saved["spread"]))

@@ -34,18 +34,18 @@ class Drafts:
         self._has_competed = False
 
     def has(self, method: str) -> bool:
-        """Whether everything the method needs is loaded."""
+        """Returns whether everything the method needs is loaded."""
         if method == AUTO:
             return self._has_competed
         return draft_of(method) in self.loaded or self.pair.draft(method) is None
 
     def translates(self, method: str) -> bool:
-        """Whether the method's draft has another tokenizer."""
+        """Returns whether the method's draft has another tokenizer."""
         return translates(self.pair, method)
 
     def drafter(self, method: str, is_greedy: bool = True, target: Runner | None = None) -> Drafter:
-        """The method's drafter for a run that is greedy, or not; for a fork of the target's runner a new one, with
-        caches of its own. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
+        """Returns the method's drafter for a run that is greedy, or not; for a fork of the target's runner a new one,
+        with caches of its own. Raises BadInput for an unknown method, Unavailable if its draft cannot run here."""
         offered = methods(self.pair)
         if method not in offered and not method_of(method).needs_constraint:
             known = method in METHODS
@@ -62,7 +62,7 @@ class Drafts:
         return self._drafters[method, kind]
 
     def _load_parts(self, method: str) -> tuple:
-        """What the method's drafters are constructed with."""
+        """Loads the parts that the method's drafters are constructed with."""
         target, kind = self._models.target.runner, METHODS[method]
         if kind.is_window:
             self._models.check_trees()
@@ -87,7 +87,7 @@ class Drafts:
         return index
 
     def load(self, method: str) -> LoadedModel:
-        """The draft model, loaded on first use. Raises Unavailable if its tokenizer or size does not fit."""
+        """Loads the draft model on its first use. Raises Unavailable if its tokenizer or size does not fit."""
         method = draft_of(method)
         if method not in self.loaded:
             spec = self.pair.drafts[method]
@@ -98,13 +98,14 @@ class Drafts:
         return self.loaded[method]
 
     def _translation(self, tokenizer) -> Translation | None:
-        """None for the target's own tokenizer. Raises Unavailable for one that has nothing in common with it."""
+        """Returns the translation to another tokenizer; None for the target's own. Raises Unavailable for one that has
+        nothing in common with it."""
         own = self._models.target.tokenizer
         is_needed = needs_translation(Vocabulary.from_tokenizer(own), Vocabulary.from_tokenizer(tokenizer))
         return Translation(own, tokenizer) if is_needed else None
 
     def usable(self) -> tuple[str, ...]:
-        """The methods that can draft here; of several with the same weights the first. Loads what they draft with."""
+        """Returns the methods that can draft here; of several with the same weights the first. Loads their parts."""
         return tuple(name for name in methods(self.pair) if not METHODS[name].shares and self._can_draft(name))
 
     def _competing(self, *reads: str) -> tuple[str, ...]:
@@ -121,14 +122,13 @@ class Drafts:
         return method != "none" and method not in self.unusable
 
     def _candidates(self) -> tuple[str, ...]:
-        """The methods that auto chooses from. Beside a head only lookup in the text itself competes: over 48 prompts
-        these two came to 1.84 ×, and with all others to 1.75 ×."""
+        """Returns the methods that auto chooses from. Beside a head only lookup in the text itself competes: over 48
+        prompts these two came to 1.84 ×, and with all others to 1.75 ×."""
         names = self._competing("text")
         return names + (self._competing("head") or self._competing("corpus", "draft model", "copy"))
 
     def competitors(self, length: int = 0, has_constraint: bool = False) -> tuple[str, ...]:
-        """The methods that auto chooses from in a run with or without a constraint, those that attend to ``length``
-        tokens."""
+        """Returns the methods that auto chooses from for a run of ``length`` tokens, with or without a constraint."""
         names = self._candidates()
         names += constraint_methods() if has_constraint else ()
         self._has_competed = True
@@ -138,7 +138,7 @@ class Drafts:
         return method in self.loaded and self.loaded[method].runner.max_length < length
 
     def left_out(self, length: int) -> list[str]:
-        """Why auto runs of ``length`` tokens go without drafts that the pair brings, in sentences."""
+        """Says in sentences why auto runs of ``length`` tokens go without drafts that the pair brings."""
         drafts, reasons = self.pair.drafts, {}
         for name in (name for name in self._candidates() if self._is_too_short(name, length)):
             most = self.loaded[name].runner.max_length
@@ -151,12 +151,12 @@ class Drafts:
         return [f"This run goes without the draft {labels[name]}: {why}" for name, why in reasons.items()]
 
     def precision(self, method: str) -> str:
-        """The precision that the method's draft runs in; "" where it has none, or is not loaded."""
+        """Returns the precision that the method's draft runs in; "" where it has none, or is not loaded."""
         draft = self.loaded.get(draft_of(method))
         return draft.precision if draft else ""
 
     def notes(self, method: str) -> list[str]:
-        """Sentences about the drafts of a method that run in another way than asked for."""
+        """Returns sentences about the drafts of a method that run in another way than asked for."""
         names = {spec.name for name, spec in self.pair.drafts.items() if method in (name, AUTO) and name in self.loaded}
         return [note for name, note in self._models.notes.items() if name in names]
 

@@ -40,22 +40,25 @@ from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
-__all__ = [  # everything that other packages load through this file
+# What the page, the command line and the benchmarks of random models load through this file.
+__all__ = [
     "PRECISIONS",
     "Engine",
     "choose_device",
     "choose_precision",
     "device_name",
     "drafter_class",
+    "encode_prompt",
     "load_engine",
     "load_tokenizer",
+    "memory_errors",
 ]
 
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
 
 
 def onnx_problem() -> str | None:
-    """Why ONNX Runtime cannot compute passes on this machine's CPU; None where it can."""
+    """Says why ONNX Runtime cannot compute passes on this machine's CPU; None where it can."""
     return onnx_session.problem()
 
 
@@ -88,20 +91,20 @@ class Engine:
         return gguf_files(folder)[0] if is_prepared(folder) else None
 
     def has(self, method: str) -> bool:
-        """Whether everything the method needs is loaded."""
+        """Returns whether everything the method needs is loaded."""
         return self.drafts.has(method)
 
     def is_ready(self, method: str) -> bool:
-        """Whether a run of it has been set up before, so that another needs nothing loaded or measured."""
+        """Returns whether a run of it has been set up before, so that another needs nothing loaded or measured."""
         return method in self._ready
 
     def best_batch(self) -> int:
-        """How many runs should share the passes on this device."""
+        """Counts how many runs should share the passes on this device."""
         return best_batch(self.costs("none").v)
 
     def costs(self, method: str, again: bool = False, retry: bool = True) -> CostModel:
-        """c and v(W) of a method on this device, from the calibration cache or measured now. All methods share v, which
-        is measured without a draft.
+        """Returns c and v(W) of a method on this device, from the calibration cache or measured now. All methods share
+        v, which is measured without a draft.
 
         Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it, and
         without ``retry`` they stay.
@@ -182,7 +185,7 @@ class Engine:
     def _drafter(
         self, config: RunConfig, prompt: int, fork: Runner | None, costs: CostModel | None
     ) -> tuple[Drafter, CostModel]:
-        """What drafts for a run of this config, and its costs where none are given."""
+        """Returns the drafter for a run of this config, and its costs where none are given."""
         method, is_greedy, retry = config.method, config.sampling.greedy, fork is None
         if method != AUTO:
             drafter = self.drafts.drafter(method, is_greedy, fork)
@@ -242,7 +245,7 @@ def _gamma_policy(
 
 
 def versions() -> dict[str, str]:
-    """The versions that a measurement depends on."""
+    """Lists the versions that a measurement depends on."""
     return {
         "speclens": engine.__version__, "torch": torch.__version__, "transformers": transformers.__version__,
         "onnxruntime": onnx_session.installed_version(), "python": platform.python_version(),

@@ -31,11 +31,11 @@ class Subscriber:
         self._over = threading.Event()
 
     def leave(self) -> None:
-        """The last subscriber to leave cancels the job: the engine is free within a round."""
+        """Leaves the job, which the last subscriber cancels: the engine is free within a round."""
         self.job._unsubscribe(self)
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the job's end, or for this reader's leaving; whether either has come."""
+        """Waits for the job's end, or until this reader leaves. Returns whether either has come."""
         return self._over.wait(timeout)
 
 
@@ -76,7 +76,7 @@ class Job:
     # ── for readers, on any thread ──
 
     def read(self, start: int = 0, progress: Progress | None = None, timeout: float | None = None):
-        """Wait for an entry at ``start``, for another progress than ``progress``, or for the end.
+        """Waits for an entry at ``start``, for another progress than ``progress``, or for the end.
 
         Returns (the entries from ``start`` on, the progress after them, whether the job is over).
         """
@@ -87,7 +87,7 @@ class Job:
             return self.log[start:], self.progress, self.is_done
 
     def entries(self, start: int = 0) -> Iterator[tuple[str, object]]:
-        """Every (name, event) from ``start`` on, and the newest Progress between them. Raises the job's error last."""
+        """Yields every (name, event) from ``start`` on, and the newest Progress between them. Raises its error last."""
         progress, is_done = None, False
         while not is_done:
             fresh, newest, is_done = self.read(start, progress)
@@ -99,12 +99,12 @@ class Job:
         self.raise_error()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; whether it has come."""
+        """Waits for the end. Returns whether it has come."""
         with self._changed:
             return self._changed.wait_for(lambda: self.is_done, timeout)
 
     def raise_error(self) -> None:
-        """A copy each time, because a raised error keeps the frames of its reader alive."""
+        """Raises a copy each time, because a raised error keeps the frames of its reader alive."""
         if self.error is not None:
             raise type(self.error)(str(self.error))
 
@@ -114,11 +114,11 @@ class Job:
         return self.log[-1][0] if self.log else self.configs[0][0]
 
     def place(self) -> int:
-        """0 = running (or over), n = n jobs go first."""
+        """Counts the jobs that go first; 0 for one that is running or over."""
         return self._worker.place(self)
 
     def subscribe(self) -> Subscriber:
-        """The first subscriber is live."""
+        """Adds a subscriber, of which the first is live."""
         with self._changed:
             subscriber = Subscriber(self, is_live=not any(each.is_live for each in self._subscribers))
             self._subscribers.append(subscriber)
@@ -127,7 +127,7 @@ class Job:
             return subscriber
 
     def join(self) -> Subscriber | None:
-        """Subscribe to another's job; None once it is cancelled or over."""
+        """Subscribes to another's job. Returns None once it is cancelled or over."""
         with self._changed:
             return None if self.is_cancelled or self.is_done else self.subscribe()
 
@@ -142,7 +142,7 @@ class Job:
             self._worker.dequeue(self)
 
     def cancel(self) -> None:
-        """End it: at once while it waits or loads, otherwise with the round in progress."""
+        """Ends it: at once while it waits or loads, otherwise with the round in progress."""
         self.is_cancelled = True
         self._worker.dequeue(self)
 
@@ -159,7 +159,7 @@ class Job:
             self._changed.notify_all()
 
     def report(self, progress: Progress) -> None:
-        """Only the newest is kept, because a download reports thousands. Raises LoadCancelled in a cancelled job."""
+        """Keeps only the newest progress, because a download reports thousands. Raises LoadCancelled."""
         if self.should_stop():
             raise LoadCancelled
         self.show(progress)
@@ -182,7 +182,7 @@ class Job:
         return max(0.0, time.monotonic() - (self._deadline - self.seconds))
 
     def should_stop(self) -> bool:
-        """The engine asks this before every round."""
+        """Answers the engine, which asks before every round."""
         if self._deadline is not None and time.monotonic() > self._deadline and not self.is_cancelled:
             self.timed_out = self.is_cancelled = True
         return self.is_cancelled

@@ -41,7 +41,7 @@ class PairModels:
         self.share_cores()
 
     def folder(self, spec: ModelSpec) -> Path:
-        """The folder of a model's weights. Raises Unavailable if they are not on this machine."""
+        """Returns the folder of a model's weights. Raises Unavailable if they are not on this machine."""
         folder = locate(spec)
         if folder is None:
             raise Unavailable(
@@ -77,8 +77,8 @@ class PairModels:
         return "fp32" if self.precision in ROUNDED and not self.runs_in_onnx else self.precision
 
     def _load_rounded(self, spec: ModelSpec, precision: str) -> LoadedModel:
-        """The draft in the target's precision; or in fp32, with a note, where it cannot be rounded or would then guess
-        other words."""
+        """Loads the draft in the target's precision, or in fp32, with a note, where it cannot be rounded or would then
+        guess other words."""
         try:
             draft = self.load(spec, "the draft", precision)
             moved = self._move(draft, precision)
@@ -96,7 +96,7 @@ class PairModels:
         return draft
 
     def _move(self, draft: LoadedModel, precision: str) -> float:
-        """How much probability rounding moves in a draft; it is measured once for each file."""
+        """Measures how much probability rounding moves in a draft, once for each file."""
         cached = cache_root() / "rounding" / f"{self.hashes[draft.folder]}-{precision}.json"
         known = read_json(cached).get("moved")
         if isinstance(known, float):
@@ -109,7 +109,7 @@ class PairModels:
         return moved
 
     def load_copy(self) -> DecoderRunner:
-        """The target in int4. Raises Unavailable where it would not be faster than the target."""
+        """Loads the target in int4. Raises Unavailable where it would not be faster than the target."""
         if self.precision != "fp32" or not isinstance(self.target.runner, DecoderRunner):
             raise Unavailable(
                 f"An int4 copy drafts for a target in fp32 on our own decoder, not in {self.precision}; use another "
@@ -144,7 +144,7 @@ class PairModels:
             )
 
     def share_cores(self) -> None:
-        """After a load: torch has the cores where it computes the target."""
+        """Shares the cores after a load: torch has them where it computes the target."""
         return_memory()
         if torch.device(self.device).type == "cpu":
             onnx_session.share_cores(self.runs_in_onnx)
@@ -156,7 +156,7 @@ class PairModels:
         return isinstance(runner, DecoderRunner) and runner.model.on_host
 
     def _rounding(self) -> str:
-        """What the hash of rounded weights ends with: they are another model, and so are products that round nothing
+        """Returns the end of the hash of rounded weights, which are another model, as are products that round nothing
         else."""
         if self.precision not in ROUNDED:
             return ""

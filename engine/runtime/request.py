@@ -38,11 +38,11 @@ class Request:
         return self.decoding.memory
 
     def share(self, sharers: Callable[[], int]) -> None:
-        """``sharers``: how many requests share its passes, asked each round."""
+        """Shares passes. ``sharers``: how many requests share its passes, asked each round."""
         self.decoding.sharers = sharers
 
     def steps(self) -> Steps:
-        """Its events and passes, for a `Batch`."""
+        """Yields its events and passes, for a `Batch`."""
         decoding, device = self.decoding, self.engine.device
         reset_peak(device)
         others = OtherPrograms(onnx_session.threads())
@@ -89,7 +89,7 @@ class Request:
         )
 
     def _prefix(self) -> Iterator[PromptToken]:
-        """The tokens that the output begins with, with the text that each adds."""
+        """Yields the tokens that the output begins with, with the text that each adds."""
         detokenizer = Detokenizer(self.engine.target.tokenizer)
         for token in self.config.prefix:
             piece = detokenizer.push(token)

@@ -45,8 +45,8 @@ class RunBatch(Batch):
         super().add(name, request.steps())
 
     def _check_memory(self, needed: int, free: int | None) -> None:
-        """``free`` bytes are too many while the runs under way have not written to all of their memory, so
-        their whole need also counts against the memory that was free before them."""
+        """Raises NoRoom where memory does not suffice. ``free`` bytes are too many while the runs under way have not
+        written to all of their memory, so their whole need also counts against the memory that was free before them."""
         if free is None or self._free_at_first is None:
             return
         left = max(0, min(free, self._free_at_first - sum(self._memory.values())))

@@ -26,15 +26,15 @@ class SharedRuns:
         return len(self._index)
 
     def takes(self, job: Job) -> bool:
-        """Whether the job can take part without holding up the others for a draft to be loaded."""
+        """Returns whether the job can take part without holding up the others for a draft to be loaded."""
         if not self._index:
             return True
         has_place = len(self._index) < self._batch.most and not self._is_full
         return has_place and self._batch.engine.is_ready(job.configs[0][1].method)
 
     def add(self, job: Job) -> bool:
-        """The job takes part from the next step on. False if the memory does not suffice for one more; raises what its
-        request is refused with."""
+        """Lets the job take part from the next step on. Returns False if the memory does not suffice for one more;
+        raises what its request is refused with."""
         try:
             self._begin(job, 0)
         except NoRoom:
@@ -55,7 +55,7 @@ class SharedRuns:
         self._index[job] = index
 
     def step(self) -> Iterator[tuple[Job, Exception | None]]:
-        """One pass for all, with its events published. Yields the jobs that have ended, and the error of each."""
+        """Runs one pass for all and publishes its events. Yields the jobs that have ended, and the error of each."""
         errors = {}
         for job, event in self._batch.step():
             if isinstance(event, Exception):

@@ -27,8 +27,8 @@ from engine.weights.vocabulary import Vocabulary, needs_translation
 
 
 def faults(pair: PairSpec) -> dict[str, str]:
-    """Why the target, or a draft in a folder, could not be loaded: sentences by "target" or the draft's method. Models
-    that are not here yet are not tried."""
+    """Says why the target, or a draft in a folder, could not be loaded: sentences by "target" or the draft's method.
+    Models that are not here yet are not tried."""
     try:
         folder = locate(pair.target)
         if folder is None:
@@ -64,8 +64,8 @@ class _GgufShapes(GgufReader):
 
 
 def _try_model(folder: Path) -> LlamaModel | None:
-    """The model without its weights; None where our own decoder does not run it, or a load looks at values. Raises
-    Unavailable."""
+    """Makes the model without its weights; None where our own decoder does not run it, or a load looks at values.
+    Raises Unavailable."""
     config = load_config(folder)
     if unsupported_reason(config):
         _try_with_transformers(folder, config)

@@ -51,7 +51,7 @@ class Worker:
         is_warm_up: bool = False,
         may_share: bool = False,
     ) -> Job:
-        """Put a job into the queue; its arguments are those of Job. QueueFull when the queue is full."""
+        """Puts a job into the queue; its arguments are those of Job. Raises QueueFull when the queue is full."""
         job = Job(self, configs, work, seconds, on_end, is_warm_up, may_share)
         with self._changed:
             if self.is_closed:
@@ -87,14 +87,14 @@ class Worker:
         return any(not job.is_warm_up for job in self._running)
 
     def place(self, job: Job) -> int:
-        """0 = running (or over), n = n jobs go first."""
+        """Counts the jobs that go first; 0 for one that is running or over."""
         with self._changed:
             if job not in self._waiting:
                 return 0
             return self._waiting.index(job) + self._is_occupied()
 
     def dequeue(self, job: Job) -> None:
-        """A job cancelled before its turn ends at once and never touches the device."""
+        """Ends a job that is cancelled before its turn at once, so that it never touches the device."""
         with self._changed:
             was_waiting = job in self._waiting
             if was_waiting:
@@ -103,7 +103,7 @@ class Worker:
             job.end()
 
     def close(self) -> None:
-        """Cancel everything, end the thread, give the models' memory back."""
+        """Cancels everything, ends the thread and gives the models' memory back."""
         with self._changed:
             self.is_closed = True
             jobs = [*self._waiting, *self._running]
@@ -187,7 +187,7 @@ class Worker:
             return job
 
     def _back_to_the_queue(self, job: Job) -> bool:
-        """The job waits again, as the first. False if it was cancelled meanwhile: then it would stay there for good."""
+        """Lets the job wait again, as the first. Returns False for a cancelled one, which would stay for good."""
         with self._changed:
             if self.is_closed or job.is_cancelled:
                 return False
@@ -196,7 +196,7 @@ class Worker:
             return True
 
     def _execute(self, job: Job) -> None:
-        """The job's piece of work, with the engine of its first config if it has one."""
+        """Executes the job's piece of work, with the engine of its first config if it has one."""
         name, config = job.configs[0]
         if config is None:
             job.start_clock()
@@ -207,7 +207,7 @@ class Worker:
 
     @contextmanager
     def _reporting(self, job: Job, config: RunConfig | None) -> Iterator:
-        """The engine for a config, None without one. Inside the block it reports its progress to the job."""
+        """Yields the engine for a config, None without one. Inside the block it reports its progress to the job."""
         try:
             yield None if config is None else self._engine_for(job, config)
         finally:
@@ -215,7 +215,7 @@ class Worker:
                 self.engine.on_progress(_ignore)
 
     def _engine_for(self, job: Job, config: RunConfig):
-        """The loaded engine if it is of this pair and precision; otherwise a new one, after closing the other."""
+        """Returns the loaded engine if it is of this pair and precision; else a new one, after closing the other."""
 
         def report(fraction: float, message: str) -> None:
             progress = Progress(message, fraction)
@@ -250,8 +250,7 @@ class Worker:
 
 
 def _without_traceback(error: BaseException) -> EngineError | None:
-    """The error in a sentence, None for a cancelled job. Without the frames, which would keep models and caches in
-    memory."""
+    """Returns the error in a sentence, None for a cancelled job. It has no frames, which would keep memory."""
     if isinstance(error, LoadCancelled):
         return None
     if isinstance(error, EngineError):
@@ -266,7 +265,7 @@ def _ignore(fraction: float, message: str) -> None:
 
 
 def _fetch(config: RunConfig, progress) -> None:
-    """Download the models that the request's method needs and this machine lacks."""
+    """Downloads the models that the request's method needs and this machine lacks."""
     from engine.weights.catalogue import get_pair
     from engine.weights.store import fetch_pair, locate
 
@@ -276,7 +275,7 @@ def _fetch(config: RunConfig, progress) -> None:
 
 
 def _load(config: RunConfig, device: str, precision: str, progress):
-    """Imported here so that the thread, not the page, waits for torch."""
+    """Loads an engine; its module is imported here so that the thread, not the page, waits for torch."""
     from engine.runtime.engine import load_engine
 
     return load_engine(config.pair, device, precision, progress)
@@ -287,7 +286,7 @@ _lock = threading.Lock()
 
 
 def get_worker(device: str | None = None) -> Worker:
-    """The process-wide worker of a device."""
+    """Returns the process-wide worker of a device."""
     with _lock:
         name = device or AUTO
         if name not in _workers or _workers[name].is_closed:

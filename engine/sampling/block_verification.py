@@ -60,8 +60,7 @@ def running_products(p_x: torch.Tensor, q_x: torch.Tensor) -> torch.Tensor:
 
 
 def chances(p: torch.Tensor, q: torch.Tensor, running: torch.Tensor) -> torch.Tensor:
-    """Returns h_i [N]: the chance that the block ends with draft i, if no longer one was accepted. It never exceeds
-    p_i."""
+    """Returns h_i [N]: the chance that the block ends with draft i, if no longer one was accepted. At most p_i."""
     inner = running[:-1]
     left = (inner[:, None] * p[1:-1] - q[1:]).clamp_min(0.0).sum(-1)
     # p_i = 1 is accepted for sure: S/S, and 0/0 where p and q are equal from there on.

@@ -24,8 +24,7 @@ def greedy_words(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tens
 
 
 def likeliest(logits: torch.Tensor) -> np.ndarray:
-    """Returns the likeliest word of each row on a CPU, by numpy: its argmax is vectorised, torch's is not. numpy has no
-    bf16."""
+    """Returns the likeliest word of each row on a CPU, by numpy: only its argmax is vectorised. numpy has no bf16."""
     return logits.float().numpy().argmax(-1)
 
 

@@ -31,7 +31,7 @@ class Matcher(Protocol):
         """Takes back the last ``count`` ≥ 1 tokens."""
 
     def is_complete(self) -> bool:
-        """Whether the text so far matches the whole grammar."""
+        """Returns whether the text so far matches the whole grammar."""
 
     def forced_tokens(self) -> list[int]:
         """Returns the tokens in which the only text that can come next would be cut; none if several can."""
@@ -59,7 +59,7 @@ class GrammarReader:
             self._matcher.consume(token)
 
     def is_complete(self) -> bool:
-        """Whether the text is one of the grammar, even if more may follow."""
+        """Returns whether the text is one of the grammar, even if more may follow."""
         self._go(())
         return self._matcher.is_complete()
 
@@ -88,7 +88,7 @@ class GrammarReader:
         return bits
 
     def may_end(self) -> bool:
-        """Whether an end-of-text token may come at this place."""
+        """Returns whether an end-of-text token may come at this place."""
         return self._matcher.is_complete()
 
     def _go(self, path: Path) -> None:
@@ -138,7 +138,7 @@ def set_bit(bits: np.ndarray, token: int, value: bool) -> None:
 
 
 def unpack(bits: np.ndarray, vocab_size: int, device: str | torch.device) -> torch.Tensor:
-    """bits [R, B] → [R, V] bool on the device, to which they go packed.
+    """Unpacks bits [R, B] to [R, V] bool on the device, to which they go packed.
 
     >>> unpack(np.array([[0b101]], np.uint8), 3, "cpu").tolist()
     [[True, False, True]]
@@ -149,7 +149,7 @@ def unpack(bits: np.ndarray, vocab_size: int, device: str | torch.device) -> tor
 
 
 def unpack_on_device(packed: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """packed [R, B] uint8 → [R, V] bool, where the bits are."""
+    """Unpacks packed [R, B] uint8 to [R, V] bool, where the bits are."""
     each = packed[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=packed.device) & 1
     return each.bool().flatten(1)[:, :vocab_size]
 
@@ -169,7 +169,7 @@ def _spread(table: np.ndarray, bits: np.ndarray, vocab_size: int) -> torch.Tenso
 
 
 def mask_logits(logits: torch.Tensor, bits: np.ndarray) -> torch.Tensor:
-    """logits [R, V] in fp32, bits [R, B] → logits, −∞ for every word that may not come."""
+    """Masks logits [R, V] in fp32 by bits [R, B]: −∞ for every word that may not come."""
     V, device = logits.shape[-1], logits.device
     if _is_on_host(device):
         added = _spread(_ADDED, bits, V)
@@ -179,7 +179,7 @@ def mask_logits(logits: torch.Tensor, bits: np.ndarray) -> torch.Tensor:
 
 
 def factors(bits: np.ndarray, vocab_size: int, device: str) -> torch.Tensor:
-    """bits [R, B] → [R, V] in fp32: 1 for a word that may come, else 0."""
+    """Unpacks bits [R, B] to [R, V] in fp32: 1 for a word that may come, else 0."""
     return _spread(_FACTORS, bits, vocab_size) if _is_on_host(device) else unpack(bits, vocab_size, device).float()
 
 
@@ -190,7 +190,7 @@ def mask_guesses(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 
 
 def mask_rows(q: torch.Tensor, may_come: torch.Tensor) -> torch.Tensor:
-    """q [R, V], may_come [R, V] of `factors` → q over the allowed words, each row scaled to 1. A draft that is cut off
-    if it is forbidden, and tested with this q if it is not, is one that was drawn from it, or none at all."""
+    """Returns q [R, V] over the allowed words, may_come [R, V] of `factors`, each row scaled to 1. A draft that is cut
+    off if it is forbidden, and tested with this q if it is not, is one that was drawn from it, or none at all."""
     left = q * may_come
     return left / left.sum(-1, keepdim=True).clamp_min(1e-38)

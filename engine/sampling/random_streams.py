@@ -20,8 +20,7 @@ class Uniforms:
         self._tables: dict[tuple[int, int], np.ndarray] = {}
 
     def table(self, stream: int, sibling: int = 0) -> np.ndarray:
-        """Returns [positions] float32 of one stream; ``sibling`` numbers the children of one tree node, or a chain's
-        steps."""
+        """Returns [positions] float32 of one stream; ``sibling`` numbers a node's children, or a chain's steps."""
         key = (stream, sibling)
         if key not in self._tables:
             bits = np.random.Philox(key=[self.seed, stream + 4 * sibling]).random_raw(self.positions)

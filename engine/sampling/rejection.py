@@ -45,8 +45,7 @@ class Verdict(NamedTuple):
 
 
 def residual(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | float = 1.0) -> torch.Tensor:
-    """Returns max(weight · p − q, 0), normalised over the last axis; p itself where that is 0 everywhere (p == q up to
-    rounding)."""
+    """Returns max(weight · p − q, 0), normalised over the last axis; p itself where that is 0 everywhere (p ≈ q)."""
     left = (weight * p - q).clamp_min(0.0)
     total = left.sum(-1, keepdim=True)
     return torch.where(total > 0, left / total.clamp_min(1e-38), p)
@@ -91,8 +90,7 @@ def verify_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
 
 
 def walk_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
-    """Decides as `verify_tree`, from node to node: only a draft whose turn comes costs a row. For the host, which has
-    no device to wait for."""
+    """Decides as `verify_tree`, from node to node: only a draft whose turn comes costs a row. For the host."""
     node, row, tokens_of = 0, p[0], tokens.tolist()
     path, tested = (torch.zeros(len(parents), dtype=torch.bool) for _ in range(2))
     accept = torch.zeros(len(parents))
@@ -123,7 +121,7 @@ def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
     its earlier siblings rejected; then the path is read off."""
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)
-    N, tree, steps = len(parents), Siblings.of(parents), torch.arange(len(parents), device=p.device)
+    N, tree, steps = len(parents), Siblings.from_parents(parents), torch.arange(len(parents), device=p.device)
     parent = to_device(parents, p.device)
     p_x, left_to_youngest = _after_elders(p, q, tokens, parent, tree)
     q_x = torch.ones_like(p_x) if q is None else q[steps, tokens]

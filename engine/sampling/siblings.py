@@ -16,10 +16,10 @@ class Siblings(NamedTuple):
     depth: int
 
     @staticmethod
-    def of(parents: Sequence[int]) -> "Siblings":
+    def from_parents(parents: Sequence[int]) -> "Siblings":
         """Groups the nodes of a tree by their parents.
 
-        >>> Siblings.of([0, 0, 1])  # two siblings, and a child of the first
+        >>> Siblings.from_parents([0, 0, 1])  # two siblings, and a child of the first
         Siblings(forks=[0], pairs=[[[0], [1]]], fork_of=[0, -1, -1, -1], youngest=[1, 2, -1, -1], depth=2)
         """
         children: list[list[int]] = [[] for _ in range(len(parents) + 1)]

@@ -40,10 +40,10 @@ class Order(NamedTuple):
     youngest: list[int]
 
     @staticmethod
-    def of(parents: Sequence[int]) -> "Order":
+    def from_parents(parents: Sequence[int]) -> "Order":
         """Returns the order in which a traversal visits the nodes.
 
-        >>> Order.of([0, 0, 1]).nodes  # two siblings, and a child of the first
+        >>> Order.from_parents([0, 0, 1]).nodes  # two siblings, and a child of the first
         [3, 1, 2, 0]
         """
         N = len(parents)
@@ -62,11 +62,11 @@ class Order(NamedTuple):
         for node, drafts in enumerate(children):
             tested[node, drafts] = True
 
-        def tried(node: int) -> list[int]:
-            return [*(below for i in children[node] for below in tried(i + 1)), node]
+        def visit(node: int) -> list[int]:
+            return [*(below for i in children[node] for below in visit(i + 1)), node]
 
         in_turn = [np.array(waves[place]).T for place in sorted(waves)]
-        return Order(in_turn, tried(0), path, tested, [drafts[-1] if drafts else -1 for drafts in children])
+        return Order(in_turn, visit(0), path, tested, [drafts[-1] if drafts else -1 for drafts in children])
 
 
 class Weights(NamedTuple):
@@ -84,7 +84,7 @@ def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
     before them, and the children of the last one."""
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)
-    order, device = Order.of(parents), p.device
+    order, device = Order.from_parents(parents), p.device
     q = one_hot(tokens, p.shape[-1]) if q is None else q
     weights = weigh(p, q, tokens, order)
     nodes, youngest = to_device([order.nodes, order.youngest], device)

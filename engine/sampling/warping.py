@@ -45,7 +45,7 @@ def warp(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
 
 
 def one_hot(ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """ids [R] → [R, V] with all mass on the id."""
+    """Returns rows [R, V] with all mass on ids [R]."""
     return torch.zeros(len(ids), vocabulary, device=ids.device).scatter_(1, ids[:, None], 1.0)
 
 
@@ -99,7 +99,7 @@ class History:
         self.seen.index_fill_(0, to_device(list(ids), self.seen.device), True)
 
     def rows(self, tokens: torch.Tensor, parents=None) -> torch.Tensor:
-        """tokens [N] → [N+1, V] bool: the tokens seen before the successor of each node."""
+        """Returns [N+1, V] bool of drafts [N]: the tokens seen before the successor of each node."""
         rows = self.seen.expand(len(tokens) + 1, -1).clone()
         for node in range(1, len(rows)):
             parent = node - 1 if parents is None else parents[node - 1]

@@ -34,7 +34,7 @@ class Request:
         return "/v1/chat/completions" if self.chat else "/v1/completions"
 
     def body(self, **fields) -> dict:
-        """The request as OpenAI's API has it, with the fields that an adapter adds."""
+        """Returns the request as OpenAI's API has it, with the fields that an adapter adds."""
         words = {"messages": [{"role": "user", "content": self.prompt}]} if self.chat else {"prompt": self.prompt}
         extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
@@ -77,14 +77,13 @@ class Answer:
     seconds: float = 0.0
 
     def add(self, at: float, event: dict, **counts: int | None) -> None:
-        """Takes one event of the stream; anything of another form is passed over. Raises Unavailable for more than fits
-        into a trace."""
+        """Takes one event of the stream; other forms are passed over. Raises Unavailable for too many."""
         self._usage(event)
         choice = first(event.get("choices"))
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
         self.reason = ENDS.get(_word(choice.get("finish_reason")), "") or self.reason
         text, (texts, ps), ids = _text(choice), _logprobs(choice.get("logprobs")), tuple(_ids(choice.get("token_ids")))
-        size = len(ids) or len(texts) or self._counted(event) or bool(text)
+        size = len(ids) or len(texts) or self._count_tokens(event) or bool(text)
         if len(text) > LONGEST or len(self.pieces) >= MOST or size > LONGEST:
             raise Unavailable("The server sent more than a trace can hold, so the rest was left out.")
         if size:
@@ -99,15 +98,14 @@ class Answer:
         if not event.get("choices"):
             self.size = as_count(usage.get("completion_tokens")) or self.size
 
-    def _counted(self, event: dict) -> int:
-        """The tokens of a piece where each event says how many there have been so far."""
+    def _count_tokens(self, event: dict) -> int:
+        """Counts the tokens of a piece where each event says how many there have been so far."""
         count = as_count(mapping(event.get("usage")).get("completion_tokens"))
         return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
 
 
 class Adapter:
-    """The part of a recording that one engine does in its own way. It keeps nothing of a request, because several may
-    be under way."""
+    """The part of a recording that one engine does in its own way. It keeps nothing of a request."""
 
     name: str
     can_split = False  # whether it has /detokenize
@@ -121,15 +119,15 @@ class Adapter:
         """Returns the fields of a request beyond OpenAI's API. These make each event say how many tokens there are."""
         return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
-    def before(self, client: Client) -> dict[str, int]:
-        """Returns what `after` needs from before the request."""
+    def counts_before(self, client: Client) -> dict[str, int]:
+        """Returns what `add_counts` needs from before the request."""
         return {}
 
     def read(self, answer: Answer, at: float, event: dict) -> None:
         """Takes an event of the stream."""
         answer.add(at, event)
 
-    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
         """Adds to a complete answer, which was alone on the server, what that tells elsewhere."""
 
 
@@ -138,7 +136,7 @@ def mapping(value: Any) -> dict:
 
 
 def first(values: Any) -> dict:
-    """The first object of a list; empty where there is none."""
+    """Returns the first object of a list; empty where there is none."""
     return mapping(values[0]) if isinstance(values, list) and values else {}
 
 
@@ -149,13 +147,13 @@ def owners(client: Client) -> list[Any]:
 
 
 def as_count(value: Any) -> int | None:
-    """A count; None for anything else."""
+    """Returns a count; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
 
 
 def _word(value: Any) -> str:
-    """A text that UTF-8 can hold; half of a surrogate pair becomes a question mark."""
+    """Makes a text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
@@ -165,7 +163,7 @@ def _ids(value: Any) -> list[int]:
 
 
 def _text(choice: dict) -> str:
-    """A piece's text, of a continuation or a chat; what a model thinks before its answer counts, too."""
+    """Returns a piece's text, of a continuation or a chat; what a model thinks before its answer counts, too."""
     delta = mapping(choice.get("delta"))
     return next(filter(None, map(_word, (choice.get("text"), *(delta.get(k) for k in _WORDS)))), "")
 
@@ -174,7 +172,7 @@ _WORDS = ("content", "reasoning_content", "reasoning")
 
 
 def _logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Texts and probabilities by token, in either form of OpenAI's API."""
+    """Reads texts and probabilities by token, in either form of OpenAI's API."""
     numbers = mapping(value)
     rows = numbers.get("content")
     if not isinstance(rows, list):

@@ -54,7 +54,7 @@ class Client:
             raise BadInput("The time limit must be above 0 and at most a day, in seconds.")
 
     def get(self, path: str) -> str:
-        """The text at the path."""
+        """Gets the text at the path."""
         return _text(b"".join(block for _, block in self._blocks("GET", path, None)))
 
     def get_json(self, path: str) -> Any:
@@ -64,7 +64,7 @@ class Client:
         return _json(_text(b"".join(block for _, block in self._blocks("POST", path, body))))
 
     def stream(self, path: str, body: dict) -> Iterator[tuple[float, dict]]:
-        """(seconds since the request was sent, the object) of each event of a stream, until its [DONE]. Raises
+        """Yields (seconds since the request was sent, the object) of each event of a stream, until its [DONE]. Raises
         Unavailable in the middle, too; the events before it stay good."""
         rest = b""
         for at, block in self._blocks("POST", path, body):
@@ -81,7 +81,7 @@ class Client:
         raise Unavailable("The connection was cut before the end of the answer.")
 
     def _blocks(self, method: str, path: str, body: dict | None) -> Iterator[tuple[float, bytes]]:
-        """The bytes of an answer as they come, each with the seconds since the request was sent."""
+        """Yields the bytes of an answer as they come, each with the seconds since the request was sent."""
         parts, size = urlsplit(self.address), 0
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=min(QUIET, self.seconds))

@@ -22,8 +22,8 @@ ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorR
 
 
 def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
-    """The adapter of the engine that answers there, and its settings as far as it tells them. Raises Unavailable where
-    nothing answers."""
+    """Finds the adapter of the engine that answers there, and its settings as far as it tells them. Raises Unavailable
+    where nothing answers."""
     for make in ENGINES:
         adapter = make()
         try:
@@ -45,19 +45,17 @@ class Recorder:
         self._texts: dict[tuple[str, int], str] = {}  # of each model's tokens that /detokenize has been asked for
 
     def record(self, request: Request) -> tuple[Trace, str]:
-        """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable where nothing
-        came."""
-        before = self.before()
+        """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable."""
+        before = self.counts_before()
         answer = self.ask(request)
         return self.finish(request, answer, before), answer.fault
 
-    def before(self) -> dict[str, int]:
+    def counts_before(self) -> dict[str, int]:
         """Returns the server's counts so far, for `finish`."""
-        return self.adapter.before(self.client)
+        return self.adapter.counts_before(self.client)
 
     def ask(self, request: Request) -> Answer:
-        """Reads one answer as it comes, and nothing else, so that its time is the server's. May run on several threads
-        at once."""
+        """Reads one answer as it comes, and nothing else, so that its time is the server's. Several threads may ask."""
         answer = Answer(date=datetime.now(UTC).isoformat(timespec="seconds"))
         start = time.perf_counter()
         try:
@@ -75,7 +73,7 @@ class Recorder:
         once, because the server's counts are those of all of them."""
         if not answer.fault:
             if before is not None:
-                self.adapter.after(self.client, answer, before)
+                self.adapter.add_counts(self.client, answer, before)
             if self.adapter.can_split:
                 answer.pieces = [self._split(request.model, piece) for piece in answer.pieces]
         return _trace(self.adapter, self.settings, request, answer)
@@ -128,7 +126,7 @@ def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer) -
 
 
 def _round(index: int, one: ServedRound, position: int, context: int | None) -> Round:
-    """The statuses of a round, from how many drafts were accepted. Which words were rejected no server tells."""
+    """Derives the statuses of a round from how many drafts were accepted. No server tells which words were rejected."""
     size = len(one.tokens)
     accepted, drafted = one.step or ((0, 0) if one.is_told else (size - 1, size - 1))
     used = min(accepted, size)

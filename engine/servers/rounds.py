@@ -34,14 +34,14 @@ class ServedRound:
 
 
 def rounds_of(answer: Answer) -> list[ServedRound]:
-    """The rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
+    """Returns the rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
     pieces = answer.pieces
     if not pieces or any(piece.drafted for piece in pieces):
         if several := sum(piece.size > 1 for piece in pieces):
             answer.notes.append(
                 f"{several} pieces held several tokens; a round within one is shown as early as it can be."
             )
-        return list(_counted(pieces))
+        return list(_rounds_by_counts(pieces))
     steps = answer.steps if answer.steps is not None else _uniform(answer)
     shares = None if steps is None else _align(answer, steps)
     if shares is None and answer.counters:
@@ -49,25 +49,25 @@ def rounds_of(answer: Answer) -> list[ServedRound]:
     if shares is None:
         first, *others = (piece.size for piece in pieces)
         sizes = [[1, first - 1] if first > 1 else [1], *([size] for size in others)]
-        return [each for piece in zip(*_timed(pieces), sizes, strict=True) for each in _divided(*piece)]
+        return [each for piece in zip(*_with_starts(pieces), sizes, strict=True) for each in _divide(*piece)]
     rounds = [[step[0] + 1 if step else 1 for step in share] for share in shares]
     merged = sum(len(share) > 1 + (i == 0) for i, share in enumerate(shares))
     if merged:
         answer.notes.append(
             f"{merged} pieces of the stream held several rounds; each of those has an equal part of the time."
         )
-    return [each for piece in zip(*_timed(pieces), rounds, shares, strict=True) for each in _divided(*piece)]
+    return [each for piece in zip(*_with_starts(pieces), rounds, shares, strict=True) for each in _divide(*piece)]
 
 
-def _timed(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
-    """The pieces, and when the time of each began; that of the first one belongs to the prompt."""
+def _with_starts(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
+    """Returns the pieces, and when the time of each began; that of the first one belongs to the prompt."""
     return pieces, [pieces[0].at, *(piece.at for piece in pieces[:-1])]
 
 
-def _divided(
+def _divide(
     piece: Piece, start: float, sizes: list[int], share: list[Step | None] | None = None
 ) -> Iterator[ServedRound]:
-    """The rounds of one piece. They share its time equally; the last one may have been cut short."""
+    """Divides one piece into rounds. They share its time equally; the last one may have been cut short."""
     tokens, part = _tokens(piece), (piece.at - start) / len(sizes)
     ends = list(accumulate(sizes))
     for i, (size, end) in enumerate(zip(sizes, ends, strict=True)):
@@ -76,7 +76,7 @@ def _divided(
 
 
 def _rounds(tokens: tuple, start: float, end: float, step: Step | None, is_told: bool) -> Iterator[ServedRound]:
-    """One round; where its counts cannot be, it is one of which they are not told, or several if it is too long."""
+    """Yields one round; where its counts are impossible, one without counts, or several if it is too long."""
     accepted, drafted = step or (0, 0)
     if is_told and accepted <= drafted <= MAX_NODES and len(tokens) <= accepted + 1:
         yield ServedRound(tokens, start, end, step)
@@ -87,15 +87,16 @@ def _rounds(tokens: tuple, start: float, end: float, step: Step | None, is_told:
 
 
 def _tokens(piece: Piece) -> tuple[ServedToken, ...]:
-    """A piece's tokens. Where it does not say which has which text, the last one has all of it."""
+    """Returns a piece's tokens. Where it does not say which has which text, the last one has all of it."""
     texts = piece.texts or ("",) * (piece.size - 1) + (piece.text,)
     ids, ps = piece.ids or (None,) * piece.size, piece.ps or (None,) * piece.size
     return tuple(ServedToken(*row) for row in zip(texts, ids, ps, strict=True))
 
 
-def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
-    """Rounds of a server that counts drafts up with each piece: one begins where the count grows, after the first
-    token. A piece has several tokens where a character has several bytes; a round in it begins as early as it can."""
+def _rounds_by_counts(pieces: list[Piece]) -> Iterator[ServedRound]:
+    """Yields the rounds of a server that counts drafts up with each piece: one begins where the count grows, after the
+    first token. A piece has several tokens where a character has several bytes; a round in it begins as early as it
+    can."""
     counts, steps, step, is_first = (0, 0), [], None, True
     tokens, start = (), pieces[0].at if pieces else 0.0
     for piece in pieces:
@@ -115,8 +116,8 @@ def _counted(pieces: list[Piece]) -> Iterator[ServedRound]:
 
 
 def _uniform(answer: Answer) -> list[Step] | None:
-    """The steps of a server that gives totals only, where they leave no choice: as many rounds as pieces, all with the
-    same number of drafts, and accepted as many as the pieces show."""
+    """Returns the steps of a server that gives totals only, where they leave no choice: as many rounds as pieces, all
+    with the same number of drafts, and as many accepted as the pieces show."""
     counts, sizes = answer.counters, [piece.size for piece in answer.pieces]
     if not counts:
         return None
@@ -133,10 +134,10 @@ def _uniform(answer: Answer) -> list[Step] | None:
 
 
 def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
-    """For each piece its rounds: steps in order, and None for a token of a round that did not draft. None where they do
-    not fit. Where a piece of one token may be either, the steps are placed as early as they can be."""
+    """Returns the rounds of each piece: steps in order, and None for a token of a round that did not draft. None where
+    they do not fit. Where a piece of one token may be either, the steps are placed as early as they can be."""
     sizes, ends = [piece.size for piece in answer.pieces], [0, *accumulate(a + 1 for a, _ in steps)]
-    reached = _reached(sizes, ends, may_be_plain=False) or _reached(sizes, ends, may_be_plain=True)
+    reached = _reachable_steps(sizes, ends, may_be_plain=False) or _reachable_steps(sizes, ends, may_be_plain=True)
     if not reached:
         return None
     late, early = (_path(reached, len(steps), side) for side in (0, 1))
@@ -152,9 +153,9 @@ def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
     return shares
 
 
-def _reached(sizes: list[int], ends: list[int], may_be_plain: bool) -> list[dict[int, tuple[int, int]]]:
-    """For each piece: how many steps may have been used after it → the fewest and the most before it. Empty where the
-    steps do not come out. The first token is the prompt's, and the last step may have been cut short."""
+def _reachable_steps(sizes: list[int], ends: list[int], may_be_plain: bool) -> list[dict[int, tuple[int, int]]]:
+    """Returns for each piece: how many steps may have been used after it → the fewest and the most before it. Empty
+    where the steps do not come out. The first token is the prompt's, and the last step may have been cut short."""
     options, before = [], {0: (0, 0)}
     for i, size in enumerate(sizes):
         room, after, is_last = size - (i == 0), {}, i == len(sizes) - 1

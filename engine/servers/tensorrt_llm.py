@@ -17,7 +17,7 @@ class TensorRtLlm(Adapter):
             return None
         return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
 
-    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
         try:
             rows = client.get_json("/perf_metrics")
         except EngineError:

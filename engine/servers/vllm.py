@@ -28,10 +28,10 @@ class Vllm(Adapter):
     def fields(self) -> dict:
         return {"return_token_ids": True}
 
-    def before(self, client: Client) -> dict[str, int]:
+    def counts_before(self, client: Client) -> dict[str, int]:
         return _counters(client)
 
-    def after(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
         """Adds the whole server's numbers where the request has none of its own."""
         if answer.counters:
             return
@@ -58,7 +58,7 @@ class Vllm(Adapter):
 
 
 def _counters(client: Client) -> dict[str, int]:
-    """Empty where /metrics cannot be read; zeros where the server does not draft."""
+    """Reads the counters of /metrics; none where it cannot be read, zeros where the server does not draft."""
     try:
         text = client.get("/metrics")
     except EngineError:

@@ -70,7 +70,7 @@ def _numbers(text: str, pattern: str) -> tuple[float, ...]:
 
 
 def _rounds(length: float | None, accepted: float | None, drafted: float | None, places: int) -> float | None:
-    """Rounds from a mean length, or where nothing was accepted from a draft's places."""
+    """Derives rounds from a mean length, or where nothing was accepted from a draft's places."""
     if length and length > 1 and accepted:
         return accepted / (length - 1)
     return drafted / places if drafted and places else None
@@ -80,7 +80,7 @@ def _rounds(length: float | None, accepted: float | None, drafted: float | None,
 
 
 def _spec_decoding(is_lmdeploy: bool) -> Callable[[str], Iterator[Row]]:
-    """vLLM and LMDeploy share the words; LMDeploy has a rate before the mean length."""
+    """Reads lines of vLLM and LMDeploy, which share the words; LMDeploy has a rate before the mean length."""
 
     def rows(text: str) -> Iterator[Row]:
         for line in re.findall(r"SpecDecoding metrics:([^\n]*)", text):
@@ -95,8 +95,8 @@ def _spec_decoding(is_lmdeploy: bool) -> Callable[[str], Iterator[Row]]:
 
 
 def _vllm_v0(text: str) -> Iterator[Row]:
-    """V0 counts from its start on, so the last line of each γ has all; where the efficiency is nan, from the line
-    before."""
+    """Reads lines of V0, which counts from its start on, so the last line of each γ has all; where the efficiency is
+    nan, the line before counts."""
     last: dict[float, Row] = {}
     for line in re.findall(r"Speculative metrics:([^\n]*)", text):
         gamma, accepted, drafted = (_number(line, f"{name} tokens:") for name in ("speculative", "accepted", "draft"))
@@ -111,7 +111,7 @@ def _vllm_v0(text: str) -> Iterator[Row]:
 
 
 def _llama_requests(text: str) -> Iterator[Row]:
-    """One line a request; since July 2026 the places are on the next line."""
+    """Reads one line for each request; since July 2026 the places are on the next line."""
     head = r"draft acceptance(?: rate)? = *[\d.]+ \( *(\d{1,15}) accepted / *(\d{1,15}) generated\)([^\n]*"
     for accepted, drafted, more in re.findall(rf"{head}(?:\n[^\n]*acc per pos = \([^\n]*)?)", text):
         length = _number(more, r"mean (?:acceptance length|len) =")
@@ -135,7 +135,7 @@ def _llama_totals(text: str) -> Iterator[Row]:
 
 
 def _equal_drafts(drafted: float, rounds: float | None) -> int | None:
-    """Drafts a round, where every round had as many."""
+    """Returns the drafts a round, where every round had as many."""
     return round(drafted / rounds) if rounds and drafted and drafted % rounds == 0 else None
 
 
@@ -164,7 +164,7 @@ def _middle(values: list[float]) -> float:
 
 
 def _distance(values: list[float]) -> float:
-    """How far the values are from one whole number."""
+    """Measures how far the values are from one whole number."""
     return max((abs(value - round(_middle(values))) for value in values), default=0.0)
 
 
@@ -210,7 +210,7 @@ def _metrics(prefix: str) -> Callable[[str], Iterator[Row]]:
 
 
 def _within(value: Any, answer: Any) -> Iterator[tuple[Any, dict]]:
-    """The object and those within it, to a depth that answers have."""
+    """Yields the object and those within it, to a depth that answers have."""
     rest = [(value, answer, 0)]
     while rest:
         value, answer, depth = rest.pop()
@@ -223,7 +223,7 @@ def _within(value: Any, answer: Any) -> Iterator[tuple[Any, dict]]:
 
 
 def _read_counts(each: Mapping, names: Sequence) -> list[float] | None:
-    """The counts by these names; None where one is missing or none."""
+    """Reads the counts by these names; None where one is missing or none."""
     values = [each.get(name) for name in names]
     counts = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 2**53]
     return counts if len(counts) == len(values) else None
@@ -247,7 +247,7 @@ def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[Text],
 
 
 def _histogram(more: dict, name: str) -> tuple[float, ...]:
-    """The share of rounds that accepted each place, from how many rounds accepted 0, 1, 2 … drafts."""
+    """Returns the share of rounds that accepted each place, from how many rounds accepted 0, 1, 2 … drafts."""
     rounds = more.get(name)
     known = isinstance(rounds, list) and _read_counts(dict(enumerate(rounds)), range(len(rounds)))
     return tuple(sum(known[i:]) / sum(known) for i in range(1, len(known))) if known and sum(known) else ()
@@ -268,8 +268,8 @@ def _sglang_answer(histogram: str) -> Callable[..., Row]:
 
 
 def _llama_answer(drafted: float, accepted: float, more: dict) -> Row:
-    """Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that passes
-    without a draft are among them."""
+    """Reads an answer that does not tell the rounds. Every pass after the prompt's own gave one token beside the
+    accepted ones, so that passes without a draft are among them."""
     total = _read_counts(more, ("predicted_n",))
     return Row(accepted, drafted, max(0, total[0] - 1 - accepted) or None if total else None)
 

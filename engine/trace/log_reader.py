@@ -75,13 +75,13 @@ def _tables(text: Text) -> list[tuple[Form, list[Row]]]:
 
 
 def _faults(form: Form, rows: Sequence[Row]) -> list[str]:
-    """A sentence for each reason why rows are left out."""
+    """Returns a sentence for each reason why rows are left out."""
     counts = Counter(filter(None, map(_fault, rows)))
     return [f"{form.engine}, {form.name}: {n} of {len(rows)} {why}." for why, n in counts.items()]
 
 
 def _fault(row: Row) -> str:
-    """Why a row cannot be used, or ""."""
+    """Says why a row cannot be used; "" where it can."""
     if row.accepted is None:
         return "end before their numbers"
     if row.drafted == 0 or (row.drafted is None and row.rounds == 0):
@@ -100,7 +100,7 @@ def _readings(form: Form, rows: Sequence[Row]) -> list[Reading]:
 
 
 def _sum(form: Form, rows: Sequence[Row]) -> Reading:
-    """Rows of one draft length together. One that accepted nothing may not tell its rounds; its drafts do."""
+    """Adds up the rows of one draft length. One that accepted nothing may not tell its rounds; its drafts do."""
     gamma, kind = rows[0].gamma, rows[0].kind
     rounds_or_none = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
     rounds = [each for each in rounds_or_none if each is not None]

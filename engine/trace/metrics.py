@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
@@ -115,9 +115,9 @@ def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
 
 
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
-    """Drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same drafts: the
-    sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Of chains alone; empty without
-    rounds of block verification."""
+    """Counts the drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same
+    drafts: the sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Of chains alone;
+    empty without rounds of block verification."""
     block, token, count = 0.0, 0.0, 0
     chains = filter(is_chain, rounds)
     for drafts in ([t for t in r.tokens if t.h is not None] for r in chains):
@@ -130,7 +130,7 @@ def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     return {"token": token / count, "block": block / count} if count else {}
 
 
-def _predicted(rounds: Iterable[Round], costs: CostModel) -> float:
+def _predict(rounds: Iterable[Round], costs: CostModel) -> float:
     shape = [(len(r.emitted), (r.draft_steps or 0) * costs.draft_cost(r.drafter), len(r.parents)) for r in rounds]
     return predicted_speedup(shape, costs.v)
 
@@ -167,7 +167,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
         peak_memory=finished.peak_memory if finished else None,
-        predicted_speedup=_predicted(rounds, costs) if costs and rounds and not trace.others else None,
+        predicted_speedup=_predict(rounds, costs) if costs and rounds and not trace.others else None,
         costs=costs,
         gammas=dict(sorted(gammas.items())),
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),
@@ -252,6 +252,14 @@ def is_chain(round_: Round) -> bool:
     return round_.parents == tuple(range(len(round_.parents)))
 
 
+def first_difference(ours: Sequence, theirs: Sequence) -> int | None:
+    """Returns the first place where two sequences differ, perhaps the shorter one's end; None if they are equal."""
+    if tuple(ours) == tuple(theirs):
+        return None
+    shorter = min(len(ours), len(theirs))
+    return next((i for i in range(shorter) if ours[i] != theirs[i]), shorter)
+
+
 def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
     """Returns the first position at which the emitted tokens differ; None if the shorter output is a prefix of the
     longer one. Where a server did not tell the tokens' ids, their texts are compared."""
@@ -266,9 +274,9 @@ def first_divergence(trace: Trace, baseline: Trace) -> Divergence | None:
 def _first_other_text(trace: Trace, baseline: Trace) -> Divergence | None:
     """Returns the first token of the run whose text goes on in another way than the baseline's."""
     pairs = enumerate(zip(trace.text, baseline.text, strict=False))
-    parted, end = next((i for i, (ours, plain) in pairs if ours != plain), math.inf), 0
+    place, end = next((i for i, (ours, plain) in pairs if ours != plain), math.inf), 0
     for token in trace.emitted:
         end += len(token.text)
-        if end > parted:
-            return Divergence(token.position, token.label or token.text, baseline.text[int(parted) :][:10], None)
+        if end > place:
+            return Divergence(token.position, token.label or token.text, baseline.text[int(place) :][:10], None)
     return None

@@ -43,7 +43,7 @@ class Speedup:
         return self.value <= self.ceiling
 
     @property
-    def known(self) -> float | None:
+    def possible_value(self) -> float | None:
         """The value; None for one that cannot be."""
         return self.value if self.is_possible else None
 
@@ -198,8 +198,7 @@ def monotone_costs(costs: CostModel) -> CostModel:
 
 
 def is_dip(narrower: float, wider: float, spread: float) -> bool:
-    """Returns whether a wider pass is cheaper than a narrower one by noise: within the spread, or more than any kernel
-    is."""
+    """Returns whether a wider pass is cheaper than a narrower one by noise: within the spread, or by too much."""
     return narrower > wider and not max(spread, STEADIEST) < narrower / wider - 1 <= 1 / CHEAPEST - 1
 
 
@@ -210,8 +209,7 @@ def has_dips(v: Mapping[int, float]) -> bool:
 
 
 def about_costs(costs: CostModel) -> str:
-    """Returns a sentence on widths that cost the same within the spread, or that are really cheaper than narrower ones;
-    else empty."""
+    """Returns a sentence on widths that cost the same within the spread, or less than narrower ones; else empty."""
     widths = sorted(costs.v)
     pairs = list(pairwise(widths))
     level = sorted({width for a, b in pairs if costs.v[a] == costs.v[b] for width in (a, b)})
@@ -244,8 +242,7 @@ def largest_share(shares: Iterable[float | None]) -> float | None:
 
 
 def largest_busy_share(extras: Iterable[Mapping]) -> float | None:
-    """Returns the largest share during some runs. ``extras``: of each run's end, which a file may fill with
-    anything."""
+    """Returns the largest share during some runs. ``extras``: of each run's end, perhaps a strange file's."""
     shares = (extra.get("busy") for extra in extras)
     return largest_share(share for share in shares if isinstance(share, int | float))
 

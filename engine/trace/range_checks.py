@@ -31,7 +31,7 @@ def check_server(server: Server) -> None:
 
 
 def check_told(r: Round) -> None:
-    """Our own engine leaves nothing of a round unknown; only a server may. Raises BadInput."""
+    """Raises BadInput where a round of our own engine leaves something unknown; only a server may."""
     is_whole = None not in (r.gamma, r.draft_steps, r.context, r.timings)
     own = all(t.id is not None and t.status not in SERVER_ONLY for t in r.tokens)
     require(is_whole and own, f"round {r.index} leaves unknown what only a server's recording may")
@@ -91,7 +91,7 @@ def _check_token(token: Token, at: str) -> None:
 
 
 def check_json(value: Any, depth: int = 0) -> None:
-    """Settings have no fixed form, so only their size, depth and numbers are checked; a seed may use 63 bits."""
+    """Checks settings only in size, depth and numbers, because they have no fixed form; a seed may use 63 bits."""
     require(depth < 8, "its settings are nested too deeply")
     if isinstance(value, dict | list | tuple):
         require(len(value) <= 1000, "its settings are too large")

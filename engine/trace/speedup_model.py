@@ -11,7 +11,8 @@ MOST_BY_DEFAULT = 16  # requests that share a pass; with more each would wait to
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Tokens per round if each draft is accepted with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan 2023, eq. 1)."""
+    """Returns the tokens per round if each draft is accepted with chance alpha: (1 − α^(γ+1)) / (1 − α) (Leviathan
+    2023, eq. 1)."""
     if alpha >= 1.0:
         return gamma + 1.0
     return (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
@@ -90,8 +91,7 @@ def best_gamma(alpha: float, c: float, v: Mapping[int, float], most: int) -> int
 
 
 def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
-    """Returns the smallest α from which γ drafts a round are at least as fast as none; None if they are slower at any
-    α."""
+    """Returns the smallest α from which γ drafts a round are at least as fast as none; None if no α does."""
     cost = gamma * c + interpolate(v, gamma + 1)
     if cost <= 1.0:
         return 0.0

@@ -14,16 +14,7 @@ from typing import Any, Literal, cast
 from engine.config import LOSSY
 from engine.errors import BadInput, explain
 from engine.files import write_atomically
-from engine.trace.events import (
-    EMITTED,
-    Event,
-    PromptToken,
-    Round,
-    RunFinished,
-    RunStarted,
-    Status,
-    Token,
-)
+from engine.trace.events import EMITTED, Event, Round, RunFinished, RunStarted, Token
 from engine.trace.range_checks import (
     LARGEST,
     MAX_TOKENS,
@@ -205,8 +196,8 @@ def _explain(error) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=True)[0]
     if first["loc"] == ("schema",) and first["type"] != "missing":
         known = type(first["input"]) is int and 0 <= first["input"] < 10**6
-        shown = f"schema version {first['input']}" if known else "another schema version"
-        return f"This trace has {shown}, but this SpecLens reads version {SCHEMA}; record the run again."
+        version = f"schema version {first['input']}" if known else "another schema version"
+        return f"This trace has {version}, but this SpecLens reads version {SCHEMA}; record the run again."
     if first["loc"] == ("schema",):
         return "This file is not a SpecLens trace: it does not say of which version it is."
     what = "This trace was changed, or is not whole: at" if first["loc"] else "This file is not a SpecLens trace:"
@@ -268,18 +259,3 @@ def load(path: str | Path) -> Trace:
 
 def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-__all__ = [
-    "SCHEMA",
-    "PromptToken",
-    "Status",
-    "Trace",
-    "TraceBuilder",
-    "fold",
-    "from_json",
-    "load",
-    "save",
-    "to_json",
-    "with_branch",
-]

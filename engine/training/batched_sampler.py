@@ -39,7 +39,7 @@ class _Slot:
         self._uniforms = Uniforms(row.seed, longest).table(CLOSING)
 
     def wants(self) -> Tokens:
-        """The next chunk of the prompt, or its last token with all that follows."""
+        """Returns the next chunk of the prompt, or its last token with all that follows."""
         unread = self.row.tokens[self.runner.length :]
         if len(unread) > 1:
             return Tokens(self.runner, unread[:-1][:_CHUNK], wants_logits=False)

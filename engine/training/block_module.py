@@ -1,5 +1,5 @@
-"""A parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens and
-features that are not known yet (P-EAGLE, arXiv 2602.01469).
+"""Defines a parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens
+and features that are not known yet (P-EAGLE, arXiv 2602.01469).
 
 Slot 0 of a block is the EAGLE-3 head's own position: the target's features of token t and the embedding of token t + 1.
 Slots 1 … K − 1 have the embedding of a mask token and one learnable ``mask_hidden`` in place of the features. Each sees
@@ -40,9 +40,9 @@ class BlockHead(EagleHead):
         self.further: Any = nn.ModuleList(PlainLayer(self, config.hidden_size) for _ in range(layers - 1))
 
     def blocks(self, ids: torch.Tensor, features: torch.Tensor, anchors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions whose blocks have
-        that slot, each a start of the list before it. Returns the states of slot 0, [B, L, E], then [B, A, E] of each.
-        """
+        """Runs blocks over ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions
+        whose blocks have that slot, each a start of the list before it. Returns the states of slot 0, [B, L, E], then
+        [B, A, E] of each."""
         B, L = ids.shape
         S = sum(one.shape[1] for one in anchors)
         slots, starts, order = _numbers(anchors, ids)
@@ -65,7 +65,7 @@ class BlockHead(EagleHead):
         return hidden
 
     def _run_layer(self, layer, x, hidden, rotary, mask):
-        """Attention over ``x`` and the MLP of a layer, both added to ``hidden``."""
+        """Adds attention over ``x`` and the MLP of a layer to ``hidden``."""
         q, k, v = (part(x).unflatten(-1, (-1, self.D)).transpose(1, 2) for part in (layer.q, layer.k, layer.v))
         q, k = (apply_rotary(one, *rotary) for one in (q, k))
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
@@ -78,8 +78,7 @@ class BlockHead(EagleHead):
 
 
 def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns for each masked slot: its number in its block [S], the position of slot 0 [B, S], and its block's number
-    [S]."""
+    """Returns for each masked slot: its number in its block [S], slot 0's position [B, S], its block's number [S]."""
     sizes = [one.shape[1] for one in anchors]
     slots = torch.tensor([d for d, size in enumerate(sizes, start=1) for _ in range(size)], dtype=torch.long)
     order = torch.tensor([i for size in sizes for i in range(size)], dtype=torch.long)
@@ -88,7 +87,7 @@ def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tens
 
 
 def _visible(L: int, slots: torch.Tensor, starts: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    """[B, 1, N, N] bool: which elements each one sees; see `_numbers`."""
+    """Returns [B, 1, N, N] bool: which elements each one sees; see `_numbers`."""
     (B, S), places = starts.shape, torch.arange(L, device=starts.device)
     causal = (places[None] <= places[:, None]).expand(B, L, L)
     context = places <= starts[..., None]  # [B, S, L]

@@ -33,7 +33,7 @@ class BlockStudent(Student):
 
     @staticmethod
     def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, layers: int = 1) -> "BlockStudent":
-        """A further layer begins as the target's last one, and adds nothing at first."""
+        """Makes the student. A further layer begins as the target's last one, and adds nothing at first."""
         student = BlockStudent(teacher, words, len(scales), layers)
         start_from_target(student.module, teacher, teacher.layer, scales)
         with torch.no_grad():
@@ -95,6 +95,6 @@ class BlockStudent(Student):
         ]
 
     def start_mask(self, features: torch.Tensor) -> None:
-        """features [taps·E]: what masked slots read at first, a typical state of the target."""
+        """Sets the features [taps·E] that masked slots read at first: a typical state of the target."""
         with torch.no_grad():
             self.module.mask_hidden.copy_(features)

@@ -50,7 +50,7 @@ class Recipe:
         return max((s for share, s in self.rollout if update >= share * self.updates), default=1)
 
     def rate(self, update: int) -> float:
-        """Linear warm-up, then a cosine down to ``final_rate`` of the learning rate."""
+        """Returns the learning rate of an update: a linear warm-up, then a cosine down to ``final_rate`` of it."""
         warm = max(1, int(self.warm_up * self.updates))
         if update < warm:
             return self.learning_rate * (update + 1) / warm

@@ -1,4 +1,4 @@
-"""An EAGLE-3 head as a module to train: token embedding and target features in, one decoder layer, its own words out.
+"""Defines an EAGLE-3 head as a module to train: token embedding and target features in, its own words out.
 
 Layer and names as vLLM and SGLang load them (`LlamaForCausalLMEagle3`; Li et al. 2025): `fc` fuses three tapped hidden
 states, the layer's attention reads [embedding, fused] side by side, and its outgoing hidden state is what the next
@@ -61,8 +61,9 @@ class EagleHead(nn.Module):
         self.register_buffer("inverse", frequencies, persistent=False)
 
     def rollout(self, ids: torch.Tensor, features: torch.Tensor, steps: int):
-        """ids [B, L], features [B, L, taps·E] → for each draft step k = 1 … steps the hidden states [B, L, E] from
-        which token t + k + 1 is read, each step fed with the state of the one before it ("training-time test").
+        """Drafts from ids [B, L] and features [B, L, taps·E]. Returns for each draft step k = 1 … steps the hidden
+        states [B, L, E] from which token t + k + 1 is read, each step fed with the state of the one before it
+        ("training-time test").
 
         Step k at position t sees the first step's keys up to t and the later steps' keys on its own branch only,
         just as a drafting head does. The last k positions of a row are unused.
@@ -84,7 +85,7 @@ class EagleHead(nn.Module):
         return self.fc(features).float()
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[…, E] → [..., Vd]"""
+        """Returns logits […, Vd] of the states […, E]."""
         return F.linear(F.rms_norm(hidden, self.norm.shape, self.norm, self.eps), self.head)
 
     def _layer(self, ids, hidden, step: int, keys: list, values: list):

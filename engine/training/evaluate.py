@@ -41,7 +41,7 @@ def evaluate(
     engine: Engine, method: str, prompts: Sequence[Prompt], temperature: float, gamma: int, most: int,
     progress: ProgressCallback,
 ) -> Evaluation:  # fmt: skip
-    """Each prompt three times: at ``gamma``, so that every position is tried, with γ = auto, and without drafts."""
+    """Runs each prompt three times: at ``gamma``, which tries every position, at auto, and without drafts."""
     sweep = Sweep(engine, Grid((method,), (gamma, AUTO), (temperature,), most), prompts)
     sweep.run(lambda fraction, message: progress(fraction, f"{method}, {message}"))
     fixed, auto = (

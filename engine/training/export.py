@@ -36,7 +36,8 @@ _TOKENIZER = (  # copied if the target has them
 
 
 def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tensor]:
-    """words [Vd], target ids → "d2t" [Vd] (target id − draft id) and "t2d" [V] (whether the draft has the word)."""
+    """Returns "d2t" [Vd] (target id − draft id) and "t2d" [V] (whether the draft has the word) of words [Vd], which are
+    target ids."""
     known = torch.zeros(vocabulary, dtype=torch.bool)
     known[words] = True
     return {"d2t": words - torch.arange(len(words)), "t2d": known}
@@ -127,8 +128,8 @@ def exit_head(
 
 
 def _with_words(tensors: dict[str, torch.Tensor], student, teacher: Teacher) -> dict[str, torch.Tensor]:
-    """The tensors in 16 bits, and the map of the student's words. The output layer is read from the target, where that
-    has it beside its embedding; else its rows are added, too."""
+    """Returns the tensors in 16 bits, and the map of the student's words. The output layer is read from the target,
+    where that has it beside its embedding; else its rows are added, too."""
     if teacher.head is not teacher.embed:
         tensors = tensors | {"lm_head.weight": student.head}
     tensors = {name: t.detach().to("cpu", torch.float16).contiguous() for name, t in tensors.items()}

@@ -11,7 +11,7 @@ from engine.training.students import Student
 
 
 def is_exported(folder: str | Path) -> bool:
-    """Whether it is an exported draft, not the WORK/STUDENT of one that is trained."""
+    """Returns whether a folder is an exported draft, and not the WORK/STUDENT of one in training."""
     return (Path(folder) / "config.json").exists()
 
 

@@ -65,7 +65,7 @@ def collect(
 
 
 def read_folder(folder: Path, vocab_size: int = 1 << 32) -> Samples | None:
-    """The rows that a run has saved so far, in order; None if there are none. Raises BadInput as `dataset.load`."""
+    """Reads the rows that a run has saved so far, in order; None if there are none. Raises BadInput."""
     parts = _read_parts(folder, vocab_size)
     if not parts:
         return None

@@ -31,7 +31,7 @@ class Features:
     taps: tuple[int, ...]
 
     def states_of(self, start: int, end: int, taps: Sequence[int]) -> np.ndarray:
-        """[end − start, taps, E]"""
+        """Returns the states [end − start, taps, E]."""
         return self.states[start:end][:, [self.taps.index(t) for t in taps]]
 
     def final(self, start: int, end: int) -> np.ndarray:

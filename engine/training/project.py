@@ -87,7 +87,7 @@ class TrainingProject:
         return folder
 
     def model(self, precision: str = "fp32", slots: int = 1) -> LoadedModel:
-        """The target, to write ``slots`` texts side by side."""
+        """Loads the target, to write ``slots`` texts side by side."""
         model = load_model(self.target, self.device, choose_precision(precision, self.device))
         if not isinstance(model.runner, DecoderRunner):
             raise Unavailable(_ONLY)
@@ -99,7 +99,7 @@ class TrainingProject:
         return Teacher.load(self.target, self.device)
 
     def samples(self) -> Samples:
-        """All samples. BadInput for those of another tokenizer, and for replies to prompts that measure drafts."""
+        """Reads all samples. Raises BadInput for another tokenizer's, and for prompts that measure drafts."""
         vocabulary = self.pair.target.vocab_size
         samples = sample_file.join([_read(path, vocabulary) for path in self.files])
         tokenizer = load_tokenizer(self.target)
@@ -111,7 +111,7 @@ class TrainingProject:
         return samples
 
     def features(self, samples: Samples, taps: Sequence[int], say, precision: str = AUTO) -> Features:
-        """BadInput for a precision in which the target does not give its hidden states."""
+        """Reads the target's hidden states. Raises BadInput for a precision in which it does not give them."""
         if precision in ROUNDED:
             raise BadInput(f"Hidden states are read from a target in fp32, bf16 or fp16, not in {precision}.")
         model = self.model(precision)
@@ -177,7 +177,7 @@ class TrainingProject:
         return student, 0
 
     def _words(self, setup: StudentSetup, samples: Samples) -> torch.Tensor:
-        """[Vd] the words of the draft that the student starts from, else those that the target writes most."""
+        """Returns [Vd] the words of the draft that the student starts from, else those that the target writes most."""
         words = None
         if setup.start:
             kind, taps = student_class(setup.student), setup.taps
@@ -214,7 +214,7 @@ class TrainingProject:
 
 
 def _read(path: Path, vocabulary: int) -> Samples:
-    """A sample file, or what `sample` has saved so far in a folder."""
+    """Reads a sample file, or what `sample` has saved so far in a folder."""
     if not path.is_dir():
         return sample_file.load(path, vocabulary)
     samples = read_folder(path, vocabulary)

@@ -96,7 +96,7 @@ EVALUATION = ASSETS / "data" / "prompts.jsonl"  # drafts are measured on these, 
 
 
 def _words(text: str) -> str:
-    """Its words alone, so that neither case nor punctuation nor white space tells two texts apart."""
+    """Returns a text's words alone, so that neither case nor punctuation nor white space tells two texts apart."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 

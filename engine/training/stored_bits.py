@@ -73,7 +73,7 @@ def _quantization(config: dict, method: str) -> dict:
 
 
 def _tensors(read: TensorReader, bits: int) -> dict[str, torch.Tensor]:
-    """Every tensor of a folder: matrices in so many bits, the rest as they are stored."""
+    """Converts every tensor of a folder: matrices in so many bits, the rest as they are stored."""
     tensors = {}
     for name in sorted({*read.names} - {f"{name}{SCALE}" for name in read.names}):
         tensor = read.raw(name)

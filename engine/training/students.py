@@ -70,15 +70,15 @@ class Student(nn.Module):
 
     @staticmethod
     def layers_read(folder: Path) -> tuple[int, ...] | None:
-        """The target's layers that the exported draft in this folder reads; None of a kind that has no choice."""
+        """Returns the target's layers that the exported draft in this folder reads; None without a choice."""
         return None
 
     def stored_names(self, read: TensorReader) -> dict[str, str]:
-        """The tensor of an exported draft that holds each parameter of ``module``."""
+        """Names the tensor of an exported draft that holds each parameter of ``module``."""
         return {name: name for name, _ in self.module.named_parameters()}
 
     def covers(self, batch: Batch, k: int) -> torch.Tensor | bool:
-        """Where [B, L] draft step k is computed."""
+        """Says at which positions [B, L] draft step k is computed."""
         return True
 
     def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
@@ -90,7 +90,7 @@ class Student(nn.Module):
 
 
 def layers_named(config: EagleConfig, folder: Path) -> tuple[int, ...] | None:
-    """The target's layers that a head reads. BadInput for a head that a student cannot begin as."""
+    """Returns the target's layers that a head reads. Raises BadInput for a head that a student cannot begin as."""
     if config.fc_norm or config.norm_before_fc or config.norm_output:
         raise BadInput(f"The head in {folder} norms its states (EAGLE-3.1); start from its WORK/eagle instead.")
     return config.layers
@@ -108,7 +108,7 @@ class EagleStudent(Student):
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
-        """Longer during training, and sooner for an older head."""
+        """Lengthens the rollout during the training, and sooner for an older head."""
         return ((0.0, 1), (0.12, 2), (0.7, 3)) if is_continued else ((0.0, 1), (0.55, 2), (0.8, 3))
 
     @staticmethod
@@ -266,8 +266,8 @@ def new_eagle(
 
 
 def start_from_target(module: EagleHead, teacher, layer: dict[str, torch.Tensor], scales: torch.Tensor) -> None:
-    """The half that reads hidden states takes the weights of the target's ``layer``, the embedding half starts small,
-    and `fc` passes on the highest tap."""
+    """Initialises a head: the half that reads hidden states takes the weights of the target's ``layer``, the embedding
+    half starts small, and `fc` passes on the highest tap."""
     E = teacher.config.hidden_size
     with torch.no_grad():
         module.fc.weight.normal_(0, 0.02).div_(scales.repeat_interleave(E)[None] / scales[-1])

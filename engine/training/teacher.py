@@ -38,6 +38,6 @@ class Teacher:
         return cls(config, embed, head, weights("model.norm.weight"), layer)
 
     def logits(self, final: torch.Tensor, words: torch.Tensor | None = None) -> torch.Tensor:
-        """final […, E] → logits over all words, or over ``words``."""
+        """Returns logits of final […, E] over all words, or over ``words``."""
         x = F.rms_norm(final, self.norm.shape, self.norm, self.config.rms_norm_eps)
         return F.linear(x, self.head if words is None else self.head[words])

@@ -82,7 +82,7 @@ def _model(name: str, entry: dict) -> ModelSpec:
 
 
 def _shipped_model(name: str, entry: _Shipped, where: str) -> ModelSpec:
-    """If its files are missing or damaged, loading that draft says so; the other methods still work."""
+    """Returns a shipped draft. If its files are missing, loading it says so; other methods still work."""
     folder = ASSETS / entry.shipped
     if ASSETS not in folder.resolve().parents:
         raise BadInput(f"{where}: shipped is {entry.shipped!r}, but must be a folder in assets.")
@@ -129,7 +129,7 @@ def get_pair(name: str) -> PairSpec:
 
 
 def _own_pair(name: str, pairs: Mapping[str, PairSpec]) -> PairSpec:
-    """A model of the hub that was looked up here, with the drafts that the catalogue knows for it."""
+    """Returns a model of the hub that was looked up here, with the drafts that the catalogue knows for it."""
     model = own_model(name)
     if model is None:
         raise BadInput(f"{name} has not been looked up here yet; run `python -m engine check {name}`.")

@@ -157,8 +157,7 @@ def other_kind(folder: Path) -> str | None:
 
 
 def figures(folder: Path) -> dict[str, Any]:
-    """Returns a checkpoint's sizes by the names of ModelSpec. BadInput for a folder that holds something else, or that
-    is incomplete."""
+    """Returns a checkpoint's sizes by the names of ModelSpec. Raises BadInput for any other folder."""
     if problem := other_kind(folder):
         raise BadInput(problem)
     if problem := missing(folder) or damage(folder):
@@ -176,8 +175,7 @@ def figures(folder: Path) -> dict[str, Any]:
 
 
 def config_figures(config: dict, where: str) -> dict[str, Any]:
-    """Returns the sizes that a config.json gives, by the names of ModelSpec. BadInput, naming ``where``, if it is not a
-    language model's."""
+    """Returns the sizes that a config.json gives, by the names of ModelSpec. Raises BadInput, naming ``where``."""
     config = config | (config.get("text_config") or config.get("transformer_layer_config") or {})
 
     def figure(*names: str, default: int | None = None) -> int:

@@ -16,7 +16,8 @@ _NO_EFFECT = {"quant_method", "format", "quantization_status", "dequantize", "co
 
 
 def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> dict:
-    """What config.json says where all ``layers`` (torch's names of classes) are stored so, except those ``ignored``."""
+    """Returns the field of config.json where all ``layers`` (torch's names of classes) are stored so, except those
+    ``ignored``."""
     weights = _WEIGHTS | {"strategy": "group", "group_size": GROUP}
     return {
         "quant_method": "compressed-tensors",
@@ -29,8 +30,8 @@ def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> d
 
 
 def is_read_here(quantization: Any) -> bool:
-    """Whether a `quantization_config` describes that layout, with activations, keys and values that are not rounded,
-    and nothing else that changes what a model computes."""
+    """Returns whether a `quantization_config` describes that layout, with activations, keys and values that are not
+    rounded, and nothing else that changes what a model computes."""
     try:
         if (quantization["quant_method"], quantization["format"]) != ("compressed-tensors", "int-quantized"):
             return False

@@ -36,9 +36,9 @@ def fitness(
     free: int | None = None,
     faults: Mapping[str, str] | None = None,
 ) -> Fitness:
-    """``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in that precision.
-    ``free``: bytes; None measures them. ``faults``: those of `engine.runtime.trial`; None if nothing was tried. A draft
-    in a folder of its own has to run, too."""
+    """Judges a pair. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in
+    that precision. ``free``: bytes; None measures them. ``faults``: those of `engine.runtime.trial`; None if nothing
+    was tried. A draft in a folder of its own has to run, too."""
     precisions = DEVICE_PRECISIONS[device.split(":")[0]]
     target, free = pair.target, available_memory(device) if free is None else free
     config = config_of(target)
@@ -97,7 +97,7 @@ def usual_precision(model: ModelSpec | None, kind: str) -> str:
 
 
 def config_of(model: ModelSpec) -> dict:
-    """The model's config.json: of its folder, or as it was looked up. Empty where there is none."""
+    """Returns the model's config.json: of its folder, or as it was looked up. Empty where there is none."""
     if model.folder:
         return read_json(model.folder / "config.json")
     if model.gguf:
@@ -133,8 +133,7 @@ def _drafts(pair: PairSpec, precision: str) -> str:
 
 
 def _draft(pair: PairSpec, draft: ModelSpec, precision: str) -> str:
-    """Names a draft; for a model also the precision that it follows its target in, and c by the weights that a step
-    reads."""
+    """Names a draft; for a model also the precision that it follows its target in, and c by the weights of a step."""
     if draft.head:
         return draft.name
     c = draft.weight_bytes(precision) / pair.target.weight_bytes(precision)
@@ -142,7 +141,7 @@ def _draft(pair: PairSpec, draft: ModelSpec, precision: str) -> str:
 
 
 def _speed(model: ModelSpec, precisions: tuple[str, ...], per_byte: Mapping[str, float]) -> str:
-    """A plain step reads all weights once, so its time is their bytes at the measured rate."""
+    """Predicts the speed: a plain step reads all weights once, so its time is their bytes at the measured rate."""
     guesses = [f"{1e3 * per_byte[p] * model.weight_bytes(p):,.0f} ms in {p}" for p in precisions if p in per_byte]
     if not guesses:
         return "not known until a model has been measured here: `python -m engine calibrate`"

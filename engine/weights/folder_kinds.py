@@ -38,7 +38,7 @@ class Contents:
         return [file for file in self.files if "/" not in file]
 
     def find(self, *patterns: str) -> str:
-        """The first file of these forms, in the order of the forms; "" if there is none."""
+        """Finds the first file of these forms, in the order of the forms; "" if there is none."""
         return next((file for form in patterns for file in self.files if fnmatch(file, form)), "")
 
     @property
@@ -54,7 +54,7 @@ class Contents:
 
 
 def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
-    """What a folder holds: its first level, and where that has no weights, two more."""
+    """Lists the contents of a folder: its first level, and where that has no weights, two more."""
     files: dict[str, int] = {}
     for place, folders, names in os.walk(folder):
         level = Path(place).relative_to(folder)
@@ -70,7 +70,7 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
 
 
 def _size(file: Path) -> int:
-    """−1 for a link to nowhere."""
+    """Returns a file's size; −1 for a link to nowhere."""
     try:
         return file.stat().st_size
     except OSError:
@@ -78,7 +78,7 @@ def _size(file: Path) -> int:
 
 
 def _origin(readme: Path) -> str:
-    """The base_model of a model card's head; "" without one."""
+    """Reads the base_model of a model card's head; "" without one."""
     try:
         head = readme.read_text(encoding="utf-8", errors="replace")[:4000].split("---")[1]
     except (OSError, IndexError):
@@ -92,7 +92,7 @@ _PARTIAL = ("*.incomplete", "*.part", "*.partial", "*.crdownload", "*.aria2", "*
 
 
 def _links(c: Contents) -> str | None:
-    """Git LFS pointers, and links to nowhere, in the place of files that a load reads."""
+    """Finds Git LFS pointers, and links to nowhere, in the place of files that a load reads."""
     needed = [*c.weights, *(file for file in c.top if file.startswith(("tokenizer", "config.json")))]
     if link := next((file for file in needed if c.files[file] < 0), None):
         return f"{c.where}/{link} is a link to a file that is not here; copy the folder with what its links point to."
@@ -163,7 +163,7 @@ def _rounding(c: Contents) -> str | None:
 
 
 def _elsewhere(c: Contents) -> str | None:
-    """A folder above or below the one to name."""
+    """Finds a folder above or below that is the one to name."""
     if c.weights or c.folder is None:
         return None
     homes = {file.rpartition("/")[0] for file in c.files if file.endswith("/config.json")}
@@ -213,7 +213,7 @@ def missing_parts(names: Collection[str]) -> list[str]:
 
 
 def listing(names: list[str]) -> str:
-    """Up to three names, and how many more there are."""
+    """Lists up to three names, and says how many more there are."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
@@ -239,7 +239,7 @@ def _original(c: Contents) -> str | None:
 
 
 def tokenizer_problem(c: Contents) -> str | None:
-    """Why the tokenizer of a model cannot be read here, as a sentence; None if it can, or if there is none."""
+    """Says why the tokenizer of a model cannot be read here; None if it can, or if there is none."""
     if c.find("tokenizer.json", "tekken.json"):
         return None
     advice = "add the tokenizer.json of the model that it was made from" + c.of_origin
@@ -270,6 +270,6 @@ CHECKS = (
 
 
 def folder_problem(contents: Contents) -> str | None:
-    """What a folder or repository holds that cannot be loaded as a model, and what to do: one sentence. None for a
-    model, whose parts may still be damaged."""
+    """Says in one sentence what a folder or repository holds that cannot be loaded as a model, and what to do. None for
+    a model, whose parts may still be damaged."""
     return next((problem for check in CHECKS if (problem := check(contents))), None)

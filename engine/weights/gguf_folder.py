@@ -94,8 +94,7 @@ def header_of(file: Path) -> GgufHeader:
 
 
 def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
-    """Puts the headers of all parts together. Raises Unavailable, naming the file ``name``, unless they are those of a
-    whole model."""
+    """Puts the headers of all parts together. Raises Unavailable, naming ``name``, unless they make a whole model."""
     tensors = tuple(tensor for header in headers for tensor in header.tensors)
     kind = headers[0].fields.get("general.type", "model")
     if kind != "model" or not tensors:
@@ -209,7 +208,7 @@ def _check_tensors(architecture: str, names: set[str], blocks: int) -> set[str]:
 
 
 def _one(own: Mapping, name: str, default: int | None = None) -> int:
-    """A number that some files give for each layer. Raises ValueError where the layers differ."""
+    """Reads a number that some files give for each layer. Raises ValueError where the layers differ."""
     value = own[name] if default is None else own.get(name, default)
     if isinstance(value, list):
         if len({*value}) != 1:
@@ -219,7 +218,7 @@ def _one(own: Mapping, name: str, default: int | None = None) -> int:
 
 
 def _values(model: GgufModel, name: str) -> tuple[float, ...] | None:
-    """The numbers of a small tensor in fp32; None if the file has none of this name."""
+    """Reads the numbers of a small tensor in fp32; None if the file has none of this name."""
     tensor = next((t for t in model.tensors if t.name == name), None)
     if tensor is None:
         return None
@@ -231,7 +230,7 @@ def _values(model: GgufModel, name: str) -> tuple[float, ...] | None:
 
 
 def _shortest(number: float) -> float:
-    """The decimal number that a float32 was rounded from: 1e-05, where its exact value is 9.999999747378752e-06."""
+    """Finds the decimal number that a float32 was rounded from: 1e-05, and not 9.999999747378752e-06."""
     import numpy as np
 
     return float(str(np.float32(number)))

@@ -44,7 +44,7 @@ def rope_parameters(own: Mapping, head_size: int, divisors: Sequence[float] | No
 
 
 def _llama3(theta: float, head_size: int, divisors: Sequence[float]) -> dict:
-    """The rule of Llama 3.1 that gives these divisors; the largest is its factor."""
+    """Finds the rule of Llama 3.1 that gives these divisors; the largest is its factor."""
     rule = {"rope_type": "llama3", "factor": float(max(divisors)), **_LLAMA3}
     expected = _divisors(theta, head_size, rule)
     if len(expected) != len(divisors) or not all(
@@ -55,8 +55,8 @@ def _llama3(theta: float, head_size: int, divisors: Sequence[float]) -> dict:
 
 
 def _divisors(theta: float, head_size: int, rule: Mapping) -> list[float]:
-    """What Llama 3.1's rule divides each frequency by: nothing for short waves, the factor for long ones, and a blend
-    between."""
+    """Returns the divisor of each frequency by Llama 3.1's rule: nothing for short waves, the factor for long ones, and
+    a blend between."""
     original, low, high = (rule[name] for name in (
         "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"
     ))  # fmt: skip

@@ -38,8 +38,7 @@ _COMPOSED = ("qwen2",)  # those whose texts are put into Unicode's composed form
 
 
 def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
-    """Writes both files. Raises ValueError with the reason if the tokenizer is not known here, and KeyError if there is
-    none."""
+    """Writes both files. Raises ValueError with the reason for an unknown tokenizer, KeyError without one."""
     kind, tokens = fields["tokenizer.ggml.model"], fields["tokenizer.ggml.tokens"]
     _refuse_unknown(fields)
     types = fields.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)

@@ -113,7 +113,7 @@ def _append(model, file: str, path: Path, length: int) -> None:
 
 
 def cached_config(model: ModelSpec) -> str | None:
-    """The path of the config.json that `describe` fetched; None if it is not in the hub's cache."""
+    """Returns the path of the config.json that `describe` fetched; None if it is not in the hub's cache."""
     from huggingface_hub import constants, try_to_load_from_cache
 
     path = try_to_load_from_cache(model.hub_repo, "config.json", constants.HF_HUB_CACHE, model.revision)

@@ -77,7 +77,7 @@ def _gguf_files(folder: Path) -> list[Path]:
 
 
 def _is_beside_a_model(file: Path) -> bool:
-    """Whether it is an image encoder, an adapter or statistics, which a model's folder may hold, too."""
+    """Returns whether it is an image encoder, an adapter or statistics, which a model's folder may hold, too."""
     try:
         fields = read_header(file).fields
     except (ValueError, OSError):  # loading describes the damage

@@ -54,7 +54,7 @@ def hub_name(text: str) -> str | None:
 
 
 def own_model(name: str) -> ModelSpec | None:
-    """The model of the hub that was looked up here under this name; None if none was."""
+    """Returns the model of the hub that was looked up here under this name; None if none was."""
     record = read_json(_record(name))
     try:
         return TypeAdapter(ModelSpec).validate_json(json.dumps(record)) if record else None
@@ -92,7 +92,7 @@ def look_up(name: str) -> ModelSpec:
 
 
 def has_only_gguf(files: Collection[str]) -> bool:
-    """Whether a repository has GGUF files and no other weights that are loaded."""
+    """Returns whether a repository has GGUF files and no other weights that are loaded."""
     return any(file.endswith(ENDING) for file in files) and not any(file.endswith(".safetensors") for file in files)
 
 
@@ -124,7 +124,7 @@ def _look_up_gguf(name: str, description) -> ModelSpec:
 
 
 def gguf_config(digest: str) -> Path:
-    """Where the configuration of a GGUF file with this SHA-256 is kept, once it was looked up."""
+    """Says where the configuration of a GGUF file with this SHA-256 is kept, once it was looked up."""
     return cache_root() / "own" / f"{digest}.config.json"
 
 
@@ -150,7 +150,7 @@ def chosen_gguf(repo: str, file_name: str, files: Collection[str]) -> str:
 
 
 def files_problem(contents: Contents) -> str | None:
-    """Which part of a model a repository lacks, as a sentence; None if it has all."""
+    """Says which part of a model a repository lacks; None if it has all."""
     if "config.json" not in contents.files:
         return f"{contents.where} has no config.json, so it is not a model that transformers wrote."
     if not contents.weights:
@@ -164,7 +164,7 @@ def files_problem(contents: Contents) -> str | None:
 
 
 def family_problem(name: str, config: dict) -> str | None:
-    """Why no engine here runs a model with this configuration, as a sentence; None if one may."""
+    """Says why no engine here runs a model with this configuration; None if one may."""
     family = config.get("model_type")
     text = config | (config.get("text_config") or {})
     if not isinstance(family, str) or not re.fullmatch(r"[\w-]{1,60}", family):
@@ -180,7 +180,7 @@ def family_problem(name: str, config: dict) -> str | None:
 
 
 def _in_transformers(family: str) -> bool:
-    """Looked for among its files, because importing it takes seconds and belongs to the engine's thread."""
+    """Looks among the files of transformers, because importing it takes seconds and belongs to the engine's thread."""
     spec = importlib.util.find_spec("transformers")
     folders = (
         [Path(folder) / "models" for folder in spec.submodule_search_locations]

@@ -71,7 +71,7 @@ def _absent(pair: PairSpec, model: ModelSpec, fetch: bool) -> str | None:
 
 @lru_cache(8)
 def _translates(target: Path, draft: Path, changed: tuple[int, int]) -> bool:
-    """`needs_translation` of two tokenizer.json files, as they were when they were ``changed``."""
+    """Applies `needs_translation` to two tokenizer.json files, as they were when they were ``changed``."""
     from tokenizers import Tokenizer
 
     if target.read_bytes() == draft.read_bytes():
@@ -81,8 +81,8 @@ def _translates(target: Path, draft: Path, changed: tuple[int, int]) -> bool:
 
 
 def translates(pair: PairSpec, method: str | None) -> bool:
-    """Whether the method's draft model has another tokenizer than the target, so that it works by translation. False
-    while their files are not here. Raises Unavailable if they have no token in common."""
+    """Returns whether the method's draft model has another tokenizer than the target, so that it works by translation.
+    False while their files are not here. Raises Unavailable if they have no token in common."""
     draft = pair.draft(method)
     if draft is None or draft.head:
         return False
@@ -99,7 +99,7 @@ def translates(pair: PairSpec, method: str | None) -> bool:
 
 
 def notes(pair: PairSpec) -> list[str]:
-    """Sentences about drafts that work, but not as one would expect, and about those that cannot."""
+    """Returns sentences about drafts that work, but not as one would expect, and about those that cannot."""
     untried = [] if pair.run_by_us else [UNTRIED]
     return untried + [note for method in pair.drafts if (note := _note(pair, method))]
 

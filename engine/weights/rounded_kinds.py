@@ -58,8 +58,8 @@ _TENSORS = {
 
 
 def rounding_problem(where: str, config: dict, tensors: Iterable[str] = (), origin: str = "") -> str | None:
-    """Why nothing here reads the rounded weights of a checkpoint, as a sentence; None if something does, or if they are
-    not rounded. ``origin``: the model that it was made from, where that is known."""
+    """Says why nothing here reads the rounded weights of a checkpoint; None if something does, or if they are not
+    rounded. ``origin``: the model that it was made from, where that is known."""
     text = config.get("text_config")
     text = text if isinstance(text, dict) else {}
     described = next((part[key] for part in (config, text) for key in DESCRIPTIONS if part.get(key)), None)

@@ -122,7 +122,7 @@ class PairSpec:
         return (self.target,) if draft is None else (self.target, draft)
 
     def draft(self, method: str | None) -> ModelSpec | None:
-        """The model that drafts for a method; None where it takes none, or the pair has none for it."""
+        """Returns the model that drafts for a method; None where it takes none, or the pair has none for it."""
         return self.drafts.get(draft_of(method or ""))
 
     def memory(self, dtype: str, method: str | None = None, context: int = CONTEXT) -> int:
@@ -138,7 +138,7 @@ def methods(pair: PairSpec) -> tuple[str, ...]:
 
 
 def own_corpus(pair: str) -> Path:
-    """Where `python -m engine corpus` keeps a pair's own corpus. A pair may be named by folders."""
+    """Says where `python -m engine corpus` keeps a pair's own corpus. A pair may be named by folders."""
     name = re.sub(r"[^a-z0-9.-]+", "-", pair.lower()).strip("-")[-60:]
     return cache_root() / "corpora" / f"{name}-{hashlib.sha256(pair.encode()).hexdigest()[:8]}.npz"
 

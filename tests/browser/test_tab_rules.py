@@ -17,7 +17,6 @@ from playwright.sync_api import Page
 from tab_model import tab_model
 from transformers import LlamaConfig
 
-from app.jobs.browser_engine import draft_costs
 from app.ui.html_component import bundle
 from app.views import player_feed, tiles
 from app.views.trees import branches
@@ -31,7 +30,7 @@ from engine.models.gguf_reader import GgufReader
 from engine.models.head_reader import HeadReader
 from engine.models.portable_head import portable_head
 from engine.models.transformers_config import load_tokenizer
-from engine.runtime.browser_model import describe
+from engine.runtime.browser_model import describe, draft_costs
 from engine.sampling.random_streams import ACCEPTING, CLOSING, DRAFTING, Uniforms
 from engine.sampling.rejection import verify_chain
 from engine.sampling.warping import draw, warp
@@ -448,7 +447,7 @@ def test_player_gets_the_numbers_of_the_served_page(feed):
         theirs = json.loads(tiles.tiles(run, baseline, measuring=baseline is None))
         assert ours == theirs | {"note": ""}
     compared = feed.evaluate("texts => comparedLine(...texts.map(text => JSON.parse(text)))", texts)
-    assert json.loads(compared)["verdict"] in json.loads(player_feed.compared(run, plain))["verdict"]
+    assert json.loads(compared)["verdict"] in json.loads(player_feed.comparison_line(run, plain))["verdict"]
 
 
 def passes(*seconds: float, tokens: int = 1) -> list[Round]:

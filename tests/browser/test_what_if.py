@@ -35,7 +35,7 @@ def about(method: str, **costs) -> dict:
     """The page's line about the recorded run, as if it had been drafted by ``method``."""
     started = TRACE.started
     started = replace(started, config=started.config | {"method": method}, costs=replace(started.costs, **costs))
-    return json.loads(player_feed.about(started))
+    return json.loads(player_feed.about_line(started))
 
 
 def test_costs_are_sent_where_one_drafter_pays_them_in_chains():

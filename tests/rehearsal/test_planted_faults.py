@@ -90,7 +90,7 @@ def test_a_number_of_the_round_in_a_captured_step(cuda, monkeypatch):
 
 def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
     """The draft loop once read the history of the run it was captured in."""
-    monkeypatch.setattr(AutoregressiveDrafter, "_seen", lambda self: self.setup.history.seen[None])
+    monkeypatch.setattr(AutoregressiveDrafter, "_penalised_tokens", lambda self: self.setup.history.seen[None])
     target = model_runner(cuda)
     drafter, sampling = drafter_of("lm", cuda, target, monkeypatch), SamplingParams(1.0, repetition_penalty=1.3)
     run(cuda, target, drafter, sampling)

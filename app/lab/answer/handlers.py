@@ -49,7 +49,7 @@ class AnswerHandlers(Measurement):
         return work.points(engine, pair, plan, afresh)
 
     def places(self) -> list[tuple[str, str]]:
-        """This machine, by pair, then any other."""
+        """Lists this machine, by pair, then any other."""
         here = [(f"This machine: {title}", name) for name, title in self.service.offer.titles.items()]
         return [*here, (OTHER_SERVER, ELSEWHERE)]
 
@@ -72,7 +72,7 @@ class AnswerHandlers(Measurement):
         return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
 
     def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
-        """(kind, prompt) of each text: of JSON lines, of texts with a line --- between, or of the kind chosen."""
+        """Returns (kind, prompt) of each text: of JSON lines, of texts with --- between, or of the kind chosen."""
         own = own.replace("\r\n", "\n").strip()
         if own.startswith("{"):
             texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
@@ -132,7 +132,7 @@ class AnswerHandlers(Measurement):
         return f" That takes about {duration(plan.seconds(costs))}." if costs else ""
 
     def name_model(self, state: PageState, model: str) -> Any:
-        """The configurations again, with the name of the reader's model. Recordings have none."""
+        """Writes the configurations again, with the name of the reader's model. Recordings have none."""
         result = self.on_page(state)
         return self._recipes(result, (model or "").strip()) if result else SKIP
 
@@ -159,7 +159,7 @@ class AnswerHandlers(Measurement):
         return self._without_mark(Outputs(notice("quiet", words), encode(recordings.sentences(own)), picture, recipes))
 
     def read_file(self, path: str | None) -> Any:
-        """The whole text of an uploaded file; the upload is deleted. One that is too long is refused later, not cut."""
+        """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""
         if not path:
             return SKIP
         with uploads([path]):

@@ -50,7 +50,7 @@ def answer(service: Service) -> Wiring:
 
 
 def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Any], gr.UploadButton]:
-    """The controls of the question, the last of them the name of the reader's own model, and the upload."""
+    """Lays out the controls of the question, the last of them the name of the reader's own model, and the upload."""
     with gr.Column(scale=3, min_width=260):
         own = gr.Textbox(label="Your texts", lines=3, max_lines=6, elem_id="answer-own", info=HINT,
                          placeholder="Paste what your users ask.")  # fmt: skip

@@ -50,7 +50,7 @@ class Recordings:
         return f"{self.traces[0].started.pair[: servers.LONGEST]} on {servers.name(self.traces[0].started.server)}"
 
     def speed(self, gamma: int) -> float | None:
-        """Tokens a second of all recordings with γ; None without a time."""
+        """Returns tokens a second of all recordings with γ; None without a time."""
         metrics = self.gammas[gamma]
         seconds = sum(each.decode_seconds for each in metrics)
         return sum(each.decoded for each in metrics) / seconds if seconds else None
@@ -95,7 +95,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
 
 
 def _speedup_words(recordings: Recordings) -> str:
-    """The speedup at the draft length that was recorded, where plain decoding was recorded, too."""
+    """Words the speedup at the draft length that was recorded, where plain decoding was recorded, too."""
     each = {gamma: recordings.speed(gamma) for gamma in recordings.by_gamma}
     speeds = {gamma: speed for gamma, speed in each.items() if speed is not None}
     if len(speeds) < 2 or 0 not in speeds or len(speeds) < len(each):
@@ -110,7 +110,7 @@ def _speedup_words(recordings: Recordings) -> str:
 
 
 def _tokens(recordings: Recordings) -> str:
-    """Tokens a pass and acceptance of this very model, by draft length."""
+    """Returns tokens a pass and acceptance of this very model, by draft length."""
     words = []
     for gamma, metrics in recordings.gammas.items():
         if gamma:

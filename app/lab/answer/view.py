@@ -20,7 +20,7 @@ MARKS = ("circle", "diamond", "triangle-up", "x")
 
 
 def value(result: AnswerResult) -> str:
-    """The value of the answer component."""
+    """Returns the value of the answer component."""
     return encode(sentences(result)) if result else ""
 
 
@@ -48,7 +48,7 @@ def _look(place: int) -> dict:
 
 
 def _tokens(result: AnswerResult) -> Figure:
-    """Tokens a pass against drafts a round, a line for each method."""
+    """Charts tokens a pass against drafts a round, a line for each method."""
     data = []
     for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
         taus = {gamma: cell.tau for (own, gamma), cell in sorted(result.alone.items()) if own == method}
@@ -62,15 +62,15 @@ def _tokens(result: AnswerResult) -> Figure:
 
 
 def _speedups(result: AnswerResult) -> Figure:
-    """Speedup against users, a line for each setting on the shortlist; measured points with their intervals, the
-    prediction dashed."""
+    """Charts the speedup against users, a line for each setting on the shortlist; measured points with their intervals,
+    the prediction dashed."""
     data, settings = [], [setting for setting in result.settings if setting in result.alone]
     for place, setting in enumerate(settings):
         look, measured = _look(place), _measured(result, setting)
         if measured:
             data.append(_line(name(setting), with_gaps(measured, result.measured_loads), look))
         if setting[0] in result.costs:
-            curve = [result.predicted(setting, users).known for users in CURVE]
+            curve = [result.predict(setting, users).possible_value for users in CURVE]
             data.append(points(
                 f"{name(setting)}, predicted", CURVE, curve, mode="lines", showlegend=not measured,
                 line={"width": 2, "color": look["color"], "dash": "dash"},
@@ -83,7 +83,7 @@ def _speedups(result: AnswerResult) -> Figure:
     layout["xaxis"]["range"] = [short(-0.05), short(1.86)]
     note = "Marks are measured, with the interval of each, and lines connect neighbours. Dashed: predicted from costs. "
     note += "Above 1 drafting pays."
-    if result.refuted():
+    if result.refuted_predictions():
         note += " Where a point's interval excludes the dashed line, the point is right."
     return Figure(data, layout, note)
 
@@ -106,7 +106,7 @@ def _measured(result: AnswerResult, setting: Setting) -> dict[int, Speedup]:
 
 
 def recipes(result: AnswerResult, models, model: str = "") -> str:
-    """Configurations of other engines for the largest load asked for. ``models(method)`` gives the pair's names;
+    """Writes configurations of other engines for the largest load asked for. ``models(method)`` gives the pair's names;
     ``model``: the reader's own target instead."""
     if not result:
         return ""
@@ -117,7 +117,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        speedups = result.at(users)
+        speedups = result.speedups_at(users)
         nearest = [setting for setting in result.best(users) if setting != NONE and speedups[setting].is_possible]
         if not nearest:
             words = "no setting was as fast, and plain decoding is what every engine does by itself"
@@ -134,7 +134,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
 
 
 def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -> Choice:
-    """The pair's draft belongs to its target; for another target the commands leave a gap to fill."""
+    """Makes the choice of the commands. The pair's draft belongs to its target; for another target they leave a gap."""
     names, loads = models(method), None if result.is_elsewhere else schedule(result, method)
     greedy = result.plan.temperature == 0
     if model:
@@ -144,7 +144,7 @@ def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -
 
 
 def _to_try(result: AnswerResult, models, model: str) -> str:
-    """Lookup, because it needs no draft model whose acceptance is unknown."""
+    """Proposes lookup, because it needs no draft model whose acceptance is unknown."""
     cells = {setting: cell for setting, cell in result.alone.items() if METHODS[setting[0]].reads == "text"}
     cells.pop(NONE, None)
     if not cells:

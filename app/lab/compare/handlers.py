@@ -72,14 +72,14 @@ class Comparison:
 
 
 def beginning(methods: Sequence[str]) -> list[dict]:
-    """The controls of each column at the start: those the pair has methods for, then spare ones."""
+    """Returns the controls of each column at the start: those the pair has methods for, then spare ones."""
     offered = [column for column in START if column["method"] in methods]
     spare = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance": "token"}
     return [*offered, *[spare] * MOST][:MOST]
 
 
 def count(methods: Sequence[str]) -> int:
-    """How many columns are shown at the start."""
+    """Counts the columns that are shown at the start."""
     return max(FEWEST, sum(column["method"] in methods for column in START))
 
 
@@ -94,19 +94,19 @@ class CompareHandlers(Experiment):
     # ── controls ──
 
     def select_pair(self, pair: str, *values) -> list:
-        """The pair's notice, then every column's methods. A column whose method the pair lacks takes auto."""
+        """Returns the pair's notice, then every column's methods. A column whose method the pair lacks takes auto."""
         options = method_choices(self.service, pair)
         methods = dict(options).values()
         updates = (gr.update(choices=options, value=value if value in methods else AUTO) for value in values)
         return [self.pair_notice(pair), *updates]
 
     def list_methods(self, pair: str) -> list:
-        """Every column's methods once more, because their costs are known only once an engine is loaded."""
+        """Returns every column's methods once more, because their costs are known only once an engine is loaded."""
         return [gr.update(choices=method_choices(self.service, pair))] * MOST
 
     @staticmethod
     def own_prompt(session: Session, prompt: str) -> Any:
-        """The prompt of the playground's run, in place of the one at the start."""
+        """Returns the prompt of the playground's run, in place of the one at the start."""
         if session.trace is None or prompt != START_PROMPT:
             return SKIP
         return session.trace.started.prompt_text or prompt
@@ -181,8 +181,7 @@ class CompareHandlers(Experiment):
         yield self.shown(state.result)._replace(notice=self._out_of_time() if timed_out else words)
 
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
-        """Shows recordings of servers beside the runs on the page, in place of those before. The uploads are
-        deleted."""
+        """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
         try:
             with uploads(paths) as files:
                 if not state.is_over:
@@ -207,7 +206,7 @@ class CompareHandlers(Experiment):
         return Outputs(grid=grid, table=view.table(columns), charts=view.chart(columns))
 
     def end(self, state: PageState) -> list:
-        """Run again is offered for a recording."""
+        """Ends a run; “Run again” is offered for a recording."""
         ends = super().end(state)
         is_recorded = bool(state.result) and state.result.is_recorded
         return [*ends, SKIP if ends[0] is SKIP else gr.update(visible=is_recorded)]
@@ -242,7 +241,7 @@ def parse_form(values: Sequence) -> list[Column]:
 
 
 def _shown(number: int) -> list:
-    """The number of columns, each one's visibility, each Remove button's, and whether one can be added."""
+    """Returns the number of columns, each one's visibility, each Remove button's, and whether one can be added."""
     visible = [gr.update(visible=column < number) for column in range(MOST)]
     removable = [gr.update(visible=number > FEWEST)] * MOST
     return [number, *visible, *removable, gr.update(interactive=number < MOST)]

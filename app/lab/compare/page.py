@@ -26,7 +26,7 @@ TOKENS = 96  # of each run at the start: four of them are done in a quarter of a
 
 
 def compare(service: Service, session: gr.State) -> Wiring:
-    """``session``: what the visitor last ran in the playground, whose prompt is offered when the tab is opened."""
+    """Lays out the tab. ``session``: what the visitor last ran in the playground, whose prompt is offered."""
     handlers, state, tab = CompareHandlers(service), gr.State(PageState()), enclosing_tabs()[0]
     opening = handlers.opening()
     methods = service.offer.methods(service.offer.pair)
@@ -106,7 +106,7 @@ def _shared(service: Service) -> dict[str, Any]:
 
 
 def _column(service: Service, number: int, start: dict, visible: bool) -> tuple:
-    """The column, its controls by name in the order of OWN, and its Remove button."""
+    """Lays out a column. Returns it, its controls by name in the order of OWN, and its Remove button."""
     controls, widgets = described(service.limits), {}
     methods = method_choices(service, service.offer.pair)
     drafts = start["method"] != "none"

@@ -89,7 +89,7 @@ class Column:
 
 
 def columns(runs: Sequence[Column]) -> str:
-    """The line after the start: the names of the columns."""
+    """Returns the line after the start: the names of the columns."""
     return encode({"type": "columns", "names": [each.name for each in runs]}) + "\n"
 
 
@@ -98,7 +98,7 @@ def rounds(index: int, events: Iterable[Round]) -> str:
 
 
 def head(runs: Sequence[Column], index: int, state: str) -> str:
-    """The head of a column. ``state``: "waiting", "running", "ended" or "stopped"."""
+    """Returns the head of a column. ``state``: "waiting", "running", "ended" or "stopped"."""
     column = runs[index]
     line = {
         "type": "head", "column": index, "name": column.name, "state": state, "setting": column.setting,
@@ -112,7 +112,7 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
 
 
 def full_grid(run: str, runs: Sequence[Column], recorded: bool = False) -> str:
-    """The whole grid once more, after the last run, so that a page that missed an update has everything."""
+    """Returns the whole grid once more, after the last run, so that a page that missed an update has everything."""
     text = player_feed.start(run, -1) + columns(runs)
     for index, column in enumerate(runs):
         text += rounds(index, column.trace.rounds if column.trace else ())
@@ -134,17 +134,17 @@ def _facts(column: Column) -> list[tuple[str, str]]:
 
 
 def _words(ratio: Speedup | None) -> str:
-    """The number alone, because its interval is in the table."""
+    """Returns the number alone, because its interval is in the table."""
     return "" if ratio is None else f"{ratio.value:.2f}×" if ratio.is_possible else f"{NOISE}: measure again"
 
 
 def baseline(runs: Sequence[Column], source: tuple[str, ...] = ()) -> int | None:
-    """The plain column of a source, with which its other columns' speeds are compared."""
+    """Returns the plain column of a source, with which its other columns' speeds are compared."""
     return next((index for index, column in enumerate(runs) if column.plain and column.source == source), None)
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
-    """The column's tokens per second ÷ those of its plain column, 1 of that itself; None until both have ended."""
+    """Returns the column's tokens per second ÷ those of its plain column, 1 for that; None until both have ended."""
     plain = baseline(runs, runs[index].source)
     if plain is None:
         return None
@@ -160,7 +160,7 @@ def _parted(runs: Sequence[Column], index: int) -> Divergence | None:
 
 
 def text_sentence(runs: Sequence[Column], index: int) -> str:
-    """A sentence on a column's text beside the first one's."""
+    """Compares a column's text with the first one's in a sentence."""
     if runs[index].trace is None or not runs[index].trace.rounds:
         return ""
     if index == 0:
@@ -216,7 +216,7 @@ def table(runs: Sequence[Column]) -> str:
 
 
 def _leaders(runs: Sequence[Column]) -> list[int]:
-    """The fastest run first, then those that may be as fast."""
+    """Returns the fastest run, then those that may be as fast."""
     if baseline(runs) is None:
         return _quickest(runs)
     measured = {index: ratio(runs, index) for index, column in enumerate(runs) if not column.source}
@@ -271,7 +271,7 @@ def _marked(ratio: Speedup | None) -> str | tuple[str, str]:
 
 
 def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
-    """The kind of notice, and a sentence: who was fastest. ``recorded``: when it was measured, if not now."""
+    """Returns the kind of notice, and a sentence: who was fastest. ``recorded``: when it was measured, if not now."""
     ours = [column for column in runs if not column.source]
     if len(ours) < len(runs):
         kind, words = conclusion(ours, recorded) if ours else ("quiet", "")
@@ -339,7 +339,7 @@ def to_csv(runs: Sequence[Column]) -> str:
         rows.append((
             index + 1, column.trace.started.method or config.method, column.gamma,
             config.sampling.temperature, config.acceptance, column.exactness, config.seed,
-            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.known,
+            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.possible_value,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
         ))  # fmt: skip
@@ -347,7 +347,7 @@ def to_csv(runs: Sequence[Column]) -> str:
 
 
 def traces(runs: Sequence[Column]) -> bytes:
-    """A zip of trace files, each as the playground saves and opens it."""
+    """Writes a zip of trace files, each as the playground saves and opens it."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for index, column in enumerate(runs):

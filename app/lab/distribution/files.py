@@ -13,7 +13,7 @@ from engine.exactness.results import MISTAKES, RIGHT, TOYS, Draws, RuleTestResul
 
 
 def outcomes_csv(report: RuleReport) -> str:
-    """Every outcome of the law, and any other that was seen."""
+    """Writes every outcome of the law, and any other that was seen."""
     rows, between = [], " " if report.test.toy else ""
     for outcome in report.outcomes:
         mass, ids = report.mass(outcome), " ".join(map(str, outcome))
@@ -34,8 +34,8 @@ def rules_csv(results: Tested) -> str:
 
 
 def to_json(results: Tested, where: Mapping[str, str]) -> str:
-    """Everything: settings, numbers, and every outcome. An infinite χ² is null, which JSON has. ``where``: device,
-    precision, version and time."""
+    """Writes everything: settings, numbers, and every outcome. An infinite χ² is null, which JSON has. ``where``:
+    device, precision, version and time."""
     content = {"speclens": "rules", **where, "tests": [_content(report) for report in results.values()]}
     return json.dumps(content, allow_nan=False, indent=1)
 

@@ -93,7 +93,7 @@ class RuleTestHandlers(Experiment):
         )
 
     def reveal(self, rule: str) -> list:
-        """The controls, in the order of NAMES, set so that a mistake shows which the first settings hide."""
+        """Returns the controls, in the order of NAMES, set so that a mistake shows which the first settings hide."""
         toy = MISTAKES[rule].toy
         options = self.select_pair(toy, rule)._asdict() | {"pair": gr.update(value=toy)}
         options |= {name: gr.update(value=value) for name, value in REVEALING.get(rule, {}).items()}
@@ -101,7 +101,7 @@ class RuleTestHandlers(Experiment):
 
     @staticmethod
     def select_rule(pair: str, rule: str) -> Any:
-        """The list of rules, where the pair has the rule at all."""
+        """Returns the list of rules, where the pair has the rule at all."""
         return rule if rule in rules_of(pair) else SKIP
 
     # ── running ──
@@ -144,7 +144,7 @@ class RuleTestHandlers(Experiment):
         yield self.shown(state.result)._replace(notice=_conclusion(tests))
 
     def shown(self, result: Tested | None, at_work: str = "") -> Outputs:
-        """``at_work``: the rule whose runs are still coming in."""
+        """Draws the results so far. ``at_work``: the rule whose runs are still coming in."""
         if not result:
             return Outputs()
         newest = list(result.values())[-1]

@@ -27,8 +27,8 @@ REVEALING: Mapping[str, Mapping[str, float]] = {
 
 
 def rules_of(pair: str) -> list[str]:
-    """The right rule for single tokens, and its mistakes with a toy or with a real pair. Those of block verification
-    show in settings of their own (tests/engine/exactness/test_mutants.py)."""
+    """Lists the right rule for single tokens, and its mistakes with a toy or with a real pair. Those of block
+    verification show in settings of their own (tests/engine/exactness/test_mutants.py)."""
     kinds = {name: mistake for name, mistake in MISTAKES.items() if mistake.acceptance == "token"}
     return [RIGHT, *(name for name, m in kinds.items() if (m.toy == pair if pair in TOYS else m.on_pairs))]
 
@@ -113,11 +113,11 @@ class RuleReport:
         return sorted(outcomes, key=lambda outcome: -self.count(outcome))
 
     def json(self, answer: Outcome) -> str:
-        """What an answer of the JSON toy says, without its end."""
+        """Joins an answer of the JSON toy, without its end."""
         return "".join(self.words.get(answer, ())).removesuffix(JSON_END)
 
     def right_json(self, answer: Outcome) -> str:
-        """The right answer that begins as a broken one does."""
+        """Returns the right answer that begins as a broken one does."""
         possible = {self.json(right): mass for right, mass in self.result.law.items() if mass > 0}
         return as_it_should_be(self.json(answer), possible)
 

@@ -50,7 +50,7 @@ def charts(report: RuleReport, results: Tested) -> str:
 
 
 def shown(report: RuleReport) -> list[Outcome]:
-    """The likeliest outcomes, after those that were seen although the target never writes them."""
+    """Returns the likeliest outcomes, after those that were seen although the target never writes them."""
     possible = [outcome for outcome, mass in report.result.law.items() if mass > 0]
     likeliest = sorted(possible, key=lambda outcome: -report.result.law[outcome])
     return [*report.impossible[: MOST_OUTCOMES // 2], *likeliest][:MOST_OUTCOMES]
@@ -170,7 +170,7 @@ HIDDEN = " These settings hide the mistake, or it needs more runs to show. Such 
 
 
 def verdict(report: RuleReport) -> tuple[str, str]:
-    """The kind of notice, and the verdict in sentences."""
+    """Returns the kind of notice, and the verdict in sentences."""
     result = report.result
     rule = "" if report.rule == RIGHT else f" On purpose: {MISTAKES[report.rule].words}"
     numbers = f"{_chi(result)}, p = {_p(result.p_value)}"
@@ -191,7 +191,7 @@ def verdict(report: RuleReport) -> tuple[str, str]:
 
 
 def _about_broken_json(report: RuleReport) -> str:
-    """How many answers of the JSON toy are broken, and the most frequent one beside what it should be."""
+    """Says how many answers of the JSON toy are broken, and shows the most frequent one beside what it should be."""
     if not (report.test.is_json and report.impossible):
         return ""
     count, first = sum(map(report.count, report.impossible)), report.impossible[0]
@@ -200,7 +200,7 @@ def _about_broken_json(report: RuleReport) -> str:
 
 
 def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
-    """Several rules in a sentence: how many of the mistakes were noticed, and whether the right rule passed."""
+    """Sums up several rules in a sentence: how many of the mistakes were noticed, and whether the right rule passed."""
     wrong = [each for each in results if each.rule != RIGHT]
     caught = sum(each.result.verdict == "wrong" for each in wrong)
     right = next((each for each in results if each.rule == RIGHT), None)
@@ -218,7 +218,7 @@ def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
 
 
 def _reveals(test: RuleTest, rule: str) -> bool:
-    """Whether a test has the very settings that reveal a mistake."""
+    """Returns whether a test has the very settings that reveal a mistake."""
     settings = test.as_dict | asdict(test.config.sampling)
     return all(settings[name] == value for name, value in REVEALING[rule].items())
 
@@ -251,7 +251,7 @@ def _quotes(rules: Sequence[str]) -> str:
 
 
 def rule_choices(pair: str) -> list[tuple[str, str]]:
-    """(label, rule) of the rules that this model can show."""
+    """Returns (label, rule) of the rules that this model can show."""
     right = "Each row has its own mask." if pair == JSON_TOY else "Rejection sampling as the papers have it."
     labels = {name: f"Mistake {name}: {mistake.words}" for name, mistake in MISTAKES.items()} | {RIGHT: right}
     return [(labels[rule], rule) for rule in rules_of(pair)]
@@ -261,7 +261,7 @@ def rule_choices(pair: str) -> list[tuple[str, str]]:
 
 
 def outcomes(report: RuleReport | None) -> str:
-    """``None`` before the first runs have ended."""
+    """Writes the table of the outcomes. ``None`` before the first runs have ended."""
     if report is None:
         return empty()
     rows, drawn, runs = [], shown(report), report.result.runs
@@ -292,7 +292,8 @@ RULE_HEADS = ("Rule", "α", "Distance", "A lossless engine shows", "χ² (degree
 
 
 def rules(results: Tested, at_work: str = "") -> str:
-    """``at_work``: the rule whose runs are still coming in. A verdict before the end would be another, weaker test."""
+    """Writes the table of the rules. ``at_work``: the rule whose runs are still coming in. A verdict before the end
+    would be another, weaker test."""
     if not results:
         return empty()
     rows = [_row(report, report.rule == at_work) for report in results.values()]

@@ -68,7 +68,7 @@ class SeededRuns:
         self.draws = earlier.result.draws if earlier else Draws(Counter())
 
     def reports(self, runs: Callable, batch: int, cancelled: Callable[[], bool]) -> Iterator[Report]:
-        """At most two a second, and fewer where judging takes long; the last one holds every run."""
+        """Yields at most two reports a second, and fewer where judging takes long; the last one holds every run."""
         until, due, reported = time.monotonic() + SECONDS, 0.0, self.draws.runs
         while self.draws.runs < self.test.runs and not cancelled():
             done = self.draws.runs

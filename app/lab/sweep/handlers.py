@@ -63,8 +63,8 @@ class SweepHandlers(InParts):
         return view.advice(result.cells, part)
 
     def _recipes(self, result: SweepResult, temperature: float) -> str:
-        """The fastest setting of a fixed length, because other engines have no γ = auto; none where plain decoding may
-        be as fast."""
+        """Returns the fastest setting of a fixed length, because other engines have no γ = auto; none where plain
+        decoding may be as fast."""
         first = leaders(result.cells).get((temperature, ALL))
         if not first or any(cell.method == BASELINE for cell in first):
             words = (

@@ -51,7 +51,7 @@ def _categories(cells: Sequence[Cell]) -> list[str]:
 
 
 def heat(cells: Sequence[Cell]) -> Figure:
-    """Speedup over plain decoding: settings down, kinds of text across."""
+    """Charts the speedup over plain decoding: settings down, kinds of text across."""
     settings = [each for each in _settings(cells) if each[0] != BASELINE]
     if not settings:
         return WAITING
@@ -94,7 +94,7 @@ def doubts_about(cells: Sequence[Cell]) -> str:
 
 
 def lengths(cells: Sequence[Cell]) -> Figure:
-    """Speedup on all texts against the draft length, a line a method, with 95 % intervals."""
+    """Charts the speedup on all texts against the draft length, a line a method, with 95 % intervals."""
     overall = [cell for cell in cells if cell.category == ALL and cell.method != BASELINE]
     if not overall:
         return WAITING
@@ -134,7 +134,7 @@ def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
 
 
 def table(cells: Sequence[Cell], temperature: float) -> str:
-    """A row a setting: on all texts, then the speedup on each kind."""
+    """Writes a row for each setting: on all texts, then the speedup on each kind."""
     here = [cell for cell in cells if cell.temperature == temperature]
     kinds = [category for category in _categories(here) if category != ALL]
     cells_by_place, top = {(c.method, c.gamma, c.category): c for c in here}, leaders(here)
@@ -164,7 +164,7 @@ def _speedup(cell: Cell, top: dict) -> str | tuple[str, str]:
 
 
 def advice(cells: Sequence[Cell], temperature: float) -> str:
-    """The fastest setting on all texts where there is a certain one, else those that may be equally fast, and the
+    """Names the fastest setting on all texts where there is a certain one, else those that may be equally fast, and the
     kinds of text with another certain winner."""
     top = {category: first for (t, category), first in leaders(cells).items() if t == temperature}
     if ALL not in top:

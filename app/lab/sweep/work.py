@@ -63,7 +63,7 @@ class SweepResult:
 
 @lru_cache
 def prompts() -> dict[str, list[str]]:
-    """The shipped prompts by category, in file order; no draft was trained on them."""
+    """Returns the shipped prompts by category, in file order; no draft was trained on them."""
     groups = by_category(read_prompts(PROMPTS))
     return {name: [prompt.text for prompt in group] for name, group in groups.items()}
 

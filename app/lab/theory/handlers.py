@@ -27,8 +27,8 @@ FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
 
 
 def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
-    """The curves' value. A recorded chain of one drafter, which has a place on them, is in it until the visitor has a
-    run of their own."""
+    """Returns the curves' value. A recorded chain of one drafter, which has a place on them, is in it until the visitor
+    has a run of their own."""
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
     return view.curves(_recorded_chain(), None, False, measured, gammas)
@@ -59,7 +59,7 @@ class TheoryHandlers(Measurement):
         return [method for method in super().drafting_methods(pair) if method_of(method).drafts_one_by_one]
 
     def select_pair(self, pair: str, method: str) -> list:
-        """The pair's methods, and why it cannot run here."""
+        """Lists the pair's methods, and says why it cannot run here."""
         methods = self.drafting_methods(pair)
         value = method if method in methods else methods[0]
         return [gr.update(choices=choices(METHOD_LABELS, methods), value=value), self.pair_notice(pair)]
@@ -96,7 +96,7 @@ class TheoryHandlers(Measurement):
         return view.doubts_about(result)
 
     def curves(self, session: Session, state: PageState) -> str:
-        """The curves of the visitor's run, and of the points on the page."""
+        """Returns the curves of the visitor's run, and of the points on the page."""
         return _curves(session, self.on_page(state))
 
     def drawn(self, result: PointSet, values: Sequence) -> Outputs:

@@ -18,7 +18,7 @@ def sentences(parts: Split) -> str:
 
 
 def parts_table(parts: Split | None) -> str:
-    """A row for each part of a step."""
+    """Writes a row for each part of a step."""
     if parts is None:
         return empty()
     rows = [[words, f"{1000 * part.seconds:.1f} ms", _half(part)] for words, part in parts.known_parts()]
@@ -30,7 +30,7 @@ def _half(part: Part) -> str:
 
 
 def speeds_table(parts: Split | None) -> str:
-    """A row for each draft length; empty where the parts are not known."""
+    """Writes a row for each draft length; empty where the parts are not known."""
     if parts is None or parts.fixed is None:
         return empty()
     plain = parts.speed(0)

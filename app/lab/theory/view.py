@@ -59,8 +59,8 @@ def curves(run: Trace | None, baseline: Trace | None, own: bool, measured: Point
 
 
 def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str, Any]:
-    """A run's α, γ, costs and speedups; null where the run has none, or no place on the curves. γ is the mean of the
-    rounds that drafted."""
+    """Returns a run's α, γ, costs and speedups; null where the run has none, or no place on the curves. γ is the mean
+    of the rounds that drafted."""
     if run is None or not run.rounds:
         return {"own": own, "words": NO_RUN}
     numbers, costs = compute_metrics(run), _usable(run.started.costs)
@@ -92,7 +92,7 @@ def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
 
 
 def _known(speedup: Speedup | None) -> float | None:
-    known = speedup and speedup.known
+    known = speedup and speedup.possible_value
     return None if known is None else short(known)
 
 
@@ -173,7 +173,7 @@ def predicted(point: Point, costs: DeviceCosts) -> float:
 
 
 def points_table(measured: PointSet) -> str:
-    """A row per point, measured beside predicted; the one that is certainly the fastest is marked."""
+    """Writes a row for each point, measured beside predicted; the one that is certainly the fastest is marked."""
     points, costs = measured.ordered, measured.costs
     if not points or costs is None:
         return empty()
@@ -203,7 +203,7 @@ def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
 
 
 def break_even_table(measured: PointSet) -> str:
-    """The α from which each draft length pays: as predicted, and as far as the points can tell."""
+    """Writes the α from which each draft length pays: as predicted, and as far as the points can tell."""
     points, costs = measured.ordered, measured.costs
     if not points or costs is None:
         return empty()
@@ -217,7 +217,7 @@ def break_even_table(measured: PointSet) -> str:
 
 
 def crossing(points: Sequence[Point]) -> str:
-    """Between which two α the points of one γ, in order of α, certainly rise to 1×."""
+    """Finds the two α between which the points of one γ, in order of α, certainly rise to 1×."""
     known = [point for point in points if point.measured.is_possible]
     if not known:
         return "noise: measure again"
@@ -261,7 +261,7 @@ def summary(measured: PointSet) -> str:
 
 
 def has_faster(measured: PointSet) -> bool:
-    """Whether any point was certainly faster than plain decoding."""
+    """Returns whether any point was certainly faster than plain decoding."""
     return any(point.measured.tone == "faster" for point in measured.ordered)
 
 
@@ -281,7 +281,7 @@ def _busiest(points: Sequence[Point]) -> float | None:
 
 
 def to_csv(measured: PointSet) -> str:
-    """A row per point, without a speedup that cannot be."""
+    """Writes a row for each point, without a speedup that cannot be."""
     costs, settings = measured.costs, _settings(measured)
     about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
     noise = dict.fromkeys(("speedup", "low", "high", "measured_over_predicted"))
@@ -292,8 +292,8 @@ def to_csv(measured: PointSet) -> str:
 
 
 def to_json(measured: PointSet, where: Mapping[str, str]) -> str:
-    """Everything, the single runs of each point included, so that they can be summed up in another way. ``where``:
-    device, precision, version and time."""
+    """Writes everything, the single runs of each point included, so that they can be summed up in another way.
+    ``where``: device, precision, version and time."""
     costs = measured.costs
     points = [
         _numbers(point, costs)

@@ -60,6 +60,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
 
 
 def _is_usual(method: str) -> bool:
-    """Left out: what other texts, further memory or a wider pass must bring, and what shares weights with another."""
+    """Returns whether a method is ticked at first: not one that other texts, further memory or a wider pass must bring,
+    nor one that shares another's weights."""
     kind = METHODS[method]
     return kind.competes and kind.reads in ("text", "draft model", "head") and not kind.shares

@@ -44,7 +44,7 @@ Rows = Sequence[UsersRow]
 
 
 def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
-    """Every chart; ``rows`` of each context, of which ``context`` is shown where there is room for one."""
+    """Draws every chart; ``rows`` of each context, of which ``context`` is shown where there is room for one."""
     names = [BASELINE, *(method for method in methods if method != BASELINE)]
     here = rows[context]
     figures = (
@@ -55,7 +55,7 @@ def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs:
 
 
 def _look(method: str, names: Sequence[str]) -> dict:
-    """Colour and mark of a method."""
+    """Returns colour and mark of a method."""
     if method == BASELINE:
         return {"color": "@plain", "symbol": MARKS[0], "size": 9}
     place = [name for name in names if name != BASELINE].index(method)
@@ -63,7 +63,7 @@ def _look(method: str, names: Sequence[str]) -> dict:
 
 
 def _axes(rows: Rows, y: str) -> dict:
-    """Users on a logarithmic axis, a tick at each number measured."""
+    """Lays users out on a logarithmic axis, a tick at each number measured."""
     users = sorted({row.users for row in rows})
     layout = axes("users at once", y)
     layout["xaxis"] |= {"type": "log", "tickvals": users, "ticktext": [str(number) for number in users]}
@@ -89,7 +89,7 @@ def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
 
 
 def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
-    """Measured as lines, predicted dashed."""
+    """Charts measured tokens as lines, predicted ones dashed."""
     lines = {name: line for name in names if (line := _of(rows, name))}
     if not lines:
         return WAITING
@@ -115,7 +115,7 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
 
 
 def _measured(line: Rows, is_each: bool = False) -> dict[int, float]:
-    """Tokens a second by users: of all, or of each."""
+    """Returns tokens a second by users: of all, or of each."""
     return {row.users: (row.all_writing_tokens_per_second or 0.0) / (row.users if is_each else 1) for row in line}
 
 
@@ -126,7 +126,7 @@ def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> di
 
 
 def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
-    """Each method's total over plain decoding's with its 95 % interval, in each context."""
+    """Charts each method's total over plain decoding's with its 95 % interval, in each context."""
     data, contexts = [], [context for context in rows if rows[context]]
     for context in contexts:
         for name in methods:
@@ -162,7 +162,7 @@ def doubts_about(rows: Mapping[str, Rows]) -> str:
 
 
 def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
-    """The chance from which a draft pays, rising with users, and each method's acceptance as it was counted."""
+    """Charts the chance from which a draft pays, rising with users, and each method's acceptance as it was counted."""
     if not rows:
         return WAITING
     most, data, crosses, are_between = max(row.users for row in rows), [], [], False
@@ -211,7 +211,7 @@ def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict
 
 
 def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
-    """The first number of users with whom a draft of chance α no longer pays; none if it never or always does."""
+    """Returns the first number of users with whom a draft of chance α no longer pays; none without one."""
     dear = next((users for users, chance in chances.items() if chance > alpha), None)
     return [(dear, alpha)] if dear is not None and dear > 1 else []
 
@@ -220,7 +220,7 @@ def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, floa
 
 
 def table(rows: Rows, methods: Sequence[str], context: str) -> str:
-    """A row for each number of users and method; the certain winner of each number is marked."""
+    """Writes a row for each number of users and method; the certain winner of each number is marked."""
     order = [BASELINE, *methods]
     top = {
         users: winner({row.method: row.measured for row in rows if row.users == users and row.measured})
@@ -258,7 +258,7 @@ def _each(row: UsersRow) -> float | None:
 
 
 def finding(rows: Rows, methods: Sequence[str]) -> str:
-    """What sharing passes brings, then from how many users on each method no longer pays."""
+    """Says what sharing passes brings, then from how many users on each method no longer pays."""
     plain, sentences = _of(rows, BASELINE), []
     if gain := _gain_of_sharing(plain):
         few, many = plain[0], plain[-1]
@@ -276,7 +276,7 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
 
 
 def _gain_of_sharing(plain: Rows) -> Speedup | None:
-    """What the most users get together over the fewest, without drafting; None for one number of users."""
+    """Returns what the most users get together over the fewest, without drafting; None for one number of users."""
     if len(plain) < 2:
         return None
     measured, few, many = _measured(plain), plain[0].users, plain[-1].users
@@ -313,7 +313,7 @@ def _people(users: int) -> str:
 
 
 def to_csv(rows: Mapping[str, Rows]) -> str:
-    """A header and a row for each context, number of users and method, without a speedup that cannot be."""
+    """Writes a header and a row for each context, number of users and method, without a speedup that cannot be."""
     names = [field.name for field in fields(UsersRow)]
     noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
     known = [
@@ -326,7 +326,7 @@ def to_csv(rows: Mapping[str, Rows]) -> str:
 
 
 def _ends(row: UsersRow) -> dict:
-    """The interval as it is shown: none goes above what the tokens a pass allow."""
+    """Returns the interval as it is shown: none goes above what the tokens a pass allow."""
     speedup = row.measured
     return {} if speedup is None or speedup.low is None else dict(zip(("low", "high"), speedup.ends, strict=True))
 
@@ -334,7 +334,7 @@ def _ends(row: UsersRow) -> dict:
 def to_json(
     pair: str, plan: UsersPlan, rows: Mapping[str, Rows], costs: Mapping[str, CostModel], where: Mapping[str, str]
 ) -> str:
-    """``where``: device, precision, version and time."""
+    """Writes everything. ``where``: device, precision, version and time."""
     content = {
         "speclens": "many-users", "pair": pair, **where, **asdict(plan),
         "costs": {method: asdict(model) for method, model in costs.items()},

@@ -43,7 +43,7 @@ class UsersPlan:
         return len(self.contexts) * len(self.users) * (len(self.methods) + 1) * self.repeats
 
     def prompts(self, context: str) -> list[Prompt]:
-        """One of each kind in turn; no draft was trained on them."""
+        """Returns one of each kind in turn; no draft was trained on them."""
         prompts = spread(read_prompts(PROMPTS), self.texts)
         return after_long_texts(prompts, LONG_TEXT) if context == LONG else prompts
 

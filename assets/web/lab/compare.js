@@ -1,4 +1,4 @@
-// Runs side by side: reads the server's lines, keeps a timeline for each column, and draws the rows in sight.
+// Draws runs side by side: reads the server's lines, keeps a timeline for each column, and draws the rows in sight.
 
 import { make, onValue } from '../lib/dom.js';
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';

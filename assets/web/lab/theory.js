@@ -1,4 +1,4 @@
-// The theory tab: sliders, a sentence, the formula with their numbers in it, three pictures. Everything is worked out
+// Draws the theory tab: sliders, a sentence, the formula with their numbers, three pictures. Everything is worked out
 // here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py).
 
 import { onValue } from '../lib/dom.js';
@@ -23,8 +23,8 @@ export function mount(part) {
   const set = () => Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
   const mode = name => modes.find(each => each.value === name);
   // The measured v(W) that is chosen; null while it is a straight line.
-  const measured = () => (mode('measured').checked ? run.v : mode('here').checked ? (run.here?.v ?? null) : null);
-  const costs = () => measured() ?? { 1: 1, 2: 1 + set().slope };
+  const measuredCosts = () => (mode('measured').checked ? run.v : mode('here').checked ? (run.here?.v ?? null) : null);
+  const costs = () => measuredCosts() ?? { 1: 1, 2: 1 + set().slope };
 
   function put(values) {
     for (const [name, value] of Object.entries(values)) sliders[name].value = value;
@@ -53,7 +53,7 @@ export function mount(part) {
       const shown = name === 'gamma' ? String(now.gamma) : now[name].toFixed(2);
       input.closest('label').querySelector('output').textContent = shown;
     }
-    sliders.slope.disabled = measured() != null;
+    sliders.slope.disabled = measuredCosts() != null;
     fill(now, v);
     speak(now, v);
     if (!wide.gamma) return; // in a tab that is not open; drawn when it is

@@ -1,4 +1,4 @@
-// The three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width; ``run``: the
+// Draws the three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width; ``run``: the
 // value of the component, whose ``here`` holds the costs and points measured on this machine.
 import { bestGamma, breakEven, dearestDraft, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
 import { niceStep, plot, shape } from '../lib/svg_chart.js';

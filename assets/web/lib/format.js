@@ -1,4 +1,4 @@
-// Tokens, numbers and shares as texts for people.
+// Writes tokens, numbers and shares as texts for people.
 
 // A token's text with visible whitespace; the output text keeps its whitespace as it is.
 export const visible = piece =>

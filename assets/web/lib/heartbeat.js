@@ -24,14 +24,14 @@ export function makeHeartbeat({ element, trigger }) {
     }, patience);
   }
 
-  function pressed(event) {
+  function expectAnswer(event) {
     if (element.isConnected && element.offsetParent && event.target.closest?.('button, textarea')) expectValues(false);
   }
-  document.addEventListener('click', pressed, true);
+  document.addEventListener('click', expectAnswer, true);
   document.addEventListener(
     'keydown',
     event => {
-      if (event.key === 'Enter') pressed(event);
+      if (event.key === 'Enter') expectAnswer(event);
     },
     true,
   );

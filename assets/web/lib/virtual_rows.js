@@ -1,5 +1,5 @@
-// A long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room of the
-// others. So a trace of 2,000 tokens costs no more than a short one.
+// Draws a long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room of
+// the others. So a trace of 2,000 tokens costs no more than a short one.
 
 const GUESS = 36; // px, the height of a row that was not drawn yet
 const BESIDE = 6; // rows drawn above and below those in sight

@@ -50,58 +50,49 @@ export function makeInspector(box, ask, forkOf = () => null) {
 
   function draw() {
     empty = false;
-    const judged = stage === token.status,
-      parts = [head(), sentence()],
-      probabilities = probabilitiesOf(token, round);
-    const draft = isDrafted(token);
-    if (draft && stage !== 'waiting' && token.accept !== undefined) parts.push(bar(judged));
-    if (stage === 'waiting') delete probabilities.p;
+    const { status } = token,
+      isJudged = stage === status,
+      isScored = stage !== 'waiting',
+      isGreedy = about?.greedy,
+      isDraft = isDrafted(token);
+    const fork = isJudged ? forkOf(token) : null,
+      canFork = typeof fork === 'function',
+      isBlock = isJudged && token.h !== undefined && !isGreedy;
     const isReplaced =
-      judged && ['rejected', 'resampled'].includes(token.status) && !about?.greedy && token.threshold === undefined;
-    const drawn = !isReplaced
-      ? null
-      : token.status === 'resampled'
-        ? token
-        : round.tokens.find(other => other.status === 'resampled');
-    if (!isReplaced) delete probabilities.residual;
-    const isBlock = judged && token.h !== undefined && !about?.greedy,
-      fork = judged ? forkOf(token) : null;
-    if (isBlock) parts.push(blockNode(round, token, reroll.block));
+      isJudged && ['rejected', 'resampled'].includes(status) && !isGreedy && token.threshold === undefined;
+    const drawn = isReplaced ? [token, ...round.tokens].find(each => each.status === 'resampled') : null;
+    const { p, q, residual, ...rest } = probabilitiesOf(token, round),
+      probabilities = { ...rest, p: isScored ? p : undefined, q, residual: isReplaced ? residual : undefined },
+      known = [probabilities.p, q].filter(Boolean);
     const written = round.emitted.find(other => other.position === token.position)?.id;
-    const isOther = distribution => distribution?.top.some(([id]) => id !== written);
-    const table = [
-      token,
-      probabilities,
-      drawn,
-      isBlock ? FEW_BARS : BARS,
-      isForcing && typeof fork === 'function' ? fork : null,
-      written,
+    const hasOthers = known.some(({ top }) => top.some(([id]) => id !== written));
+    const force = canFork && !isForcing && hasOthers && makeButton('Force another token', askWhich);
+    const most = isBlock ? FEW_BARS : BARS,
+      forceCandidate = isForcing && canFork ? fork : null;
+    const parts = [
+      // from top to bottom
+      head(),
+      sentence(),
+      isDraft && isScored && token.accept !== undefined && bar(isJudged),
+      isBlock && blockNode(round, token, reroll.block),
+      known.length > 0 && candidatesNode(token, probabilities, drawn, most, forceCandidate, written),
+      isScored && token.removed && removedNode(token.removed),
+      isJudged && canReroll(token, round)
+        ? reroll.node(token, round, force)
+        : force && make('div', 'sl-buttons', [force]),
+      ...(about?.server ? serverNotes().map(note) : []),
+      isGreedy && !about.server && !['forced', 'forbidden'].includes(status) && note(GREEDY(token)),
+      isDraft && !isBlock && isScored && !isGreedy && paragraph('sl-why', chanceSentence(token)),
+      isJudged && siblingsOf(token, round).length > 1 ? siblingsNode(token, round) : token.sibling && note(SIBLING),
+      token.expected !== undefined && round.row !== undefined && note(budgetSentence(token, round)),
+      isDraft && about && paragraph('sl-aside', ownPart(token, round, about)),
+      token.grammar && note(DEMANDED),
+      status === 'forced' && note(SAME_DRAWS),
+      typeof fork === 'string' && note(fork),
+      about?.lean && note('Long trace: candidate lists are left out. p, q and u are all there.'),
+      isJudged && token.p === undefined && !probabilities.p && !about?.server && status !== 'forbidden' && note(BARE),
     ];
-    if (probabilities.p || probabilities.q) parts.push(candidatesNode(...table));
-    if (token.removed && stage !== 'waiting') parts.push(removedNode(token.removed));
-    const force =
-      typeof fork === 'function' &&
-      !isForcing &&
-      (isOther(probabilities.p) || isOther(probabilities.q)) &&
-      makeButton('Force another token', askWhich);
-    if (judged && canReroll(token, round)) parts.push(reroll.node(token, round, force));
-    else if (force) parts.push(make('div', 'sl-buttons', [force]));
-    if (about?.server) parts.push(...told().map(note));
-    else if (about?.greedy && !['forced', 'forbidden'].includes(token.status)) parts.push(note(GREEDY(token)));
-    if (draft && !isBlock && stage !== 'waiting' && !about?.greedy && chanceSentence(token))
-      parts.push(make('p', 'sl-why', chanceSentence(token)));
-    if (judged && siblingsOf(token, round).length > 1) parts.push(siblingsNode(token, round));
-    else if (token.sibling) parts.push(note(SIBLING));
-    if (token.expected !== undefined && round.row !== undefined)
-      parts.push(make('p', 'sl-aside', budgetSentence(token, round)));
-    if (draft && about && ownPart(token, round, about)) parts.push(make('p', 'sl-aside', ownPart(token, round, about)));
-    if (token.grammar) parts.push(note(DEMANDED));
-    if (token.status === 'forced') parts.push(note(SAME_DRAWS));
-    if (typeof fork === 'string') parts.push(note(fork));
-    if (about?.lean) parts.push(note('Long trace: candidate lists are left out. p, q and u are all there.'));
-    if (judged && token.p === undefined && !probabilities.p && !about?.server && token.status !== 'forbidden')
-      parts.push(note('This trace was recorded without its numbers.'));
-    box.replaceChildren(...parts);
+    box.replaceChildren(...parts.filter(Boolean));
   }
 
   // ── the token and its verdict ──
@@ -129,7 +120,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
   }
 
   // A server tells less; what it leaves out is said.
-  function told() {
+  function serverNotes() {
     const count = `${round.drafted - round.kept} of ${round.drafted} guesses`,
       p =
         token.p === undefined
@@ -163,8 +154,8 @@ export function makeInspector(box, ask, forkOf = () => null) {
       : `: u = ${format(token.u)} drew it, with a share of ${spoken(part)}`;
   }
 
-  function bar(judged) {
-    const u = reroll.u ?? (judged ? token.u : undefined);
+  function bar(isJudged) {
+    const u = reroll.u ?? (isJudged ? token.u : undefined);
     return chanceNode(token, u, reroll.u !== null, token.h !== undefined && !about?.greedy);
   }
 
@@ -199,6 +190,8 @@ const GREEDY = token => {
       : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
 };
+const paragraph = (kind, words) => words && make('p', kind, words);
+const BARE = 'This trace was recorded without its numbers.';
 const DEMANDED =
   'The grammar leaves no other text here, so this draft was free. It was tested all the same, because a text can be cut into other tokens.';
 const SAME_DRAWS =

@@ -50,7 +50,7 @@ export function makePlayback(timeline, changed) {
       at = to;
       changed('clock');
     }
-    if (at >= timeline.steps) return arrived();
+    if (at >= timeline.steps) return stopAtEnd();
     waitFor((cost - spent) / pace);
   }
 
@@ -62,7 +62,7 @@ export function makePlayback(timeline, changed) {
     else request = requestAnimationFrame(frame);
   }
 
-  function arrived() {
+  function stopAtEnd() {
     playing = false;
     live = !timeline.ended; // caught up with a run that still goes on
     changed('clock');

@@ -144,14 +144,14 @@ function closingSentence(token, source, u, { times, tokens }) {
   const { top, rest } = source,
     own = visible(shown(token)),
     all = top.reduce((sum, [, , mass]) => sum + mass, rest);
-  const expected = name =>
+  const expectedShare = name =>
     name === null ? rest : top.filter(([, text]) => visible(text) === name).reduce((sum, [, , mass]) => sum + mass, 0);
   const often = [...tokens]
     .sort((a, b) => Number(b[0] === own) - Number(a[0] === own) || b[1] - a[1])
     .slice(0, 3)
     .map(
       ([name, count]) =>
-        `${name === null ? 'others' : `“${isolated(name)}”`} ${count} (${spoken(expected(name) / all)} expected)`,
+        `${name === null ? 'others' : `“${isolated(name)}”`} ${count} (${spoken(expectedShare(name) / all)} expected)`,
     )
     .join(', ');
   return (

@@ -1,4 +1,4 @@
-// Pointer and arrow keys among the tokens inside ``frame``: hovering or focusing a token previews it.
+// Moves among the tokens inside ``frame`` by pointer and arrow keys: hovering or focusing a token previews it.
 
 // ``tokenOf(element)``: its token, if it shows one; ``neighbour(element, key)``: the element an arrow key leads to;
 // ``entrance()``: the element where the keyboard enters; ``leave()``: Escape was pressed.

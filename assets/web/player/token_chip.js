@@ -1,4 +1,4 @@
-// One token as a button: its mark, its text, and its status in words for a screen reader.
+// Draws one token as a button: its mark, its text, and its status in words for a screen reader.
 import { make } from '../lib/dom.js';
 import { shown } from '../lib/format.js';
 import { FROM_GRAMMAR, isUnknown, STATUSES } from '../lib/statuses.js';

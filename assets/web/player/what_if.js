@@ -7,7 +7,7 @@ import { isDrafted, isTested } from '../lib/statuses.js';
 const percent = share => `${Math.round(100 * share)}%`;
 
 // p of a token at the temperature of the run to the power of ``power``, over the candidates that the trace holds.
-function warped(p, { top, rest }, power) {
+function warp(p, { top, rest }, power) {
   const masses = top.map(candidate => candidate[2]),
     most = Math.max(...masses);
   if (power === Infinity) return p >= most ? 1 : 0;
@@ -24,9 +24,9 @@ export function heldAt(rounds, from, to) {
     p !== undefined && p_top && u !== undefined && h === undefined && threshold === undefined && !sibling;
   if (!tested.length || !tested.every(isOwn)) return null;
   const held = tested.filter(token => {
-    const p = warped(token.p, token.p_top, power);
+    const p = warp(token.p, token.p_top, power);
     const q =
-      token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warped(token.q, token.q_top, power);
+      token.q === undefined || !token.q_top || token.q_top.top[0][2] >= 1 ? 1 : warp(token.q, token.q_top, power);
     return q > 0 ? token.u < p / q : p > 0;
   });
   return held.length / tested.length;
@@ -55,11 +55,11 @@ export function withLength(rounds, gamma, costs) {
     tokens += reached;
   }
   const drafting = rounds.filter(round => round.tokens.some(isDrafted)).length / rounds.length;
-  const mixed = (drafted, plain) => drafting * drafted + (1 - drafting) * plain;
-  const written = mixed(tokens, 1);
+  const mix = (drafted, plain) => drafting * drafted + (1 - drafting) * plain;
+  const written = mix(tokens, 1);
   return {
     tokens: written,
-    speedup: costs ? written / mixed((costs.once ? 1 : gamma) * costs.c + interpolate(costs.v, gamma + 1), 1) : null,
+    speedup: costs ? written / mix((costs.once ? 1 : gamma) * costs.c + interpolate(costs.v, gamma + 1), 1) : null,
   };
 }
 

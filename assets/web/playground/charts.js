@@ -31,12 +31,12 @@ export function mount(part) {
   }
 
   // "@run" is a role; its colour is in colours.css, once for light and once for dark.
-  function coloured(value, styles) {
+  function withColours(value, styles) {
     if (typeof value === 'string')
       return value[0] === '@' ? styles.getPropertyValue(`--sl-c-${value.slice(1)}`).trim() : value;
-    if (Array.isArray(value)) return value.map(inner => coloured(inner, styles));
+    if (Array.isArray(value)) return value.map(inner => withColours(inner, styles));
     if (value && typeof value === 'object')
-      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, styles)]));
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, withColours(v, styles)]));
     return value;
   }
 
@@ -48,12 +48,12 @@ export function mount(part) {
     );
 
   function layoutOf(figure, styles) {
-    const ink = coloured('@ink', styles),
-      grid = coloured('@grid', styles),
-      paper = coloured('@paper', styles);
+    const ink = withColours('@ink', styles),
+      grid = withColours('@grid', styles),
+      paper = withColours('@paper', styles);
     const size = narrow() ? 12 : document.body.classList.contains('sl-present') ? 20 : 14;
     const axis = { gridcolor: grid, zerolinecolor: grid, automargin: true, fixedrange: narrow() };
-    const own = coloured(figure.layout, styles);
+    const own = withColours(figure.layout, styles);
     return {
       ...own,
       xaxis: { ...axis, ...own.xaxis },
@@ -96,7 +96,7 @@ export function mount(part) {
         waiting[name] ??= figure;
         return;
       }
-      await Plotly.react(slot.plot, coloured(fitted(figure.data), styles), layoutOf(figure, styles), config(name));
+      await Plotly.react(slot.plot, withColours(fitted(figure.data), styles), layoutOf(figure, styles), config(name));
       slot.node.dataset.drawn = figure.data.length;
     } catch (error) {
       slot.note.textContent = `This chart could not be drawn: ${error.message}.`;

@@ -1,4 +1,4 @@
-// Escape folds the prompt, which grows over the row below it while it has the focus.
+// Folds the prompt on Escape. It grows over the row below it while it has the focus.
 
 export function listenForPrompt() {
   document.addEventListener('keydown', event => {

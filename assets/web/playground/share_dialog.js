@@ -76,10 +76,10 @@ export function mount(part) {
   );
 
   // ── the link ──
-  const chosen = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
+  const chosenControls = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
 
   function write(problem) {
-    field.value = problem ? '' : address.link(query, chosen(), present.checked);
+    field.value = problem ? '' : address.link(query, chosenControls(), present.checked);
     copy.disabled = Boolean(problem);
     message.textContent = problem || '';
   }

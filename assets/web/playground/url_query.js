@@ -2,10 +2,10 @@
 
 export function makeUrlQuery(names) {
   const ours = new Set([...names, 'revision', 'hide', 'present', 'force']);
-  const joined = parts => parts.filter(Boolean).join('&');
+  const join = parts => parts.filter(Boolean).join('&');
 
   // Not escaped: names are letters and underscores, and a query may contain commas.
-  const view = (hide, present) => joined([hide.length && `hide=${hide.join(',')}`, present && 'present=1']);
+  const view = (hide, present) => join([hide.length && `hide=${hide.join(',')}`, present && 'present=1']);
 
   // Foreign parameters (a theme, say) stay in the address bar, and out of links.
   function others() {
@@ -29,7 +29,7 @@ export function makeUrlQuery(names) {
   return {
     asks: () => [...new URLSearchParams(location.search).keys()].some(name => ours.has(name)),
     link: (query, hide, present) =>
-      `${location.origin}${location.pathname}?${joined([query, view(hide, present)])}`.replace(/\?$/, ''),
-    show: (query, hide, present) => write(joined([others(), query, view(hide, present)])),
+      `${location.origin}${location.pathname}?${join([query, view(hide, present)])}`.replace(/\?$/, ''),
+    show: (query, hide, present) => write(join([others(), query, view(hide, present)])),
   };
 }

@@ -156,11 +156,11 @@ def test_a_link_restores_the_run_and_its_branch():
     assert json.loads(links.link(kept, *form()))["link"] == answer["link"], "a kept branch has the link it had"
     assert links.branch_address(press.session, *form(seed=3)) == SKIP
     opened = SimpleNamespace(_data={"query": answer["link"]})
-    _, stage, session, *_ = links.opened(RunPress(), opened)
+    _, stage, session, *_ = links.open_link(RunPress(), opened)
     assert session.trace == branched and line(Screen(stage), "branch")["place"] == PLACE, "both have run here"
     runs.service.runs.results._runs.clear()
     jobs, later = len(runs.service.runs.worker.jobs), RunPress()
-    _, stage, *_ = links.opened(later, opened)
+    _, stage, *_ = links.open_link(later, opened)
     assert "forced at place 6" in said(Screen(stage))["text"] and len(runs.service.runs.worker.jobs) == jobs
     values = list(runs.run(visitor(), later, *form()))
     assert later.session.trace.output == branched.output and later.session.trace.branch.output == branched.branch.output
@@ -175,5 +175,5 @@ def test_a_link_with_a_token_that_does_not_exist_gets_a_sentence(monkeypatch, fo
     service = Service(FakeEngine(), Limits())
     service.offer.pairs = {name: replace(pair, vocabulary=50_000) for name, pair in service.offer.pairs.items()}
     press = RunPress()
-    _, stage, *_ = LinkHandlers(service).opened(press, SimpleNamespace(_data={"query": f"force={force}&seed=7"}))
+    _, stage, *_ = LinkHandlers(service).open_link(press, SimpleNamespace(_data={"query": f"force={force}&seed=7"}))
     assert words in said(Screen(stage))["text"] and press.linked is None

@@ -16,7 +16,7 @@ from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, sentence
 from app.playground.links import read as read_link
-from app.playground.result_handlers import Shown
+from app.playground.result_handlers import ResultValues
 from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
@@ -153,11 +153,11 @@ def event(text) -> SimpleNamespace:
 def parts(opened: list) -> tuple:
     """What opening a link gives: the stage, the session, the controls by name, and the results below the stage."""
     _, stage, session, *rest = opened
-    return stage, session, dict(zip(NAMES, rest, strict=False)), Shown(*rest[len(NAMES) :])
+    return stage, session, dict(zip(NAMES, rest, strict=False)), ResultValues(*rest[len(NAMES) :])
 
 
 def test_opening_fills_the_controls_and_runs_nothing(sharing):
-    told, *_ = opened = sharing.opened(RunPress(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
+    told, *_ = opened = sharing.open_link(RunPress(), event("?prompt=Hello&seed=7&hide=seed&present=1"))
     stage, session, controls, results = parts(opened)
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
@@ -176,28 +176,28 @@ def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     run, _ = startup_run.recorded()
     assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
     links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
-    _, _, filled, _ = parts(links.opened(RunPress(), event(revision)))
+    _, _, filled, _ = parts(links.open_link(RunPress(), event(revision)))
     reset = {name: update["value"] for name, update in filled.items() if update != SKIP}
     assert settings({name: spec.default for name, spec in specs.items()} | reset) == settings(defaults())
     for text in ("hide=seed&present=1", "__theme=dark", ""):
-        assert all(update == SKIP for update in links.opened(RunPress(), event(text))[3:]), text
+        assert all(update == SKIP for update in links.open_link(RunPress(), event(text))[3:]), text
     shared = json.loads(links.link(Session(), *(spec.default for spec in specs.values())))["link"]
-    _, stage, session, *_ = links.opened(RunPress(), event(shared))
+    _, stage, session, *_ = links.open_link(RunPress(), event(shared))
     assert stage == session == SKIP, "who gets the opening run's link sees that run"
-    stage = links.opened(RunPress(), event(shared + "&force=3:9"))[1]
+    stage = links.open_link(RunPress(), event(shared + "&force=3:9"))[1]
     assert said(Screen(stage))["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
     alone = Service(FakeEngine(), Limits(new_tokens=64))
     assert startup_run.controls(alone) == described(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
-    _, stage, _, *filled = sharing.opened(RunPress(), event("temperature=99"))
+    _, stage, _, *filled = sharing.open_link(RunPress(), event("temperature=99"))
     assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
-    stage, _, filled, _ = parts(sharing.opened(RunPress(), event("temperature=99&seed=7")))
+    stage, _, filled, _ = parts(sharing.open_link(RunPress(), event("temperature=99&seed=7")))
     assert said(Screen(stage))["kind"] == "slow" and filled["seed"]["value"] == 7
     text = said(Screen(stage))["text"]
     assert text.startswith("Temperature cannot be '99'") and "Everything else in the link was used." in text
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert said(Screen(sharing.opened(RunPress(), event(text))[1]))["kind"] == "slow"
+        assert said(Screen(sharing.open_link(RunPress(), event(text))[1]))["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
-        sharing.opened(RunPress(), SimpleNamespace(_data=data))
+        sharing.open_link(RunPress(), SimpleNamespace(_data=data))

@@ -38,7 +38,7 @@ def leave_in_mid_run(handlers: RunHandlers) -> str:
 def reload(handlers: RunHandlers, key: str) -> tuple[RunPress, bool]:
     """The new page's press, and whether it resumes a run."""
     press, data = RunPress(), {"query": "", "reload": True, "run": key}
-    shared = LinkHandlers(handlers.service).opened(press, SimpleNamespace(_data=data), AFTER)[0]
+    shared = LinkHandlers(handlers.service).open_link(press, SimpleNamespace(_data=data), AFTER)[0]
     return press, "resumed" in json.loads(shared)
 
 

@@ -214,7 +214,7 @@ def test_whatever_happens_the_buttons_come_back():
     running = dict(zip(BUTTONS, handlers.begin(visitor(), press), strict=False))
     assert running["stop"]["interactive"] and running["run"]["value"] == "Running…"
     assert handlers.end(press) == [SKIP] * 3, "of an earlier run: this one is about to stream"
-    ended = dict(zip(BUTTONS, handlers.lost(press), strict=False))  # as if the run had never reached the server
+    ended = dict(zip(BUTTONS, handlers.end_orphan(press), strict=False))  # as if the run had never reached the server
     assert not handlers.service.runs.is_busy("a")
     assert ended["run"]["value"] == "Run" and not ended["stop"]["interactive"] and ended["session"] is SKIP
 

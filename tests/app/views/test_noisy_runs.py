@@ -12,7 +12,7 @@ from app.lab.theory import view as theory_view
 from app.lab.theory.request import PointSet
 from app.playground.run_handlers import conclusion
 from app.views import charts, player_feed, predictions, tiles
-from app.views.engine_recipes import measured
+from app.views.engine_recipes import outcome_sentence
 from engine.config import RunConfig
 from engine.trace.events import CostModel
 from engine.trace.metrics import compare, compute_metrics
@@ -44,7 +44,7 @@ def everything(run: Trace, plain: Trace) -> str:
     """Each text about one run that a visitor can see, in one."""
     ratio = tiles.speedup(run, plain)
     texts = [tiles.tiles(run, plain), tiles.verdict(run, plain), player_feed.numbers(run, plain)]
-    texts += [*charts.complete(run, plain), *conclusion(run, plain), measured(ratio, "cpu")]
+    texts += [*charts.complete(run, plain), *conclusion(run, plain), outcome_sentence(ratio, "cpu")]
     texts += [theory_view.curves(run, plain, True, PointSet())]
     columns = [Column(RunConfig("Hi", "p", "none", 0), plain), Column(RunConfig("Hi", "p", "ngram", 4), run)]
     texts += [compare_view.table(columns), compare_view.full_grid("x", columns), *compare_view.conclusion(columns)]
@@ -76,7 +76,7 @@ def test_predictions_by_costs_that_dip_stay_below_their_bounds(run, alpha):
     accepted = round(alpha * 400)
     share = replace(numbers.alpha, value=alpha, low=max(0.0, alpha - 0.03), high=min(1.0, alpha + 0.03))
     counts = numbers.counts | {"accepted": accepted, "rejected": 400 - accepted}
-    curve = predictions.idealised(run, replace(numbers, alpha=share, counts=counts)).data[0]
+    curve = predictions.idealised_chart(run, replace(numbers, alpha=share, counts=counts)).data[0]
     assert max(curve["y"]) <= 1 / (1 - alpha) + 1e-6
     assert min(predictions.scoring(run, None).data[0]["y"]) >= 1.0
     assert "busy" in predictions.scoring(clocked(run, 1.0), None).note
@@ -87,7 +87,7 @@ def test_best_length_has_a_star_only_where_the_spread_leaves_one(run):
     sure = replace(run, started=replace(run.started, costs=CostModel(0.6, {1: 1.0, 2: 1.3, 16: 9.0}, 256, 0.03)))
     tight = replace(numbers, alpha=replace(numbers.alpha, value=0.95, low=0.945, high=0.955))
     for trace, known, is_certain in ((sure, tight, True), (run, numbers, False)):
-        figure = predictions.idealised(trace, known)
+        figure = predictions.idealised_chart(trace, known)
         assert (figure.data[1]["marker"]["symbol"] == "star") is is_certain
         assert ("Best: γ = 1 with" in figure.note) is is_certain
         assert ("Too close to name a best" in figure.note) is not is_certain

@@ -75,14 +75,14 @@ def test_the_opening_recording_shows_every_verdict_of_a_draft():
 
 
 def test_greedy_runs_are_compared_token_by_token_and_samples_are_not(run, baseline):
-    assert lines(player_feed.compared(run, baseline))[0]["verdict"] == "same"
+    assert lines(player_feed.comparison_line(run, baseline))[0]["verdict"] == "same"
     first = baseline.rounds[0]
     odd = replace(first, tokens=(replace(first.tokens[0], id=12345, gap=0.0004),))
     other = replace(baseline, rounds=(odd, *baseline.rounds[1:]))
     differs = {"type": "compared", "verdict": "differs", "at": 0, "gap": 0.0004}
-    assert lines(player_feed.compared(run, other)) == [differs]
+    assert lines(player_feed.comparison_line(run, other)) == [differs]
     sample, plain = recorded(temperature=0.8), recorded("none", 0, temperature=0.8)
-    assert lines(player_feed.compared(sample, plain))[0]["verdict"] == "sampled"
+    assert lines(player_feed.comparison_line(sample, plain))[0]["verdict"] == "sampled"
 
 
 def test_tiles_of_a_finished_race_of_plain_decoding_and_of_nothing(run, baseline):
@@ -162,7 +162,7 @@ def test_a_constraint_of_a_made_up_trace_does_no_harm(run, config):
 
 @pytest.mark.parametrize("run", [recorded("ngram", 3), recorded("none", 0)])
 def test_the_running_totals_are_the_metrics_of_the_whole(run):
-    totals, numbers = Totals.of(run), compute_metrics(run)
+    totals, numbers = Totals.from_trace(run), compute_metrics(run)
     assert (totals.tokens, totals.rounds, totals.accepted, totals.tested) == (
         numbers.tokens, numbers.passes, numbers.accepted, numbers.tested,
     )  # fmt: skip

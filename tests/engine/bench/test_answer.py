@@ -107,9 +107,9 @@ def test_each_kind_of_text_has_its_own_sentence():
 def test_the_cost_model_is_left_out_where_a_measurement_excludes_it():
     cells = (cell("none", 0, 1.0), cell("eagle", 2, 1.29))
     agrees = result(load(8, "eagle", 2, 0.75, 0.4), cells=cells)
-    assert agrees.refuted() == [] and "By the cost model" in sentences(agrees)["change"]
+    assert agrees.refuted_predictions() == [] and "By the cost model" in sentences(agrees)["change"]
     excluded = result(load(8, "eagle", 2, 1.7), cells=cells)
-    ((users, setting, predicted, measured),) = excluded.refuted()
+    ((users, setting, predicted, measured),) = excluded.refuted_predictions()
     assert (users, setting) == (8, ("eagle", 2)) and predicted < measured.low
     assert "By the cost model" not in sentences(excluded)["change"]
     assert f"predicts {predicted:.2f}×" in sentences(excluded)["sure"]
@@ -132,7 +132,7 @@ def test_another_server_gets_tokens_a_pass_and_no_speedup():
 def test_prediction_past_the_widest_pass_never_exceeds_its_tokens():
     odd = {name: CostModel(0.1, {1: 1.0, 8: 1.2, 12: 1.3, 16: 1.2}, 256, 0.03) for name in COSTS}
     found = replace(result(), costs=odd)
-    values = [found.predicted(("eagle", 2), users).value for users in (1, 8, 64)]
+    values = [found.predict(("eagle", 2), users).value for users in (1, 8, 64)]
     assert all(0 < value <= 1.8 for value in values) and values[-1] < values[0]
 
 
@@ -207,4 +207,4 @@ def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monke
 
 def test_another_server_is_counted_without_loads(asked):
     counted = asked(8, place=ELSEWHERE)
-    assert counted.is_complete and not counted.loads and counted.at(8) == {NONE: counted.at(1)[NONE]}
+    assert counted.is_complete and not counted.loads and counted.speedups_at(8) == {NONE: counted.speedups_at(1)[NONE]}

@@ -13,13 +13,14 @@ from unlike_tokenizers import CHAT, byte_level, sentence_piece
 
 from engine.bench import validity
 from engine.bench.comparison import Comparison, Settings
-from engine.bench.metrics import Results, decoding, first_difference, interval, markdown, ratio, rows
+from engine.bench.metrics import Results, decoding, interval, markdown, ratio, rows
 from engine.bench.prompts import Prompt, read_prompts, spread, with_free
 from engine.bench.sample import Sample, fastest
 from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
 from engine.trace.events import CostModel
+from engine.trace.metrics import first_difference
 
 pytestmark = pytest.mark.xdist_group("benchmark")
 UNICODE = '{"type": "string", "pattern": "^\\\\p{L}+$"}'  # which Python does not read

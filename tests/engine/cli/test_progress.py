@@ -34,11 +34,11 @@ def test_time_left_goes_by_what_was_done_since_the_start():
     ):
         for resumed in (0.0, 0.5):  # what an earlier run did says nothing about the speed
             left = TimeLeft()
-            assert left.after(resumed, 50.0) == ""
-            assert left.after(resumed + (1 - resumed) * share, 50.0 + seconds) == words
-    left.after(0.9, 51.0 + seconds)
-    assert left.after(0.1, 60.0 + seconds) == "", "a new stage begins anew"
-    assert left.after(0.2, 160.0 + seconds) == "about 13 minutes left"
+            assert left.estimate(resumed, 50.0) == ""
+            assert left.estimate(resumed + (1 - resumed) * share, 50.0 + seconds) == words
+    left.estimate(0.9, 51.0 + seconds)
+    assert left.estimate(0.1, 60.0 + seconds) == "", "a new stage begins anew"
+    assert left.estimate(0.2, 160.0 + seconds) == "about 13 minutes left"
 
 
 def test_a_log_gets_a_line_every_ten_seconds(monkeypatch, clock):

@@ -115,7 +115,7 @@ def test_the_numbers_of_drafts_decided_on_together_explain_their_verdicts(method
     rounds = list(toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, trace_top=8, **settings).rounds())
     seen = Counter()
     for r in rounds:
-        drafts, order = r.tokens[: len(r.parents)], Order.of(r.parents).nodes if r.parents else [0]
+        drafts, order = r.tokens[: len(r.parents)], Order.from_parents(r.parents).nodes if r.parents else [0]
         last = next(node for node in order if node == 0 or drafts[node - 1].u < drafts[node - 1].h)
         path, node = set(), last
         while node:

@@ -39,7 +39,7 @@ def block(p, q, tokens, parents, u, u_closing):
 
 def rule_law(parents):
     """Integrates a rule for this tree over its uniforms: the drafts decide in the order they are tried."""
-    return partial(block_law, order=[node - 1 for node in Order.of(parents).nodes[:-1]])
+    return partial(block_law, order=[node - 1 for node in Order.from_parents(parents).nodes[:-1]])
 
 
 def trees(replace: bool, *cases):
