@@ -192,6 +192,28 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
 
 
+# Presses keys faster than any hand can.
+KEYS = """([keys, repeat]) => [...keys].forEach(key =>
+  document.dispatchEvent(new KeyboardEvent('keydown', { key, repeat, bubbles: true })))"""
+
+
+def test_each_of_thirty_hands_is_counted_once_and_outlasts_a_wrong_key(visit):
+    page = visit("?present=1#lesson-in_five_minutes")
+    page.locator('.sl-dot[title="The same text?"]').click()
+    options = page.locator(".sl-option")
+    page.evaluate(KEYS, ["1" * 12 + "2" * 8, False])
+    for _ in range(10):
+        options.nth(2).click()
+    page.evaluate(KEYS, ["333", True])  # a key that is held down
+    page.keyboard.press("b")
+    expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")
+    page.keyboard.press("n")
+    for option, hands in zip(options.all(), (12, 8, 10), strict=True):
+        expect(option).to_contain_text(f"{hands} hands")
+    press(page, "Show the answer")
+    expect(page.locator(".sl-reply")).to_contain_text("12 of 30 hands had it.")
+
+
 def test_who_reads_alone_answers_a_vote_with_one_click(visit):
     page = visit("#lesson-7-guess-2")
     expect(page.locator(".sl-figure-box .sl-pick option:checked")).to_have_text("A story")  # a friend's link
