@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
+from threading import Barrier
 
 import pytest
 from fake_worker import FakeEngine
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 from app.form import EXAMPLES, NAMES, settings
 from app.jobs.service import Service
-from app.lessons_tab import view
+from app.lessons_tab import handlers, view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
 from app.server.limits import Limits
@@ -217,7 +219,7 @@ def test_every_recording_is_small_used_and_answers_its_entry():
         assert file.stat().st_size <= 150_000, file.name
         trace, entry = load(file), loader.recordings()[file.stem]
         assert trace.finished.reason in ("length", "eos")
-        assert replace(request_of(trace), pair="", prefix=()) == replace(entry.request(EXAMPLES), pair=""), file.stem
+        assert replace(request_of(trace), prefix=()) == entry.request(EXAMPLES), file.stem
         assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
 
 
@@ -228,7 +230,11 @@ def test_recordings_that_are_compared_come_from_one_machine():
 
 
 def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence():
-    for arguments, said in (["nowhere"], "There is no recording 'nowhere'"), (["--repeats", "2"], "must be odd"):
+    for arguments, said in (
+        (["nowhere"], "There is no recording 'nowhere'"),
+        (["--repeats", "2"], "must be odd"),
+        (["coder_lm", "--pair", "nowhere.gguf+nothing.gguf"], "There is no file nowhere.gguf"),
+    ):
         result = CliRunner().invoke(commands, ["record", *arguments])
         assert result.exit_code == 1 and said in result.output
 
@@ -325,6 +331,21 @@ def test_a_lesson_is_served_and_an_unknown_one_is_refused():
         assert client.get("/speclens/lessons/99").status_code == 404
     assert "<" not in page(1)  # nothing in it can become a tag
     assert len(json.loads(contents())["lessons"]) == COUNT
+
+
+def test_thirty_who_open_a_lesson_at_once_get_one_rendering_of_it(monkeypatch):
+    rendered, together, render = [], Barrier(30), view.page
+    monkeypatch.setattr(handlers, "_PAGES", {})
+    monkeypatch.setattr(view, "page", lambda *given: rendered.append(given) or render(*given))
+
+    def visit(client):
+        together.wait(timeout=60)
+        return client.get("/speclens/lessons/0")
+
+    with TestClient(Starlette(routes=ROUTES)) as client, ThreadPoolExecutor(30) as pupils:
+        answers = list(pupils.map(visit, [client] * 30))
+    assert {answer.status_code for answer in answers} == {200} and len({answer.content for answer in answers}) == 1
+    assert len(rendered) == 1
 
 
 # As on a server that has just started: its thread imports the engine when a visitor opens a lesson.
