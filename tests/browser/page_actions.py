@@ -220,6 +220,17 @@ def open_lesson(page: Page, slug: str, step: int | None = None) -> None:
         page.locator(".sl-dot").nth(step).click()
 
 
+def walk_through(page: Page, lesson: str) -> None:
+    """Goes through every step of a lesson by keyboard, up to its questions. Each has a text and a run."""
+    open_lesson(page, lesson)
+    for _ in range(page.locator(".sl-dot").count() - 1):
+        page.keyboard.press("n")
+        expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
+        assert page.locator(".sl-lesson-body").inner_text().strip()
+        page.wait_for_function(f"{OVERFLOW} <= 0")
+    expect(page.locator(".sl-lesson-body h3")).to_have_text("Check yourself")
+
+
 def tool_places() -> dict[str, tuple[str, int]]:
     """One step for each tool of the lessons, by the lesson's slug and the number of the step."""
     return {step.tool: (lesson.slug, i) for lesson in lessons() for i, step in enumerate(lesson.steps) if step.tool}

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, tool_places, wait_until_above
+from page_actions import OVERFLOW, open_lesson, tool_places, wait_until_above, walk_through
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
@@ -142,13 +142,7 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-memory_wall", viewport={"width": 390, "height": 900})
     for lesson in lessons():
-        open_lesson(page, lesson.slug)
-        for _ in range(page.locator(".sl-dot").count() - 1):
-            page.keyboard.press("n")
-            expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
-            assert page.locator(".sl-lesson-body").inner_text().strip()
-            page.wait_for_function(f"{OVERFLOW} <= 0")
-        expect(title(page)).to_have_text("Check yourself")
+        walk_through(page, lesson.slug)
     for place in tool_places().values():
         open_lesson(page, *place)
         for width in (1280, 1920):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, violations
+from page_actions import OVERFLOW, open_lesson, violations, walk_through
 from playwright.sync_api import expect
 
 from app import static_site
@@ -59,14 +59,15 @@ def test_without_javascript_every_lesson_is_text(opened):
 
 
 @pytest.mark.slow
-def test_every_lesson_opens_from_disk_and_plays_a_text_of_ones_own(opened):
-    """Typed once, in the first lesson; the drawer of each further one has it."""
+def test_every_step_works_from_disk_and_plays_a_text_of_ones_own(opened):
+    """Typed once, in the first lesson; the drawer of each further lesson has it."""
     text = "one two three four. one two three four. one two three four. one two three four."
     page = opened(viewport={"width": 390, "height": 800}, color_scheme="dark")
     views = set()
     for lesson in lessons():
         open_lesson(page, lesson.slug)
         assert violations(page) == [], lesson.title
+        walk_through(page, lesson.slug)
         drawer = page.locator(".sl-lesson-own")
         drawer.locator("summary").click()
         if lesson.slug == "in_five_minutes":

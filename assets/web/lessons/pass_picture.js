@@ -103,7 +103,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     );
     const tell = {
       one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
-      two: `Drafting ${count.value} · ${c.toFixed(3)} and one wide pass: ${short(whole)} plain steps for at most ${wide} tokens.`,
+      two: `Drafting takes ${count.value} · ${c.toFixed(3)}, and then there is one wide pass: ${short(whole)} plain steps in all, for at most ${wide} tokens.`,
       users: `${count.value} ${count.value === 1 ? 'user' : 'users'}, ${wide} tokens: the pass takes ${short(whole)} times as long as for one token.`,
     }[zoom];
     result.textContent =
