@@ -166,16 +166,17 @@ def read_from_files(pair: PairSpec, names: str) -> PairSpec:
     own = local_pair(names)
     if own.drafts.keys() != pair.drafts.keys():
         raise BadInput(f"{pair.name} is not a target with a draft in two GGUF files, so leave the files out.")
+    target = _in_file(pair.target, own.target)
     drafts = {method: _in_file(draft, own.drafts[method]) for method, draft in pair.drafts.items()}
-    return replace(pair, target=_in_file(pair.target, own.target), drafts=MappingProxyType(drafts))
+    return replace(pair, target=target, drafts=MappingProxyType(drafts))
 
 
 def _in_file(listed: ModelSpec, own: ModelSpec) -> ModelSpec:
     """The model as the catalogue lists it, in the folder of the user's own file."""
     files = gguf_files(own.folder) if own.folder and is_prepared(own.folder) else []
     if listed.gguf is None or [sha256(file) for file in files] != [listed.gguf.sha256]:
-        wanted = listed.gguf.file if listed.gguf else listed.name
-        raise BadInput(f"{own.name} is not the file {wanted} that the catalogue names: its SHA-256 differs.")
+        name = listed.gguf.file if listed.gguf else listed.name
+        raise BadInput(f"{own.name} is not the file {name} that the catalogue names: its SHA-256 differs.")
     return replace(listed, folder=own.folder, gguf=None)
 
 

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, violations
+from page_actions import OVERFLOW, open_lesson, violations, wait_for
 from playwright.sync_api import Page, expect
 
 from app import static_site
@@ -102,6 +102,7 @@ def swipe(page: Page, x: float, y: float, across: float) -> None:
     for i, (to_x, to_y) in enumerate(path):
         kind = "touchMove" if i else "touchStart"
         touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": to_x, "y": to_y}]})
+        page.wait_for_timeout(20)  # moves at once are no scrolling
     touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
@@ -120,7 +121,7 @@ def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site
     assert float(alpha.inner_text()) == pytest.approx(before - 0.4, abs=0.02)
     assert result(page, "tokens") != tokens and page.evaluate("scrollY") == top
     swipe(page, box["x"] + box["width"] / 2, box["y"] - 60, 0)  # on the text above, a finger scrolls
-    page.wait_for_function(f"scrollY > {top}")
+    wait_for(page, f"scrollY > {top}")
 
 
 def test_speedup_in_the_sentence_turns_where_the_lesson_says(open_offline, site):

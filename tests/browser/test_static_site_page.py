@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, violations, walk_through
+from page_actions import OVERFLOW, open_lesson, violations, wait_for, walk_through
 from playwright.sync_api import expect
 
 from app import static_site
@@ -48,6 +48,16 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round [1-9]"))  # the new page has started
     page.keyboard.press("Home")
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
+
+
+@pytest.mark.parametrize("name", ["index.html", "runs/opening.html", "sheets/teacher-7.html"])
+def test_a_wheel_scrolls_the_page(opened, name):
+    page = opened(viewport={"width": 800, "height": 300})
+    page.goto(page.home.replace("index.html", name))
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+    page.mouse.move(20, 150)
+    page.mouse.wheel(0, 100)
+    wait_for(page, "scrollY > 0")
 
 
 def test_without_javascript_every_lesson_is_text(opened):

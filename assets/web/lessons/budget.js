@@ -114,11 +114,7 @@ export function makeBudget(settings, touched) {
       rates = { ...others, mine: tokensAStep(chances, depths) };
     const most = Math.max(...Object.values(rates));
     for (const [name, bar] of Object.entries(bars)) {
-      bar.set(
-        name === 'same' ? `${NAMES.same} (γ = ${gamma})` : NAMES[name],
-        rates[name] / most,
-        short(rates[name]),
-      );
+      bar.set(name === 'same' ? `${NAMES.same} (γ = ${gamma})` : NAMES[name], rates[name] / most, short(rates[name]));
       bar.row.classList.toggle('sl-meter-p', name === 'mine');
     }
     const rows = depths.reduce((sum, depth) => sum + depth + 1, 0);
