@@ -247,7 +247,7 @@ def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence():
     for arguments, said in (
         (["nowhere"], "There is no recording 'nowhere'"),
         (["--repeats", "2"], "must be odd"),
-        (["coder_lm", "--pair", "nowhere.gguf+nothing.gguf"], "There is no file nowhere.gguf"),
+        (["coder_lm", "--pair", "nowhere.gguf+nothing.gguf"], "There is no file nothing.gguf"),
     ):
         result = CliRunner().invoke(commands, ["record", *arguments])
         assert result.exit_code == 1 and said in result.output
