@@ -102,7 +102,7 @@ def swipe(page: Page, x: float, y: float, across: float) -> None:
     for i, (to_x, to_y) in enumerate(path):
         kind = "touchMove" if i else "touchStart"
         touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": to_x, "y": to_y}]})
-        page.wait_for_timeout(20)  # moves at once are no scrolling
+        page.wait_for_timeout(20)  # the browser does not scroll for moves that come at once
     touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
