@@ -57,7 +57,7 @@ def play(page: Page) -> None:
         page.keyboard.press("Enter")
         expect(page.locator(".sl-minute-steps [data-now]")).to_contain_text(f"{move}.")
         expect(page.locator(f".sl-minute-row .sl-{states}")).to_have_count(4 if states == "minute-open" else 2)
-    expect(page.locator(".sl-minute .sl-result")).to_contain_text("The model writes “climbed” instead.")
+    expect(page.locator(".sl-minute .sl-result")).to_contain_text("It writes “climbed” instead.")
     expect(page.locator(".sl-minute-end")).to_be_hidden()
     assert at(page, "tokens") == 4 and at(page, "alone") == 2
     page.keyboard.press("Enter")
