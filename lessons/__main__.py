@@ -34,11 +34,11 @@ def record(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Entries of recordings.toml.")] = None,
     repeats: Annotated[int, typer.Option(min=1, max=99, help="Pairs with plain decoding; an odd number.")] = 5,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the traces go.")] = TRACES,
+    pair: Annotated[str, typer.Option(metavar="TARGET.gguf+DRAFT.gguf", help="Your files of the entry's pair.")] = "",
 ):
     """Record the runs of the lessons again, on a machine that does nothing else; without a NAME, all of them."""
-    from engine.bench.recording import record
     from engine.runtime.engine import load_engine
-    from engine.trace.trace import save
+    from engine.weights.catalogue import get_pair, read_from_files
     from lessons.examples import EXAMPLES
     from lessons.loader import recordings
 
@@ -49,14 +49,24 @@ def record(
         if unknown := set(names or ()) - known.keys():
             raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
         requests = {name: known[name].request(EXAMPLES) for name in names or known}
-        engine = load_engine(next(iter(requests.values())).pair)
-        for method in dict.fromkeys(config.method for config in requests.values()):
-            typer.echo(f"Measuring what {method} costs")
-            engine.costs(method, again=True)
-        for name, config in requests.items():
-            trace = record(engine, config, repeats)
-            save(trace, out / f"{name}.json")
-            typer.echo(_summary(name, trace))
+        for listed in dict.fromkeys(config.pair for config in requests.values()):
+            engine = load_engine(read_from_files(get_pair(listed), pair) if pair else listed)
+            _record(engine, {name: config for name, config in requests.items() if config.pair == listed}, repeats, out)
+            engine.close()
+
+
+def _record(engine, requests, repeats: int, out: Path) -> None:
+    """Records the runs of one pair, by the name of their files."""
+    from engine.bench.recording import record
+    from engine.trace.trace import save
+
+    for method in dict.fromkeys(config.method for config in requests.values()):
+        typer.echo(f"Measuring what {method} costs")
+        engine.costs(method, again=True)
+    for name, config in requests.items():
+        trace = record(engine, config, repeats)
+        save(trace, out / f"{name}.json")
+        typer.echo(_summary(name, trace))
 
 
 @app.command("examples")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from engine.config import RunConfig, SamplingParams
+from engine.config import DEFAULT_PAIR, RunConfig, SamplingParams
 from engine.errors import matching
 from engine.files import ASSETS
 from lessons import expressions, markup
@@ -78,7 +78,8 @@ class Toy:
 
 @dataclass(frozen=True, config=STRICT)
 class Recording:
-    """An entry of recordings.toml. ``example``: the name of a prompt of the playground."""
+    """An entry of recordings.toml. ``example``: the name of a prompt of the playground; ``pair``: one of the
+    catalogue."""
 
     example: Line
     method: Line
@@ -86,13 +87,12 @@ class Recording:
     gamma: int | str = 4
     temperature: float = 0.0
     seed: int = 0
+    pair: Line = DEFAULT_PAIR
 
     def request(self, examples: Mapping[str, Example]) -> RunConfig:
         """Raises BadInput for settings that no run can have."""
         sampling, prompt = SamplingParams(self.temperature), examples[self.example].prompt
-        return RunConfig(
-            prompt, method=self.method, gamma=self.gamma, sampling=sampling, max_new_tokens=self.tokens, seed=self.seed
-        )
+        return RunConfig(prompt, self.pair, self.method, self.gamma, sampling, self.tokens, self.seed)
 
 
 @dataclass(frozen=True, config=STRICT)

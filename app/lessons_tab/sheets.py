@@ -43,7 +43,7 @@ def _section(title: str, content: str) -> str:
 
 def _outcomes(lesson: Mapping) -> str:
     items = "".join(f"<li>{_line(line)}</li>" for line in lesson["outcomes"])
-    return f"<p>{lesson['minutes']} minutes. Afterwards the class can say:</p><ul>{items}</ul>"
+    return f"<p>{lesson['minutes']} minutes. After this the class will be able to explain:</p><ul>{items}</ul>"
 
 
 def _words(lesson: Mapping) -> str:

@@ -220,6 +220,26 @@ def open_lesson(page: Page, slug: str, step: int | None = None) -> None:
         page.locator(".sl-dot").nth(step).click()
 
 
+def wait_for(page: Page, condition: str) -> None:
+    """As ``wait_for_function``, which evaluates text in the page, where the policy of a page from disk forbids it."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"{condition} did not come true")
+
+
+def walk_through(page: Page, lesson: str) -> None:
+    """Goes through every step of a lesson by keyboard, up to its questions. Each has a text and a run."""
+    open_lesson(page, lesson)
+    for _ in range(page.locator(".sl-dot").count() - 1):
+        page.keyboard.press("n")
+        expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
+        assert page.locator(".sl-lesson-body").inner_text().strip()
+        wait_for(page, f"{OVERFLOW} <= 0")
+    expect(page.locator(".sl-lesson-body h3")).to_have_text("Check yourself")
+
+
 def tool_places() -> dict[str, tuple[str, int]]:
     """One step for each tool of the lessons, by the lesson's slug and the number of the step."""
     return {step.tool: (lesson.slug, i) for lesson in lessons() for i, step in enumerate(lesson.steps) if step.tool}

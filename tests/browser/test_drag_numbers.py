@@ -4,12 +4,13 @@ import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, violations
+from page_actions import OVERFLOW, open_lesson, violations, wait_for
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 ALL = [(lesson, step) for lesson in lessons() for step in lesson.steps if step.sentence]
 
 
@@ -85,6 +86,35 @@ def test_numbers_follow_keys_and_pointer_and_stop_at_their_ends(open_offline, si
     before = alpha.inner_text()
     page.mouse.move(box["x"] + 90, box["y"] + 8)
     assert alpha.inner_text() == before, "let go"
+
+
+def swipe(page: Page, x: float, y: float, across: float) -> None:
+    """Moves a finger up, as if to scroll, and then to the side."""
+    touches = page.context.new_cdp_session(page)
+    path = [(x, y - up) for up in range(0, 61, 10)] + [(x + across * part / 10, y - 60) for part in range(1, 11)]
+    for i, (to_x, to_y) in enumerate(path):
+        kind = "touchMove" if i else "touchStart"
+        touches.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": to_x, "y": to_y}]})
+        page.wait_for_timeout(20)  # the browser does not scroll for moves that come at once
+    touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site):
+    page = open_offline(site, several=True, **PHONE)
+    at_step(page, "acceptance_tau_speedup", "From α to τ")
+    answer(page)
+    for each in page.locator(".sl-drag").all():
+        size = each.bounding_box()
+        assert min(size["width"], size["height"]) >= 24
+    alpha = number(page, "alpha")
+    alpha.evaluate("node => node.scrollIntoView({ block: 'center', behavior: 'instant' })")
+    box, top = alpha.bounding_box(), page.evaluate("scrollY")
+    before, tokens = float(alpha.inner_text()), result(page, "tokens")
+    swipe(page, box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, -120)
+    assert float(alpha.inner_text()) == pytest.approx(before - 0.4, abs=0.02)
+    assert result(page, "tokens") != tokens and page.evaluate("scrollY") == top
+    swipe(page, box["x"] + box["width"] / 2, box["y"] - 60, 0)  # on the text above, a finger scrolls
+    wait_for(page, f"scrollY > {top}")
 
 
 def test_speedup_in_the_sentence_turns_where_the_lesson_says(open_offline, site):

@@ -43,7 +43,7 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     shared = f"They share {len(code.keys() & prose.keys())}"
     expect(page.locator(".sl-figure-box > .sl-figure-note").last).to_contain_text(shared)
     expect(result(page)).to_have_text("4 drafted, 3 to test. “u” may be unfinished. In the whole text it is “ut”.")
-    page.get_by_label("Tokens the draft proposes").press("End")
+    page.get_by_label("Tokens drafted").press("End")
     drafted, tested = min(20, bpe_demo.pieces("code", TEXTS[0])), bpe_demo.testable(TEXTS[0], 20)
     expect(result(page)).to_contain_text(f"{drafted} drafted, {tested} to test.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
@@ -68,7 +68,7 @@ def test_the_near_tie_turns_in_bf16_and_not_in_fp32(at_tool):
     page.get_by_label("True lead of A").press("End")
     expect(result(page)).to_contain_text("A wins in all 400")
     page.keyboard.press("Home")
-    expect(result(page)).to_contain_text("Neither leads in truth")
+    expect(result(page)).to_contain_text("Neither really leads")
     assert sum(map(int, told().values())) == 400
 
 
@@ -156,7 +156,7 @@ def test_a_round_is_drawn_to_scale(at_tool):
     assert speed() < 0.9  # the lesson calls it much slower
     assert widths()[1] / widths()[0] == pytest.approx(speed(), rel=0.02)
     page.get_by_label("γ, tokens drafted").press("Home")
-    expect(result(page)).to_have_text("1 token in 1 plain step: as fast as plain.")
+    expect(result(page)).to_have_text("1 token in 1 plain step: as fast as plain decoding.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     every_slider_to_its_ends(page)
 
@@ -278,7 +278,7 @@ def test_grey_bars_are_matched_to_prompts_and_defences_hide_them(at_tool):
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     lists.nth(0).select_option(index=0)
     expect(result(page)).to_contain_text("3 of 4")
-    for label in ("pad every packet to the largest", "one token in the time of a pass"):
+    for label in ("pad every packet to the largest", "send one token in the time of a pass"):
         page.get_by_label("Defence").select_option(label=label)
         assert len({height for row in heights() for height in row}) == 1
         expect(page.locator(".sl-figure-box")).to_contain_text("Price: ")
@@ -323,7 +323,7 @@ def test_the_bill_adds_up(at_tool):
         return 2 / 3600 / 50 * 1e6 * ((1 - share) / well + share / badly)
 
     slide(page, "Share of tokens that are hard to guess", 0.3)
-    for policy, pair in (("always", (good, bad)), ("never", (1, 1)), ("not for the bad kind", (good, 1))):
+    for policy, pair in (("always", (good, bad)), ("never", (1, 1)), ("off for hard text", (good, 1))):
         chosen(page).select_option(label=policy)
         expect(result(page)).to_contain_text(f"{cost(0.3, *pair):.2f} a million")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")

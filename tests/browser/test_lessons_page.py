@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, tool_places, wait_until_above
+from page_actions import OVERFLOW, open_lesson, tool_places, wait_until_above, walk_through
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
@@ -144,13 +144,7 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
 def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
     page = visit("#lesson-memory_wall", viewport={"width": 390, "height": 900})
     for lesson in lessons():
-        open_lesson(page, lesson.slug)
-        for _ in range(page.locator(".sl-dot").count() - 1):
-            page.keyboard.press("n")
-            expect(page.locator("#lesson .sl-rounds .sl-row, #lesson .sl-rounds .sl-list").first).to_be_attached()
-            assert page.locator(".sl-lesson-body").inner_text().strip()
-            page.wait_for_function(f"{OVERFLOW} <= 0")
-        expect(title(page)).to_have_text("Check yourself")
+        walk_through(page, lesson.slug)
     for place in tool_places().values():
         open_lesson(page, *place)
         for width in (1280, 1920):
@@ -193,6 +187,28 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
     page.get_by_role("button", name="All lessons").click()
     expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
+
+
+# Presses keys faster than any hand can.
+KEYS = """([keys, repeat]) => [...keys].forEach(key =>
+  document.dispatchEvent(new KeyboardEvent('keydown', { key, repeat, bubbles: true })))"""
+
+
+def test_each_of_thirty_hands_is_counted_once_and_outlasts_a_wrong_key(visit):
+    page = visit("?present=1#lesson-in_five_minutes")
+    page.locator('.sl-dot[title="The same text?"]').click()
+    options = page.locator(".sl-option")
+    page.evaluate(KEYS, ["1" * 12 + "2" * 8, False])
+    for _ in range(10):
+        options.nth(2).click()
+    page.evaluate(KEYS, ["333", True])  # a key that is held down
+    page.keyboard.press("b")
+    expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")
+    page.keyboard.press("n")
+    for option, hands in zip(options.all(), (12, 8, 10), strict=True):
+        expect(option).to_contain_text(f"{hands} hands")
+    press(page, "Show the answer")
+    expect(page.locator(".sl-reply")).to_contain_text("12 of 30 hands had it.")
 
 
 @pytest.mark.slow

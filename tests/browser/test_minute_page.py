@@ -37,8 +37,8 @@ def test_moves_and_counts_are_those_of_the_run(browser):
             assert found["alone"] <= len(found["texts"])
         said = [page.evaluate("one => verdictOn(one)", one) for one in rounds]
     assert said[0] == "Nothing to copy here. The model writes “The”."
-    assert said[1] == "“lighthouse” “keeper” accepted, “clim” rejected. The model writes “climbed” instead."
-    assert said[-1] == "All accepted, and the text is complete."
+    assert said[1] == "The model accepts “lighthouse” “keeper” and rejects “clim”. It writes “climbed” instead."
+    assert said[-1] == "All are accepted, and the text is complete."
 
 
 def play(page: Page) -> None:
@@ -49,7 +49,7 @@ def play(page: Page) -> None:
         page.keyboard.press("Enter")
         expect(page.locator(".sl-minute-steps [data-now]")).to_contain_text(f"{move}.")
         expect(page.locator(f".sl-minute-row .sl-{states}")).to_have_count(4 if states == "minute-open" else 2)
-    expect(page.locator(".sl-minute .sl-result")).to_contain_text("The model writes “climbed” instead.")
+    expect(page.locator(".sl-minute .sl-result")).to_contain_text("It writes “climbed” instead.")
     expect(page.locator(".sl-minute-end")).to_be_hidden()
     assert at(page, "tokens") == 4 and at(page, "alone") == 2
     page.keyboard.press("Enter")

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, violations
+from page_actions import OVERFLOW, open_lesson, violations, wait_for, walk_through
 from playwright.sync_api import expect
 
 from lessons.loader import lessons
@@ -42,6 +42,16 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
 
 
+@pytest.mark.parametrize("name", ["index.html", "runs/opening.html", "sheets/teacher-7.html"])
+def test_a_wheel_scrolls_the_page(opened, name):
+    page = opened(viewport={"width": 800, "height": 300})
+    page.goto(page.home.replace("index.html", name))
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+    page.mouse.move(20, 150)
+    page.mouse.wheel(0, 100)
+    wait_for(page, "scrollY > 0")
+
+
 def test_without_javascript_every_lesson_is_text(opened):
     page = opened(java_script_enabled=False)
     links = page.locator("noscript a, p + ul a")
@@ -51,14 +61,15 @@ def test_without_javascript_every_lesson_is_text(opened):
 
 
 @pytest.mark.slow
-def test_every_lesson_opens_from_disk_and_plays_a_text_of_ones_own(opened):
-    """Typed once, in the first lesson; the drawer of each further one has it."""
+def test_every_step_works_from_disk_and_plays_a_text_of_ones_own(opened):
+    """Typed once, in the first lesson; the drawer of each further lesson has it."""
     text = "one two three four. one two three four. one two three four. one two three four."
     page = opened(viewport={"width": 390, "height": 800}, color_scheme="dark")
     views = set()
     for lesson in lessons():
         open_lesson(page, lesson.slug)
         assert violations(page) == [], lesson.title
+        walk_through(page, lesson.slug)
         drawer = page.locator(".sl-lesson-own")
         drawer.locator("summary").click()
         if lesson.slug == "in_five_minutes":

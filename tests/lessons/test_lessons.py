@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
+from threading import Barrier
 
 import pytest
 from fake_worker import FakeEngine
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 from app.form import EXAMPLES, NAMES, settings
 from app.jobs.service import Service
-from app.lessons_tab import view
+from app.lessons_tab import handlers, view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
 from app.server.limits import Limits
@@ -111,6 +113,20 @@ def test_it_can_be_run_live_and_its_places_are_in_the_run_it_shows(lesson):
                 if what.startswith("verdict"):
                     tested = [t for t in rounds[int(number) - 1].tokens if t.status in ("accepted", "rejected")]
                     assert int(what.split()[1]) <= len(tested), f"{step.title}: {place}"
+
+
+def test_twenty_questions_lead_to_steps_with_something_to_do():
+    """The table of lessons/README.md names the steps that answer each question."""
+    text = (loader.FOLDER / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", text, re.M)
+    assert [int(number) for number, _ in rows] == list(range(1, 21))
+    for question, answers in rows:
+        named = [(int(where.split()[0]), re.findall("“(.*?)”", where)) for where in answers.split("; ") if "“" in where]
+        for number, titles in named:
+            steps = {step.title: step for step in ALL[number].steps}
+            assert titles and set(titles) <= steps.keys(), f"question {question}: lesson {number}"
+            doings = [(steps[title].ask, steps[title].tool, steps[title].lab, steps[title].live) for title in titles]
+            assert any(map(any, doings)), f"question {question}: nothing to do in lesson {number}"
 
 
 def text_of(spans) -> str:
@@ -217,7 +233,7 @@ def test_every_recording_is_small_used_and_answers_its_entry():
         assert file.stat().st_size <= 150_000, file.name
         trace, entry = load(file), loader.recordings()[file.stem]
         assert trace.finished.reason in ("length", "eos")
-        assert replace(request_of(trace), pair="", prefix=()) == replace(entry.request(EXAMPLES), pair=""), file.stem
+        assert replace(request_of(trace), prefix=()) == entry.request(EXAMPLES), file.stem
         assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
 
 
@@ -228,7 +244,11 @@ def test_recordings_that_are_compared_come_from_one_machine():
 
 
 def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence():
-    for arguments, said in (["nowhere"], "There is no recording 'nowhere'"), (["--repeats", "2"], "must be odd"):
+    for arguments, said in (
+        (["nowhere"], "There is no recording 'nowhere'"),
+        (["--repeats", "2"], "must be odd"),
+        (["coder_lm", "--pair", "nowhere.gguf+nothing.gguf"], "There is no file nothing.gguf"),
+    ):
         result = CliRunner().invoke(commands, ["record", *arguments])
         assert result.exit_code == 1 and said in result.output
 
@@ -325,6 +345,21 @@ def test_a_lesson_is_served_and_an_unknown_one_is_refused():
         assert client.get("/speclens/lessons/99").status_code == 404
     assert "<" not in page(1)  # nothing in it can become a tag
     assert len(json.loads(contents())["lessons"]) == COUNT
+
+
+def test_thirty_who_open_a_lesson_at_once_get_one_rendering_of_it(monkeypatch):
+    rendered, together, render = [], Barrier(30), view.page
+    monkeypatch.setattr(handlers, "_PAGES", {})
+    monkeypatch.setattr(view, "page", lambda *given: rendered.append(given) or render(*given))
+
+    def visit(client):
+        together.wait(timeout=60)
+        return client.get("/speclens/lessons/0")
+
+    with TestClient(Starlette(routes=ROUTES)) as client, ThreadPoolExecutor(30) as pupils:
+        answers = list(pupils.map(visit, [client] * 30))
+    assert {answer.status_code for answer in answers} == {200} and len({answer.content for answer in answers}) == 1
+    assert len(rendered) == 1
 
 
 # As on a server that has just started: its thread imports the engine when a visitor opens a lesson.

@@ -62,7 +62,7 @@ export function adviceFor({ alphas, gamma }, best, most) {
   if (alphas[0] < 0.3)
     return 'Few first drafts are accepted: check that the drafter, its chat template and the text fit this model.';
   if (best === 0) return 'At these costs no draft pays: turn drafting off for this text.';
-  if (best < gamma) return `Draft ${best} instead of ${gamma}: the last drafts cost more than they bring.`;
+  if (best < gamma) return `Draft ${best} instead of ${gamma}: the last drafts cost more than they save.`;
   if (best > gamma)
     return `Try ${best}${best === most ? ' or more' : ''} instead of ${gamma}: one more draft would still pay.`;
   return `γ = ${gamma} is right for these costs. Now measure against plain decoding.`;
@@ -111,8 +111,8 @@ export function makeAcceptanceLog(settings, touched) {
     advice.textContent = adviceFor(found, best, MOST);
     aside.textContent =
       `Best: γ = ${best}, ${short(speedups[best])} ×; γ = ${found.gamma} gives ${short(speedups[found.gamma] ?? 0)} ×. ` +
-      `${found.exact ? 'A bar is the share of rounds that accept the position.' : 'It has no positions, so one α is taken for all of them.'}` +
-      `${found.told ? '' : ' It names no rounds, so your γ is used.'} ${found.unused.join(' ')}`;
+      `${found.exact ? 'A bar is the share of rounds that accept the position.' : 'It gives no rates by position, so one α is taken for all of them.'}` +
+      `${found.told ? '' : ' It doesn’t say how many rounds there were, so the γ you set is used.'} ${found.unused.join(' ')}`;
     Object.assign(result.dataset, { tau: found.tau.toFixed(3), best });
   }
   return figure(

@@ -64,8 +64,8 @@ export function makeBatching(settings, touched) {
       withDrafts = (users.value * expectedTokens(alpha.value, gamma.value)) / time(wide);
     const top = Math.max(without, withDrafts),
       gain = withDrafts / without;
-    plain.set('plain', without / top, `${short(without)} per step`);
-    drafted.set('with drafts', withDrafts / top, `${short(withDrafts)} per step`);
+    plain.set('plain', without / top, short(without));
+    drafted.set('with drafts', withDrafts / top, short(withDrafts));
     result.textContent =
       gain >= 1.005
         ? `Drafting gives ${short(gain)} × as many tokens.`
@@ -73,10 +73,10 @@ export function makeBatching(settings, touched) {
           ? 'Drafting changes nothing here.'
           : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
     result.dataset.gain = gain.toFixed(4);
-    aside.textContent = `${wide.toLocaleString('en')} tokens in a pass; while the weights are read there is time to compute ${short(free)}.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
+    aside.textContent = `The pass has ${wide.toLocaleString('en')} tokens; while the weights are read there is time to compute ${short(free)}.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }
   return figure(
-    'The same device, a crowd of users',
+    'One device, many users',
     draw,
     touched,
     users.row,
@@ -95,7 +95,7 @@ export function makeBatching(settings, touched) {
     make(
       'p',
       'sl-figure-note',
-      'A model, not a measurement. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is that of Qwen3-30B-A3B.',
+      'A model, not a measurement. A bar shows how many tokens all users get while the weights are read once. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is that of Qwen3-30B-A3B.',
     ),
   );
 }

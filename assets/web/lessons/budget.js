@@ -34,7 +34,7 @@ export function sameForAll(chances) {
   return all.reduce((best, each) => (tokensAStep(chances, each) > tokensAStep(chances, best) ? each : best));
 }
 
-// The surest draft first, of whichever user, as long as it raises the tokens of a step. A draft is never surer than the
+// The surest draft first, of whichever user, as long as it raises the tokens for each plain step. A draft is never surer than the
 // one before it, so no chain is left with a gap.
 export function surestFirst(chances) {
   const depths = chances.map(() => 0);
@@ -52,7 +52,7 @@ export function surestFirst(chances) {
 
 const seated = users => Array.from({ length: users }, (_, i) => SURENESS[i % SURENESS.length]);
 
-// Tokens a step with no drafts, with the best γ that is the same for all, and with the surest drafts first.
+// Tokens for each plain step with no drafts, with the best γ that is the same for all, and with the surest drafts first.
 export function ratesOf(users) {
   const chances = survivals(seated(users)),
     same = sameForAll(chances);
@@ -114,11 +114,7 @@ export function makeBudget(settings, touched) {
       rates = { ...others, mine: tokensAStep(chances, depths) };
     const most = Math.max(...Object.values(rates));
     for (const [name, bar] of Object.entries(bars)) {
-      bar.set(
-        name === 'same' ? `${NAMES.same} (γ = ${gamma})` : NAMES[name],
-        rates[name] / most,
-        `${short(rates[name])} a step`,
-      );
+      bar.set(name === 'same' ? `${NAMES.same} (γ = ${gamma})` : NAMES[name], rates[name] / most, short(rates[name]));
       bar.row.classList.toggle('sl-meter-p', name === 'mine');
     }
     const rows = depths.reduce((sum, depth) => sum + depth + 1, 0);
@@ -149,7 +145,7 @@ export function makeBudget(settings, touched) {
     make(
       'p',
       'sl-figure-note',
-      `A model, not a measurement: a pass has room for ${ROWS} tokens, and drafts cost nothing to make. A number says how sure the drafter is of that guess; the darker, the likelier it is to count.`,
+      `A model, not a measurement: a pass has room for ${ROWS} tokens, and drafts cost nothing to make. A bar shows how many tokens all users get in a plain step. The number on a draft says how sure the drafter is of that guess; the darker, the likelier it is to count.`,
     ),
   );
 }

@@ -40,7 +40,7 @@ const DEFENCES = [
   ['none', 'open'],
   ['pad every packet to the largest', 'padded'],
   [`hold back, send ${LUMP} tokens at a time`, 'lumps'],
-  ['one token in the time of a pass', 'single'],
+  ['send one token in the time of a pass', 'single'],
 ];
 
 // ``answers``: by the words of a prompt, the bursts of its answer.
@@ -78,9 +78,9 @@ export function makeBursts({ answers }, touched) {
         ? 'Each bar is what one pass sent: the taller, the more tokens.'
         : `Price: ${short(mean('sent'))} times the data, and a token waits ${short(mean('wait'))} passes on average.` +
           (defence.value === 'single'
-            ? ' The bars tell nothing now, and nothing is left of the drafts’ speed.'
+            ? ' The bars give nothing away now, but the speed of the drafts is lost, too.'
             : defence.value === 'lumps'
-              ? ' The bars are equal, but the time between them still tells something.'
+              ? ' The bars are equal, but the time between them still gives something away.'
               : ' The bars are equal, but their number still tells how many passes it took.');
     Object.assign(result.dataset, {
       right: right.length,

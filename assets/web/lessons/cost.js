@@ -19,9 +19,9 @@ export function makeCost(settings, touched) {
     value: 0.2,
     words: x => `${Math.round(100 * x)} %`,
   });
-  const good = slider('Speedup where it fits well', { low: 1, high: 5, step: 0.01, value: settings.good });
-  const bad = slider('Speedup where it fits badly', { low: 0.2, high: 1, step: 0.01, value: settings.bad });
-  const NAMES = { always: 'always', never: 'never', off: 'not for the bad kind' };
+  const good = slider('Speedup on easy text', { low: 1, high: 5, step: 0.01, value: settings.good });
+  const bad = slider('Speedup on hard text', { low: 0.2, high: 1, step: 0.01, value: settings.bad });
+  const NAMES = { always: 'always', never: 'never', off: 'off for hard text' };
   const policy = picker(
     'Draft',
     Object.entries(NAMES).map(([name, words]) => [words, name]),
@@ -30,7 +30,7 @@ export function makeCost(settings, touched) {
     result = makeResult(),
     aside = make('p', 'sl-figure-note');
 
-  // The policy's speedups on tokens that fit well and badly.
+  // The policy's speedups on easy and on hard text.
   const speedups = name => ({ always: [good.value, bad.value], never: [1, 1], off: [good.value, 1] })[name];
   function speed(name) {
     const [well, badly] = speedups(name);
@@ -54,20 +54,20 @@ export function makeCost(settings, touched) {
       than = costs.never,
       saved = 1 - now / than;
     result.textContent =
-      `${short(speed(policy.value))} tokens a second: ${now.toFixed(2)} a million, ` +
+      `${short(speed(policy.value))} tokens a second, so a million tokens cost ${now.toFixed(2)}, ` +
       (Math.abs(saved) < 0.005
         ? 'the same as without drafts.'
         : `${Math.round(100 * Math.abs(saved))} % ${saved > 0 ? 'less' : 'more'} than without drafts (${than.toFixed(2)}).`);
     const turn = turningShare(good.value, bad.value);
     aside.textContent =
       (turn < 1
-        ? `With ${Math.round(100 * turn)} % hard tokens or more, drafting always costs more than never drafting.`
-        : 'With these speedups, drafting always never costs more than never drafting.') +
+        ? `From ${Math.round(100 * turn)} % hard tokens on, “always” costs more than “never”.`
+        : 'With these speedups, “always” never costs more than “never”.') +
       ' The times of both kinds add up, so the speed overall is their harmonic mean.';
     Object.assign(result.dataset, { cost: now.toFixed(4), plain: than.toFixed(4) });
   }
   return figure(
-    'What a million tokens costs',
+    'What a million tokens cost',
     draw,
     touched,
     share.row,

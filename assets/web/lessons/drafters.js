@@ -127,9 +127,9 @@ export function makeDrafters({ places, drawn }, touched) {
     const tokens = counted(emitted, 'token'),
       drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
     const drafting = steps
-      ? `Drafting ${steps} · ${c.toFixed(3)} and a pass of ${v.toFixed(2)}`
-      : `Drafting nothing and a pass of ${v.toFixed(2)}`;
-    return `${drafts}, ${tokens}. ${drafting}: ${cost.toFixed(2)} plain steps, ${rate.toFixed(2)} tokens for each.`;
+      ? `Drafting takes ${steps} · ${c.toFixed(3)} and the pass ${v.toFixed(2)}`
+      : `Drafting takes nothing and the pass ${v.toFixed(2)}`;
+    return `${drafts}, so ${tokens}. ${drafting}: ${cost.toFixed(2)} plain steps, with ${rate.toFixed(2)} tokens for each.`;
   }
 
   function drawBoard() {

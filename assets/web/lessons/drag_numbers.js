@@ -40,15 +40,16 @@ function makeDraggable(node, range, changed) {
     event.preventDefault();
   });
   node.addEventListener('pointerdown', event => {
+    if (start) return; // a second finger moves nothing
     node.setPointerCapture(event.pointerId);
-    start = { x: event.clientX, value };
+    start = { pointer: event.pointerId, x: event.clientX, value };
   });
   node.addEventListener('pointermove', event => {
-    if (start) set(start.value + Math.round((event.clientX - start.x) / pixels) * step);
+    if (event.pointerId === start?.pointer) set(start.value + Math.round((event.clientX - start.x) / pixels) * step);
   });
   for (const end of ['pointerup', 'pointercancel'])
-    node.addEventListener(end, () => {
-      start = null;
+    node.addEventListener(end, event => {
+      if (event.pointerId === start?.pointer) start = null;
     });
   const about = { role: 'slider', tabindex: 0, 'aria-label': label, 'aria-valuemin': low, 'aria-valuemax': high };
   for (const [name, told] of Object.entries(about)) node.setAttribute(name, told);

@@ -159,11 +159,11 @@ export function makeFloatSums(settings, touched) {
     const lost = TIMES - counts.ahead;
     result.textContent =
       counts.equal === TIMES
-        ? `Equal in all ${TIMES} shuffled orders. In this program the lower token number wins, the same each time.`
+        ? `Both are equal in all ${TIMES} shuffled orders. In this program the lower token number wins, the same each time.`
         : leadAt(lead.value) === 0
-          ? 'Neither leads in truth, so only the order of adding decides.'
+          ? 'Neither really leads, so only the order of adding decides.'
           : lost
-            ? `A leads in truth, and does not come out ahead in ${lost} of ${TIMES} shuffled orders.`
+            ? `A really leads, but doesn’t come out ahead in ${lost} of ${TIMES} shuffled orders.`
             : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
     Object.assign(result.dataset, counts);
   }

@@ -17,7 +17,7 @@ export function readFraction(places, blocks) {
   function say() {
     if (!above.length) return 'Put something above the line: what does a round give you?';
     if (above.includes('alpha')) return 'α counts accepted drafts only. A round also writes the token that closes it.';
-    if (!is(above, ['tau'])) return 'A cost doesn’t belong above the line. Above goes what a round gives you.';
+    if (!is(above, ['tau'])) return 'A cost doesn’t belong above the line. What a round gives you goes there.';
     if (below.includes('alpha')) return 'α is no cost, so it doesn’t belong below the line.';
     if (!below.length) return 'That would be right if the round cost just one plain step.';
     if (is(below, ['drafting'])) return 'Now the drafts are paid for, but not the pass that checks them.';

@@ -96,7 +96,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
       limit === 1
         ? firstReply(round, own)
         : round.accepted === guesses.length
-          ? `All ${guesses.length} accepted, and “${own}” as the bonus.`
+          ? `All ${guesses.length} are accepted, and “${own}” is the bonus.`
           : `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
     at += round.emitted;
     guesses = [];

@@ -7,6 +7,7 @@ export function listenForKeys(element, { isOpen, next, back }) {
   document.addEventListener('keydown', event => {
     if (
       event.defaultPrevented ||
+      event.repeat || // a key that is held down is one hand, not many
       event.ctrlKey ||
       event.metaKey ||
       event.altKey ||

@@ -42,7 +42,7 @@ export function makeMemory(settings, touched) {
       extra = sizes[1] + sizes[3];
     lines.forEach(({ name, bar }, i) => bar.set(name, sizes[i] / Math.max(all, memory), `${short(sizes[i])} GB`));
     result.dataset.fits = fits;
-    result.textContent = `${short(all)} GB together: ${fits ? 'fits into' : 'does not fit into'} ${memory} GB. The draft model takes ${short(extra)} GB of it.`;
+    result.textContent = `That’s ${short(all)} GB in all, which ${fits ? 'fits' : 'doesn’t fit'} into ${memory} GB. The draft model takes ${short(extra)} GB of it.`;
     const free = memory - sizes[0],
       alone = Math.floor(Math.max(0, free) / cacheOf(large, context.value)),
       both = Math.floor(Math.max(0, free - sizes[1]) / (cacheOf(large, context.value) + cacheOf(small, context.value)));
@@ -57,7 +57,7 @@ export function makeMemory(settings, touched) {
     return `A token of text takes ${Math.round((100 * cacheOf(small, 1)) / cacheOf(large, 1))} % as much cache in the draft model as in the target.`;
   }
   return figure(
-    'What both models take',
+    'What both models take up',
     draw,
     touched,
     target.row,

@@ -37,10 +37,10 @@ export function verdictOn({ drafts, own }) {
   if (!drafts.length) return `Nothing to copy here. The model writes ${quoted(own[0])}.`;
   const list = accepted.join(' ');
   if (rejected)
-    return `${list ? `${list} accepted, ` : ''}${quoted(rejected[0])} rejected. The model writes ${quoted(own[0])} instead.`;
+    return `The model accepts ${list || 'nothing'} and rejects ${quoted(rejected[0])}. It writes ${quoted(own[0])} instead.`;
   return own
-    ? `All accepted, and the same pass gives ${quoted(own[0])}, too.`
-    : 'All accepted, and the text is complete.';
+    ? `All are accepted, and the same pass gives ${quoted(own[0])}, too.`
+    : 'All are accepted, and the text is complete.';
 }
 
 // ``page``: the lines and the run of app/lessons_tab/minute.py; ``links``: the ways on, as nodes.

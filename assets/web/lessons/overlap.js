@@ -74,7 +74,9 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
       counts[stays ? 'accepted' : 'replaced'][out]++;
       counts.all++;
       one.textContent =
-        times === 1 ? `Draft ${words[x]}: ${stays ? 'accepted.' : `rejected, and ${words[out]} comes instead.`}` : '';
+        times === 1
+          ? `The draft ${words[x]} is ${stays ? 'accepted.' : `rejected, and ${words[out]} comes instead.`}`
+          : '';
     }
     show();
     touched();

@@ -120,12 +120,12 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
         }),
       );
       aside.textContent = best
-        ? `Best for this text: γ = ${best}, predicted ${short(speeds[best])} × plain decoding.`
+        ? `The best γ for this text is ${best}. It’s predicted to be ${short(speeds[best])} × as fast as plain decoding.`
         : 'On this text copying never pays off, so it’s best left switched off (γ = 0).';
       aside.dataset.best = best;
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);
-      aside.textContent = `All of it: ${counted(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. Predicted ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × plain decoding` : ''}.`;
+      aside.textContent = `All of it: ${counted(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. That’s predicted to be ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × as fast as plain decoding` : ''}.`;
       Object.assign(aside.dataset, { chain: chain.length, tree: whole.length });
     } else if (view === 'users') {
       const gain = ownSpeedup(whole, time);
@@ -133,7 +133,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       aside.dataset.gain = gain.toFixed(4);
     } else if (v && seen.length) {
       const speed = ownSpeedup(seen, time);
-      aside.textContent = `So far predicted: ${short(speed)} × plain decoding, with what a wider pass costs on the two cores of these runs.`;
+      aside.textContent = `So far it’s predicted to be ${short(speed)} × as fast as plain decoding, with what a wider pass costs on the two cores of these runs.`;
       aside.dataset.speed = speed.toFixed(4);
     } else aside.textContent = '';
   }

@@ -101,7 +101,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     picture.setAttribute('aria-label', `A pass over ${counted(wide, 'token')}: the target's weights are read once`);
     const tell = {
       one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
-      two: `Drafting ${count.value} · ${c.toFixed(3)} and one wide pass: ${short(whole)} plain steps for at most ${counted(wide, 'token')}.`,
+      two: `Drafting takes ${count.value} · ${c.toFixed(3)}, and then there is one wide pass: ${short(whole)} plain steps in all, for at most ${counted(wide, 'token')}.`,
       users: `${counted(count.value, 'user')}, ${counted(wide, 'token')}: the pass takes ${short(whole)} times as long as for one token.`,
     }[zoom];
     result.textContent =

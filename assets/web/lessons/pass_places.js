@@ -216,7 +216,7 @@ export function makePassPlaces(shapes, touched) {
     setText(
       after,
       !isJudged
-        ? 'Press ✗ beside a draft to reject it.'
+        ? 'Press ✗ next to a draft to reject it.'
         : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listed(chances) : 'nothing is left to draw'}. ${held.says}`,
     );
     Object.assign(result.dataset, { path: path.join(' '), closing, chances: chances ? JSON.stringify(chances) : '' });

@@ -88,10 +88,15 @@ export function makePrediction(markup, ask, answered) {
   return make('div', 'sl-question', [...head, list, reply]);
 }
 
+// The hands counted so far, by question. They live on this page alone, for as long as it is open: otherwise a wrong key
+// that leaves the step would lose them.
+const VOTES = new WeakMap();
+
 // A click on an option, or its number key, counts one hand.
 function makeVote(markup, ask, [, text], reply, reveal) {
-  const votes = ask.options.map(() => 0),
+  const votes = VOTES.get(ask) ?? ask.options.map(() => 0),
     shown = ask.options.map(() => make('span', 'sl-vote'));
+  VOTES.set(ask, votes);
   const list = optionList(markup, ask.options, option => {
     votes[ask.options.indexOf(option)]++;
     count();
@@ -127,6 +132,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
         .map(({ text, why }) => markup.line('p', [['text', '“'], ...text, ['text', '”? '], ...why])),
     );
   }
+  count();
   return make('div', 'sl-question', [make('p', 'sl-question-kind', 'Vote, then look'), text, list, buttons, reply]);
 }
 

@@ -94,7 +94,7 @@ export function makeRejectionDemo(settings, touched) {
           : u === undefined
             ? 'no test this time.'
             : `u = ${u.toFixed(2)} is ${kept ? '' : 'not '}below ${accept.toFixed(2)}.`;
-    one.textContent = `Draft ${words[x]}: ${test} ${kept ? 'It is accepted.' : `It is rejected, and ${words[out]} comes instead.`}`;
+    one.textContent = `The draft is ${words[x]}: ${test} ${kept ? 'It is accepted.' : `It is rejected, and ${words[out]} comes instead.`}`;
     touched();
   }
 

@@ -97,10 +97,10 @@ function makeBars() {
 
 const speedWords = speedup =>
   speedup >= 1.005
-    ? `${short(speedup)} × as fast as plain`
+    ? `${short(speedup)} × as fast as plain decoding`
     : speedup > 0.995
-      ? 'as fast as plain'
-      : `slower than plain: ${short(speedup)} ×`;
+      ? 'as fast as plain decoding'
+      : `slower than plain decoding: ${short(speedup)} ×`;
 
 // ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a run that gains, which six buttons break.
 export function makeRuler({ healthy, mine }, touched) {
@@ -114,7 +114,7 @@ export function makeRuler({ healthy, mine }, touched) {
     c: slider('c, cost of one draft step', { low: 0, high: 1, step: 0.005, value: 0.1 }),
     slope: slider('extra cost of each token scored', { low: 0, high: 1, step: 0.005, value: 0.1 }),
     users: slider('Users at once', { low: 1, high: 256, step: 1, value: 1 }),
-    launch: slider('overhead of each step', { low: 0, high: 1, step: 0.005, value: 0 }),
+    launch: slider('overhead of each draft step and pass', { low: 0, high: 1, step: 0.005, value: 0 }),
   };
   const set = (values, words = '') => {
     for (const [name, value] of Object.entries({ users: 1, launch: 0, ...values })) sliders[name].value = value;
@@ -124,7 +124,7 @@ export function makeRuler({ healthy, mine }, touched) {
   const breaks = healthy
     ? Object.values(CAUSES).map(({ setting, value, name, sign }) =>
         makeButton(name, () => {
-          set({ ...healthy, [setting]: value }, `The sign: ${sign}`);
+          set({ ...healthy, [setting]: value }, `How to tell: ${sign}`);
           touched();
         }),
       )
@@ -158,7 +158,7 @@ export function makeRuler({ healthy, mine }, touched) {
     make(
       'p',
       'sl-figure-note',
-      `A model, not a measurement. A pass has arithmetic for ${FREE_TOKENS} tokens before users cost time, as in the lesson about many users.`,
+      `A model, not a measurement. A pass can compute ${FREE_TOKENS} tokens before further users cost time, as in the lesson about many users.`,
     ),
   );
 }

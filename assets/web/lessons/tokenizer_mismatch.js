@@ -66,7 +66,7 @@ export function makeTokenizerMismatch(settings, touched) {
     target = makeTokenizer(MERGES.prose);
   const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
   const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);
-  const count = slider('Tokens the draft proposes', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
+  const count = slider('Tokens drafted', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
   const both = make('div', 'sl-cut-both'),
     aligned = make('p', 'sl-figure-note'),
     way = make('ol', 'sl-cut-way'),
@@ -93,7 +93,7 @@ export function makeTokenizerMismatch(settings, touched) {
         make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)]),
       ),
     );
-    aligned.textContent = `Above the draft’s ${counted(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${counted(pairs.length, 'time')}.`;
+    aligned.textContent = `Above are the draft’s ${counted(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${counted(pairs.length, 'time')}.`;
     drawWay(text);
   }
 

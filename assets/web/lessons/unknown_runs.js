@@ -14,7 +14,7 @@ export const TROUBLES = {
   },
   nothing: {
     name: 'little to copy',
-    why: 'In most rounds nothing was drafted at all. A copier has no idea here, and it costs next to nothing.',
+    why: 'In most rounds nothing was drafted at all. A copier finds nothing here, and that costs next to nothing.',
   },
   wide: {
     name: 'too many rows a pass',

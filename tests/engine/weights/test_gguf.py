@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import gguf
 import numpy as np
@@ -14,12 +15,13 @@ from transformers import AutoConfig, LlamaConfig
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from engine.errors import BadInput, EngineError, Unavailable
+from engine.files import sha256
 from engine.models import gguf_blocks, gguf_reader
 from engine.models.gguf_reader import GgufReader, StoredRows
 from engine.models.grouped import GroupedWeight
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import load_transformers
-from engine.weights.catalogue import get_pair
+from engine.weights.catalogue import get_pair, read_from_files
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.gguf_layout import gguf_files
 from engine.weights.store import locate
@@ -44,6 +46,23 @@ def logits(folder, runtime):
     runner.reset(32)
     runner.prefill(IDS[:4])
     return runner.forward(torch.tensor(IDS[4:]))
+
+
+def test_a_pair_of_the_catalogue_is_read_from_files_with_its_digests(tmp_path):
+    files = [write_gguf(tmp_path / f"{name}.gguf", tiny_model(tmp_path / name)) for name in ("target", "draft")]
+    listed, names = get_pair("qwen2.5-coder-1.5b-gguf"), "+".join(map(str, files))
+
+    def with_digest(model, file):
+        return replace(model, gguf=replace(model.gguf, sha256=sha256(file)))
+
+    draft = with_digest(listed.draft("lm"), files[1])
+    pair = read_from_files(replace(listed, target=with_digest(listed.target, files[0]), drafts={"lm": draft}), names)
+    assert [gguf_files(locate(model)) for model in pair.models("lm")] == [[file] for file in files]
+    assert (pair.name, pair.target.revision) == (listed.name, listed.target.revision)
+    with pytest.raises(BadInput, match=r"target is not the file qwen2\.5-coder-1\.5b"):
+        read_from_files(listed, names)
+    with pytest.raises(BadInput, match="leave the files out"):
+        read_from_files(get_pair("smollm2-135m"), names)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
