@@ -13,20 +13,18 @@ from functools import cached_property
 from typing import Any
 
 import gradio as gr
-from gradio.context import Context
 
-from app.form import choices, described
 from app.jobs import updates
 from app.jobs.press import Press
 from app.jobs.runs import NO_EXPERIMENTS, Request, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
+from app.lab.controls import title_choices
 from app.lab.eta import Eta
 from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
-from app.ui.widgets import QUIET, SKIP, control, run_and_stop, streams
-from app.views.figures import TITLES
+from app.ui.widgets import QUIET, SKIP, run_and_stop, streams
 from app.views.notice import notice
 from engine import __version__
 from engine.config import RunConfig
@@ -310,49 +308,13 @@ class Measurement(Experiment):
         """Lists the methods of a pair; those that it shares with the last one keep their tick."""
         methods = self.drafting_methods(pair)
         common = [method for method in chosen if method in methods]
-        return gr.update(choices=titled(methods), value=common or methods[: bool(chosen)])
+        return gr.update(choices=title_choices(methods), value=common or methods[: bool(chosen)])
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
         """Raises Unavailable with the reasons why one of them cannot run here."""
         for method in methods:
             if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))
-
-
-def whole_number(value: Any, label: str, low: int | None = None, high: int | None = None) -> int:
-    """Returns a control's value; browsers send 4 as 4.0. Raises BadInput that names the control."""
-    if not isinstance(value, int | float | str) or not re.fullmatch(r"-?\d{1,15}(\.0)?", str(value)):
-        raise BadInput(f"{label} must be a whole number.")
-    number = int(float(value))
-    if low is not None and high is not None and not low <= number <= high:
-        raise BadInput(f"{label} is {number:,}; choose from {low} to {high:,}.")
-    return number
-
-
-def titled(methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns (title, name) for a list."""
-    return [(TITLES.get(method, method), method) for method in methods]
-
-
-def fold(name: str, what: str) -> gr.Accordion:
-    """Lays out the form of an experiment, folded above its results; ``what``: what can be chosen there."""
-    return gr.Accordion(f"Choose {what}", open=False, elem_id=f"{name}-form", elem_classes="sl-lab-form")
-
-
-def pair_control(service: Service, name: str, **layout: Any) -> Any:
-    """Lays out the choice of a pair. ``name``: begins the element's id."""
-    pair, titles = described(service.limits)["pair"], choices(service.offer.titles)
-    return control(pair, choices=titles, elem_id=f"{name}-pair", min_width=220, **layout)
-
-
-def enclosing_tabs() -> list[gr.Tab]:
-    """Returns the tabs around the part of the page that is being laid out, the nearest first."""
-    tabs, block = [], Context.block
-    while block is not None:
-        if isinstance(block, gr.Tab):
-            tabs.append(block)
-        block = block.parent
-    return tabs
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.lab.experiment import Measurement, PageState, Wiring, fold
+from app.lab.controls import fold
+from app.lab.experiment import Measurement, PageState, Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice as notice_area

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.lab.answer import recordings, view, work
-from app.lab.experiment import Measurement, PageState, whole_number
+from app.lab.controls import whole_number
+from app.lab.experiment import Measurement, PageState
 from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
 from app.playground.trace_files import uploads

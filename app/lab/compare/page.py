@@ -10,7 +10,8 @@ from app.form import choices, described
 from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
-from app.lab.experiment import PageState, Wiring, enclosing_tabs, fold, pair_control
+from app.lab.controls import enclosing_tabs, fold, pair_control
+from app.lab.experiment import PageState, Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices

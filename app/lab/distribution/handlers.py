@@ -7,10 +7,11 @@ import gradio as gr
 
 from app.form import METHOD_LABELS, Control, choices, plausible
 from app.jobs.runs import Request
+from app.lab.controls import whole_number
 from app.lab.distribution import files, view
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of
 from app.lab.distribution.work import work_units
-from app.lab.experiment import Experiment, PageState, whole_number
+from app.lab.experiment import Experiment, PageState
 from app.lab.recorded import Recorded
 from app.ui.widgets import SKIP
 from app.views.notice import notice

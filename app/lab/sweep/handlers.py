@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from app.lab.experiment import whole_number
+from app.lab.controls import whole_number
 from app.lab.in_parts import InParts
 from app.lab.recorded import Recorded
 from app.lab.sweep import view

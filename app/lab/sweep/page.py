@@ -5,7 +5,8 @@ from typing import Any
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.experiment import Wiring, pair_control, titled
+from app.lab.controls import pair_control, title_choices
+from app.lab.experiment import Wiring
 from app.lab.in_parts import lay_out
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
@@ -39,7 +40,7 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     with gr.Row():
         pair = pair_control(service, "sweep")
         ticked = gr.CheckboxGroup(
-            titled(methods),
+            title_choices(methods),
             value=usual,
             label="Methods",
             info="What guesses ahead.",

@@ -8,7 +8,8 @@ import gradio as gr
 
 from app.form import METHOD_LABELS, choices
 from app.jobs.visitor import Session
-from app.lab.experiment import Measurement, PageState, whole_number
+from app.lab.controls import whole_number
+from app.lab.experiment import Measurement, PageState
 from app.lab.recorded import Recorded
 from app.lab.theory import view
 from app.lab.theory.request import PointPlan, PointSet

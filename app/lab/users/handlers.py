@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.lab.experiment import whole_number
+from app.lab.controls import whole_number
 from app.lab.in_parts import InParts
 from app.lab.recorded import Recorded
 from app.lab.users import view

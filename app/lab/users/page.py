@@ -3,7 +3,8 @@
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.experiment import Wiring, pair_control, titled
+from app.lab.controls import pair_control, title_choices
+from app.lab.experiment import Wiring
 from app.lab.in_parts import lay_out
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
@@ -34,7 +35,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
         )  # fmt: skip
     with gr.Row():
         ticked = gr.CheckboxGroup(
-            titled(methods),
+            title_choices(methods),
             value=usual,
             label="Methods",
             info="Compared with plain decoding.",
