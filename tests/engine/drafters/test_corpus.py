@@ -90,7 +90,7 @@ def test_a_pairs_own_texts_become_its_method(pairs):
     plain = run(engine_of(pairs), max_new_tokens=40)
     text = pairs.root / "text.txt"
     text.write_text(plain.text * 3)
-    assert "of one text are in" in make_corpus(pairs, text)
+    assert "has 240 tokens of 1 text" in make_corpus(pairs, text)
     engine = engine_of(pairs)
     whole = run(engine, "corpus", max_new_tokens=40)
     prompt, ids = ids_of(whole)

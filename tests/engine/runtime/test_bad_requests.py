@@ -160,7 +160,7 @@ LITTLE_MEMORY = {"engine.weights.preflight.available_memory": lambda device="cpu
 FULL_DISK = {"engine.weights.store.need_disk": failing(OSError(errno.ENOSPC, "No space left on device"))}
 NO_HUB = {"engine.weights.hub._probe": failing(ConnectionError("Connection refused"))}
 REQUESTS = [
-    ({"prompt": "a" * 5000}, {}, r"The prompt has 5000 tokens and up to 16 new ones"),
+    ({"prompt": "a" * 5000}, {}, r"The prompt has 5,000 tokens; with up to 16 new ones that is too many"),
     ({"pair": "smollm2-153m"}, {}, r"There is no pair 'smollm2-153m'; did you mean smollm2-135m"),
     ({"pair": "/no/such/folder"}, {}, r"There is no folder"),
     ({"method": "magic"}, {}, r"'magic' is not a method; choose from none, ngram, quantised, lookahead\."),

@@ -88,9 +88,9 @@ def test_every_end_token_of_the_generation_config_ends_the_text(pairs, tmp_path)
 
 def test_what_does_not_fit_the_context_is_said_with_figures(pairs):
     engine = engine_of(pairs, draft="short")
-    with pytest.raises(BadInput, match=r"has 300 tokens and up to 16 new ones .* target attends to 256; shorten"):
+    with pytest.raises(BadInput, match=r"has 300 tokens; with up to 16 new ones .* target attends to 256; shorten"):
         run(engine, prompt="a" * 300)
-    with pytest.raises(BadInput, match=r"has 40 tokens and up to 16 new ones .* short attends to 48; shorten"):
+    with pytest.raises(BadInput, match=r"has 40 tokens; with up to 16 new ones .* short attends to 48; shorten"):
         run(engine, "lm", prompt="a" * 40)
     assert len(run(engine, prompt="a" * 240).emitted) == 16  # exactly full
     full = run(engine, "lm", prompt="a" * 32)  # the draft's context exactly full
