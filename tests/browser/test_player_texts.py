@@ -95,3 +95,17 @@ CUT = """() => [...document.querySelectorAll('.sl-row .sl-token')].filter(token 
   const [box, line, row] = [token, token.parentNode, token.closest('li')].map(node => node.getBoundingClientRect());
   return box.width && (box.right > line.right + 1 || box.left < line.left - 1 || box.bottom > row.bottom + 1);
 }).map(token => token.textContent)"""
+
+
+def test_a_tap_shows_a_long_verdict_whole(open_player):
+    page = open_player(made(2))
+    page.set_viewport_size({"width": 390, "height": 844})
+    words, long = page.locator(".sl-notice .sl-words"), "No certain difference, however long it takes to say so. " * 5
+    page.evaluate("text => feed(props.value + text)", player_feed.status("quiet", long))
+    expect(words).to_have_text(long.strip())
+    is_cut = "words => words.scrollHeight > words.clientHeight"
+    assert words.evaluate(is_cut)
+    words.click()
+    assert not words.evaluate(is_cut)
+    words.click()
+    assert words.evaluate(is_cut)

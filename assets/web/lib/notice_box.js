@@ -9,8 +9,15 @@ export function makeNotice(box) {
     alert = find('.sl-alert'),
     progress = find('.sl-progress');
 
+  // A tap shows a sentence whole that is cut, and cuts it again.
+  box.addEventListener('click', () => {
+    const isCut = [words, alert].some(({ scrollHeight, clientHeight }) => scrollHeight > clientHeight);
+    box.toggleAttribute('data-whole', isCut && !box.hasAttribute('data-whole'));
+  });
+
   return function show({ kind = 'quiet', text = '', fraction }) {
     box.dataset.kind = kind;
+    box.removeAttribute('data-whole');
     words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite'); // numbers that count up are not read aloud
     const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];
     setText(full, text);
