@@ -42,6 +42,9 @@ class _Handler(SimpleHTTPRequestHandler):
             self.server.is_over.wait()
 
     def end_headers(self):
+        self.send_header(
+            "Cache-Control", "no-cache"
+        )  # else a browser keeps a file for a tenth of its age, and asks for no fault
         for name, value in self.server.headers.items():
             self.send_header(name, value)
         super().end_headers()

@@ -308,7 +308,7 @@ def test_the_block_heads_round_is_played_beside_the_others(at_tool):
     page.get_by_role("button", name="block head", exact=True).press("Enter")
     for name in ("Let it guess", "Let the target test"):
         page.get_by_role("button", name=name).press("Enter")
-    expect(result(page)).to_contain_text("1 of 4 accepted, 2 tokens.")
+    expect(result(page)).to_contain_text("1 of 4 accepted, so 2 tokens.")
     page = at_tool("who_guesses", "Three ways to guess")
     expect(page.locator(".sl-drafter-tab")).to_have_text(["n-gram lookup", "small model", "EAGLE"])
 
@@ -316,7 +316,7 @@ def test_the_block_heads_round_is_played_beside_the_others(at_tool):
 @pytest.mark.slow
 def test_the_bill_adds_up(at_tool):
     page = at_tool("turn_it_on", "The bill")
-    good, bad = (float(page.get_by_label(f"Speedup where it fits {how}").input_value()) for how in ("well", "badly"))
+    good, bad = (float(page.get_by_label(f"Speedup on {kind} text").input_value()) for kind in ("easy", "hard"))
     assert good > 2 and bad < 0.9  # the lesson's two runs, to two digits
 
     def cost(share, well, badly):
@@ -325,7 +325,7 @@ def test_the_bill_adds_up(at_tool):
     slide(page, "Share of tokens that are hard to guess", 0.3)
     for policy, pair in (("always", (good, bad)), ("never", (1, 1)), ("off for hard text", (good, 1))):
         chosen(page).select_option(label=policy)
-        expect(result(page)).to_contain_text(f"{cost(0.3, *pair):.2f} a million")
+        expect(result(page)).to_contain_text(f"a million tokens cost {cost(0.3, *pair):.2f}")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
     turn = (1 - 1 / good) / (1 / bad - 1 / good)  # there a token takes as long as a plain one
     chosen(page).select_option(label="always")
