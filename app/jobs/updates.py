@@ -32,7 +32,7 @@ class Fold:
         self._size, self._lock = 0, threading.Lock()
 
     def advance(self, job: Job) -> None:
-        """Adds what the job has last_report since the last call."""
+        """Adds what the job has reported since the last call."""
         with self._lock:
             for name, event in job.log[self._size :]:
                 self._runs[name].add([event])

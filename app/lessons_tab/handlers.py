@@ -1,5 +1,6 @@
 """Serves lessons over HTTP and fills the playground's controls for "Run it live"."""
 
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -36,22 +37,23 @@ FORMS = {
     "teacher": (sheets.teacher, "text/html"),
     "class": (sheets.class_sheet, "text/html"),
 }
-_PAGES: dict[tuple[int, str], str] = {}
 _RENDERING = Lock()
 
 
 def page(number: int, form: str = "") -> str | None:
     """Returns a lesson with its runs as JSON, or one of its printed pages; None for an unknown number or form. Each is
     rendered once, however many ask for it at once, and kept."""
+    with _RENDERING:
+        return _render(number, form)
+
+
+@lru_cache(maxsize=128)
+def _render(number: int, form: str) -> str | None:
     lesson = next((each for each in lessons() if each.number == number), None)
     if lesson is None or form not in FORMS:
         return None
-    if (number, form) not in _PAGES:
-        with _RENDERING:
-            if (number, form) not in _PAGES:
-                runs = {scenario.name: run(scenario) for scenario in lesson.scenarios}
-                _PAGES[number, form] = FORMS[form][0](view.page(lesson, runs, glossary()))
-    return _PAGES[number, form]
+    runs = {scenario.name: run(scenario) for scenario in lesson.scenarios}
+    return FORMS[form][0](view.page(lesson, runs, glossary()))
 
 
 def _answer(request) -> Response:

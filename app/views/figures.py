@@ -90,7 +90,7 @@ def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
 
 
 def interval_whiskers(line: Iterable[Speedup | None]) -> dict:
-    """Lines to the ends of each interval, and none at a gap or for a single measurement."""
+    """Draws lines to the ends of each interval, and none at a gap or for a single measurement."""
     known = [(gain.value, *gain.ends) if gain and gain.low is not None else (0.0, 0.0, 0.0) for gain in line]
     return whiskers(
         [max(0.0, high - value) for value, _, high in known], [max(0.0, value - low) for value, low, _ in known]

@@ -25,7 +25,6 @@ CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
-SETTINGS_OF_A_LOAD = 4  # at most; the sweep says how many are worth it
 _DRAFTS = 2  # of a round at a load; only an estimate
 
 
@@ -67,6 +66,11 @@ class AnswerPlan:
         return _TURNS_OF_A_LOAD * self.repeats
 
     @property
+    def settings_of_a_load(self) -> int:
+        """The most that `shortlist` returns; the sweep says how many are worth it."""
+        return len(self.methods) + min(2, len(self.methods))
+
+    @property
     def turns(self) -> int:
         return len(self.texts) * self.turns_of_a_text
 
@@ -85,7 +89,7 @@ class AnswerPlan:
         for users in self.loads:
             texts = [text for _, text in texts_of_users(self.texts, users)]
             each += sum(together_steps(v, texts, users, self.tokens, drafts, True) for drafts in (0, _DRAFTS))
-        return SETTINGS_OF_A_LOAD * self.turns_of_a_load * each
+        return self.settings_of_a_load * self.turns_of_a_load * each
 
     def seconds(self, costs: CostModel) -> float:
         """Estimates how long it takes, from what passes take here."""

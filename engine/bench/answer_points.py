@@ -12,7 +12,6 @@ from engine import __version__
 from engine.bench.answer import (
     GAMMAS,
     HERE,
-    SETTINGS_OF_A_LOAD,
     AnswerPlan,
     AnswerResult,
     Load,
@@ -156,7 +155,8 @@ class AnswerPoints:
         cells = sum(len(file.many.cells) for file in self.loads)
         missing = sum(len(file.many.missing()) for file in self.loads)
         is_sweeping = bool(self.sweep.benchmark.missing())
-        expected = 2 * SETTINGS_OF_A_LOAD * len(self.plan.loads) * self.plan.turns_of_a_load if is_sweeping else 0
+        of_a_load = 2 * self.plan.settings_of_a_load * self.plan.turns_of_a_load
+        expected = of_a_load * len(self.plan.loads) if is_sweeping else 0
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
 

@@ -349,7 +349,7 @@ def test_a_lesson_is_served_and_an_unknown_one_is_refused():
 
 def test_thirty_who_open_a_lesson_at_once_get_one_rendering_of_it(monkeypatch):
     rendered, together, render = [], Barrier(30), view.page
-    monkeypatch.setattr(handlers, "_PAGES", {})
+    handlers._render.cache_clear()
     monkeypatch.setattr(view, "page", lambda *given: rendered.append(given) or render(*given))
 
     def visit(client):
