@@ -7,7 +7,9 @@ loaded document, so a reloaded page is a new visitor.
 from playwright.sync_api import Browser, Page
 
 DESKTOP = {"width": 1280, "height": 900}
-EMULATED = ("color_scheme", "reduced_motion")  # what a warm page can change; all other options need a new context
+# What a warm page can change; all other options need a new context. Set at every visit, since a test may have left a
+# page dark.
+EMULATED = {"color_scheme": "light", "reduced_motion": "no-preference"}
 
 
 class Visits:
@@ -20,7 +22,7 @@ class Visits:
     def open(self, url: str, fresh: bool = False, init_script: str | None = None, **options) -> Page:
         """A page on ``url``. ``fresh``, an init script or options that a warm page cannot change give it a context of
         its own; ``context`` puts it beside another page of the test."""
-        emulated = {name: options.pop(name) for name in EMULATED if name in options}
+        emulated = {name: options.pop(name, usual) for name, usual in EMULATED.items()}
         size, shared = options.pop("viewport", DESKTOP), options.pop("context", None)
         # A second page gets a window of its own, because a tab in the background draws nothing.
         has_page = any(page.context is self.context for page in self.opened)
@@ -37,9 +39,7 @@ class Visits:
         page.errors.clear()
         page.requests.clear()
         page.home = url
-        if emulated or page.is_emulated:
-            page.emulate_media(**({"color_scheme": "light", "reduced_motion": "no-preference"} | emulated))
-            page.is_emulated = bool(emulated)
+        page.emulate_media(**emulated)
         page.goto(url)
         return page
 
@@ -70,7 +70,7 @@ class Visits:
 
 def _watched(page: Page) -> Page:
     page.set_default_timeout(60_000)
-    page.errors, page.requests, page.home, page.is_emulated = [], [], "", False
+    page.errors, page.requests, page.home = [], [], ""
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.on("request", lambda request: page.requests.append(request.url))
     return page
