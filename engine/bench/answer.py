@@ -25,6 +25,7 @@ CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
+_UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
 _DRAFTS = 2  # of a round at a load; only an estimate
 
 
@@ -64,6 +65,12 @@ class AnswerPlan:
     @property
     def turns_of_a_load(self) -> int:
         return _TURNS_OF_A_LOAD * self.repeats
+
+    @property
+    def most_turns_of_a_load(self) -> int:
+        """The turns of a setting that the first ones left undecided. They are added only once: who looks at an interval
+        again and again will find one that excludes the truth."""
+        return _UNDECIDED * self.turns_of_a_load
 
     @property
     def settings_of_a_load(self) -> int:

@@ -12,6 +12,7 @@ from engine import __version__
 from engine.bench.answer import (
     GAMMAS,
     HERE,
+    NONE,
     AnswerPlan,
     AnswerResult,
     Load,
@@ -33,7 +34,7 @@ from engine.bench.users_results import Served, pass_time
 from engine.config import MAX_SHARERS, METHODS
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
-from engine.trace.noise import largest_share
+from engine.trace.noise import PLAIN, fastest, largest_share
 
 SECONDS_BETWEEN_REPORTS = 0.5
 _VERSION = 2  # of the files of loads
@@ -75,6 +76,7 @@ class AnswerPoints:
         """The files of each load asked for and each setting on the shortlist, once the sweep has one."""
         if self._files is None and not self.sweep.benchmark.missing():
             self._files = self._open_loads()
+            self._extend_undecided()
         return self._files or []
 
     def _open_loads(self, afresh: bool = False) -> list[_LoadFile]:
@@ -119,6 +121,18 @@ class AnswerPoints:
         """Returns the turns of the sweep, or (a ManyUsers, its cell)."""
         return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
 
+    def _extend_undecided(self) -> None:
+        """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too."""
+        alone = by_setting(self.sweep.cells())
+        for users in self.plan.loads:
+            files = [file for file in self._files or () if file.users == users]
+            speedups = {file.setting: load.speedup for file in files if (load := _load(file, alone))}
+            rivals = fastest(speedups | {NONE: PLAIN})
+            if NONE in rivals and not any(file.many.missing() for file in files):
+                for file in files:
+                    if file.setting in rivals:
+                        file.many.extend(self.plan.most_turns_of_a_load)
+
     def forget_noise(self) -> None:
         alone = by_setting(self.sweep.cells())
         for file in self.loads:
@@ -134,6 +148,7 @@ class AnswerPoints:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
         if isinstance(point, tuple):
             yield from _measure_load(*point, cancelled)
+            self._extend_undecided()
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
             yield f"one user, {name((system.name, system.setting or 0))}", number

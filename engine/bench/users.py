@@ -114,6 +114,10 @@ class ManyUsers:
     def missing(self) -> list[Cell]:
         return [cell for cell in self.cells if cell.key not in self.file.results]
 
+    def extend(self, repeats: int) -> None:
+        """Asks for so many repeats of everything."""
+        self.settings = replace(self.settings, repeats=repeats)
+
     def forget_noise(self) -> None:
         """Forgets the cells whose speedup came out larger than it can be, and plain decoding beside them."""
         noisy = [row for row in self.rows() if row.measured and not row.measured.is_possible]

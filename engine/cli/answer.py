@@ -53,7 +53,8 @@ def answer(
         engine.on_progress(show)
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
         seconds = plan.seconds(engine.costs("none"))
-        say(f"{counted(len(chosen), 'prompt')}, {counted(plan.runs, 'run')}: about {duration(seconds)}.")
+        longer = ", longer where a load decides nothing" if plan.loads else ""
+        say(f"{counted(len(chosen), 'prompt')}, {counted(plan.runs, 'run')}: about {duration(seconds)}{longer}.")
         try:
             points.run(show)
         except KeyboardInterrupt:

@@ -122,7 +122,7 @@ class AnswerHandlers(Measurement):
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
 
     def extent(self, pair: str, plan: AnswerPlan) -> str:
-        several = f", then {' and '.join(map(str, plan.loads))} users at once" if plan.loads else ""
+        several = f", then {' and '.join(map(str, plan.loads))} users at once, longer where that decides nothing" if plan.loads else ""
         texts = counted(len(plan.texts), "text")
         work = f"{texts}: about {counted(plan.runs, 'short run')}{several}."
         return f"{work}{self._time(pair, plan)} Stop keeps what is there."

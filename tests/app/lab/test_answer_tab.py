@@ -165,7 +165,7 @@ def test_an_uploaded_file_is_never_cut(served, tmp_path):
 def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeypatch):
     served_pair = served.service.offer.pair
     values = form(place=served_pair, users=8)
-    assert "then 3 and 8 users at once." in json.loads(served.size(*values))["text"]
+    assert "then 3 and 8 users at once, longer where that decides nothing." in json.loads(served.size(*values))["text"]
     costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
     monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs if pair == served_pair else None)
     assert "That takes about" in json.loads(served.size(*values))["text"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.bench import sweep_results, users_results
+from engine.bench import answer, answer_points, sweep_results, users_results
 from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, schedule
 from engine.bench.answer_points import AnswerPoints
 from engine.bench.answer_words import COLUMNS, recommendation, sentences, to_dict, to_rows
@@ -192,7 +192,20 @@ def test_a_load_takes_texts_of_every_kind(engine, tmp_path, users, kinds):
     assert "".join(config.prompt[0] for config in asked) == kinds
 
 
+@pytest.mark.parametrize(("half", "more"), [(0.2, {("ngram", 2), ("ngram", 1)}), (0.05, set())])
+def test_a_load_that_decides_nothing_gets_more_turns_once(engine, tmp_path, monkeypatch, half, more):
+    measured = {("ngram", 2): 1.1, ("ngram", 1): 1.12, ("lm", 2): 0.5, ("lm", 1): 0.5}
+    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [*measured])
+    monkeypatch.setattr(answer_points, "_load", lambda file, _: load(2, *file.setting, measured[file.setting], half))
+    texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram", "lm"), (2,), tokens=8, repeats=1), tmp_path)
+    points.run()
+    turns = {file.setting: len(file.many.file.results) / 2 for file in points.loads}
+    assert turns == {setting: 6 if setting in more else 2 for setting in measured}
+
+
 def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(answer, "_UNDECIDED", 1)
     texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
     points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (3,), tokens=8, repeats=2), tmp_path)
     before, runs = [points.work_left()], 2 * 2 * 4 * points.plan.steps_alone(engine.costs("none").v)

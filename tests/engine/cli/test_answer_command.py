@@ -13,6 +13,7 @@ from engine.cli.options import INTERRUPTED
 @pytest.fixture
 def ask(tiny_pair, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)  # more turns would be certain of something now and then
     lines = [{"prompt": "the cat, the cat", "kind": "repeats"}, {"prompt": "aa", "kind": "other"}]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)))
     few = ("--pair", tiny_pair, "--max-new-tokens", 6, "--repeats", 1, "--methods", "ngram")
