@@ -21,7 +21,7 @@ from engine.config import (
     RunConfig,
     SamplingParams,
 )
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 from lessons.examples import EXAMPLES
 
@@ -145,10 +145,10 @@ def choices(words: Mapping[str, str], values: Iterable[str] | None = None) -> li
     return [(words.get(value, value), value) for value in (words if values is None else values)]
 
 
-def described(limits: Limits) -> dict[str, Control]:
+def controls_by_name(limits: Limits) -> dict[str, Control]:
     """Returns the controls by name, in order, with the limits of this server."""
     controls = {control.name: control for control in CONTROLS}
-    room = f"Up to {counted(limits.prompt_tokens, 'token')} ({counted(limits.prompt_chars, 'character')})."
+    room = f"Up to {quantity(limits.prompt_tokens, 'token')} ({quantity(limits.prompt_chars, 'character')})."
     controls["prompt"] = replace(controls["prompt"], hint=f"{room} {controls['prompt'].hint}")
     tokens = controls["tokens"]
     most = min(tokens.default, limits.new_tokens)
@@ -160,7 +160,7 @@ def described(limits: Limits) -> dict[str, Control]:
 
 def defaults(limits: Limits | None = None) -> dict[str, Any]:
     """Returns the value of every control at start and after a reset."""
-    return {name: control.default for name, control in described(limits or Limits()).items()}
+    return {name: control.default for name, control in controls_by_name(limits or Limits()).items()}
 
 
 def settings(

@@ -19,7 +19,7 @@ from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
 from app.lessons_tab import handlers, sheets, view
 from app.playground import html_export, tab_page
-from app.playground.startup_run import recorded
+from app.playground.startup_run import load_recorded
 from app.ui.html_component import template
 from app.ui.static_page import document, heading, mount
 from app.views.safe_json import encode
@@ -70,7 +70,7 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
     if engine:
         yield from tab_page.files(engine, _head(tab_page.NAME, pages))
     rendered: list[dict] = []
-    runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *recorded())}
+    runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *load_recorded())}
     for lesson in lessons():
         traces = {scenario.name: run(scenario) for scenario in lesson.scenarios}
         rendered.append(view.page(lesson, traces, glossary()))
@@ -108,7 +108,7 @@ def _lessons(rendered: list[dict], pages: Pages) -> str:
 
 def _theory(pages: Pages) -> str:
     without = "<noscript><p>The sliders need JavaScript, which is switched off here.</p></noscript>"
-    value = theory.curves(*recorded(), False, PointSet())
+    value = theory.curves(*load_recorded(), False, PointSet())
     return _page("theory.html", pages, without + mount("theory"), THEORY_STYLES, "theory", value)
 
 

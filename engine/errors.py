@@ -40,10 +40,10 @@ def explain(error) -> str:
     return f"{field}: {problem}" if field else problem
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def quantity(number: int, noun: str, plural: str = "") -> str:
     """Returns the number with its noun.
 
-    >>> counted(1, "token"), counted(2000, "token"), counted(3, "pass"), counted(0, "reply", "replies")
+    >>> quantity(1, "token"), quantity(2000, "token"), quantity(3, "pass"), quantity(0, "reply", "replies")
     ('1 token', '2,000 tokens', '3 passes', '0 replies')
     """
     if number != 1:

@@ -21,13 +21,13 @@ def _rows(temperature: int) -> dict[tuple[str, str], dict]:
     return {(row["method"], row["category"]): row for row in _report(temperature)["rows"]}
 
 
-def measured(method: str, category: str) -> float:
+def measured_gain(method: str, category: str) -> float:
     """Returns the speedup over plain decoding by the same engine, greedy, on a category of prompts or on "all"."""
     return _rows(0)[method, category]["speedup"]
 
 
 def measured_on() -> str:
-    """Returns the machine, the precision and the day of ``measured``."""
+    """Returns the machine, the precision and the day of ``measured_gain``."""
     environment = _report(0)["environment"]
     return f"{environment['precision']}, {_machine_and_day(environment)}"
 
@@ -43,7 +43,7 @@ def measured_kinds() -> dict[str, dict[str, list]]:
     kinds = dict.fromkeys(category for _, category in _rows(0) if category != "all")
 
     def row(method: str, kind: str) -> list:
-        return [measured(method, kind), _prompts(method, kind)]
+        return [measured_gain(method, kind), _prompts(method, kind)]
 
     return {kind: {name: row(method, kind) for method, name in names.items()} for kind in kinds}
 

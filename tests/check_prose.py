@@ -84,17 +84,6 @@ def verbless_docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.body[0].lineno, words[0]
 
 
-def stale_exceptions() -> list[str]:
-    """The exceptions of prose.toml that no longer name anything."""
-    missing = [
-        f"{file}: {name}"
-        for file, listed in FUNCTIONS["later"].items()
-        for name in {*listed} - ({name for _, name in bare_names(ROOT / file)} if (ROOT / file).exists() else set())
-    ]
-    defined = {name for path in ROOT.glob("tests/**/*.py") for _, name in names(path)}
-    return missing + [name for name in RULES["tests"]["longer"] if name not in defined]
-
-
 def problems(path: Path) -> Iterator[str]:
     place = path.relative_to(ROOT).as_posix()
     for line, text in prose(path):
@@ -105,18 +94,13 @@ def problems(path: Path) -> Iterator[str]:
             yield f"{line}: a docstring begins with a verb, not with {match[0]!r}"
     for line, name in names(path) if path.suffix == ".py" else ():
         if place.startswith("tests/"):
-            if (
-                name.startswith("test_")
-                and len(name) > RULES["tests"]["longest"]
-                and name not in RULES["tests"]["longer"]
-            ):
+            if name.startswith("test_") and len(name) > RULES["tests"]["longest"]:
                 yield f"{line}: {name} is too long: test_subject_verb[_condition], at most {RULES['tests']['longest']}"
         elif name.strip("_").lower() in RULES["names"]["participles"]:
             yield f"{line}: the name {name!r} is a participle: use a noun, a verb or is_…"
     if path.suffix == ".py" and not place.startswith("tests/"):
         for line, name in bare_names(path):
-            if name not in FUNCTIONS["later"].get(place, ()):
-                yield f"{line}: the function {name!r} is called by a participle or a preposition: use a verb or a noun"
+            yield f"{line}: the function {name!r} is called by a participle or a preposition: use a verb or a noun"
         for line, word in () if place.startswith(tuple(DOCSTRINGS["without_verbs"])) else verbless_docstrings(path):
             yield f"{line}: a function's docstring begins with a verb, as in 'Returns …', not with {word!r}"
 
@@ -155,7 +139,6 @@ def main() -> None:
     found = [f"{path.relative_to(ROOT)}:{problem}" for path in files if path.exists() for problem in problems(path)]
     if not sys.argv[1:]:
         found += [f"{path.relative_to(ROOT)}:{problem}" for path in LESSON_FILES for problem in lesson_problems(path)]
-        found += [f"tests/prose.toml: no file defines {entry} any more" for entry in stale_exceptions()]
     print(*found, sep="\n")
     sys.exit(f"{len(found)} places to write in plain English (CONTRIBUTING.md)" if found else 0)
 

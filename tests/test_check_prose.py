@@ -1,6 +1,6 @@
-"""The rules of check_prose for functions and for lessons, and that its lists of exceptions only shrink."""
+"""The rules of check_prose for functions and for lessons."""
 
-from check_prose import LESSON_FILES, bare_names, lesson_problems, stale_exceptions, verbless_docstrings
+from check_prose import LESSON_FILES, bare_names, lesson_problems, verbless_docstrings
 
 SOURCE = """
 class Some:
@@ -38,7 +38,3 @@ def test_lesson_that_reads_like_a_translation_is_reported(tmp_path):
     (tmp_path / "00_stiff.md").write_text(stiff + "\nA dear draft.\n", encoding="utf-8")
     found = " ".join(lesson_problems(tmp_path / "00_stiff.md"))
     assert all(each in found for each in ("'dear'", "begin with 'Then'", "contractions", "Mara"))
-
-
-def test_every_exception_still_names_something():
-    assert stale_exceptions() == []

@@ -61,7 +61,7 @@ def http_route(service: Service) -> Route:
         try:
             first = await run_sync(next, updates, limiter=threads)
             if is_stream:
-                lines = _streamed(_lines(first, updates), threads)
+                lines = _stream(_lines(first, updates), threads)
                 return StreamingResponse(lines, media_type="application/x-ndjson")
             return JSONResponse(await run_sync(_last, first, updates, limiter=threads))
         except SentenceError as refusal:
@@ -122,7 +122,7 @@ def _last(first, updates: Iterator) -> dict:
     return _answer(first)
 
 
-async def _streamed(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
+async def _stream(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
     while line := await run_sync(next, lines, "", limiter=threads):
         yield line
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.errors import counted
+from engine.errors import quantity
 from engine.runtime.job import Job, NamedConfigs, Subscriber
 from engine.trace.events import Event, Progress, Round
 from engine.trace.trace import Trace, TraceBuilder
@@ -101,7 +101,7 @@ def stream_progress(subscriber: Subscriber, fold: Fold) -> Iterator[Update]:
     while True:
         fold.advance(job)
         place, tokens = job.place(), sum(fold.tokens.values())
-        how_far = f"{counted(place, 'run')} ahead" if place else f"{counted(tokens, 'token')} so far"
+        how_far = f"{quantity(place, 'run')} ahead" if place else f"{quantity(tokens, 'token')} so far"
         words = f"Someone else is already running exactly this. You will see the result when it finishes ({how_far})."
         if words != last_report:
             yield Update(job.name, (), Progress(words), place, fold)

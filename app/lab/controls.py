@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 from gradio.context import Context
 
-from app.form import choices, described
+from app.form import choices, controls_by_name
 from app.jobs.service import Service
 from app.ui.widgets import control
 from app.views.figures import TITLES
@@ -36,7 +36,7 @@ def fold(name: str, what: str) -> gr.Accordion:
 
 def pair_control(service: Service, name: str, **layout: Any) -> Any:
     """Lays out the choice of a pair. ``name``: begins the element's id."""
-    pair, titles = described(service.limits)["pair"], choices(service.offer.titles)
+    pair, titles = controls_by_name(service.limits)["pair"], choices(service.offer.titles)
     return control(pair, choices=titles, elem_id=f"{name}-pair", min_width=220, **layout)
 
 

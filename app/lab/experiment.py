@@ -66,7 +66,7 @@ class Experiment:
         return {"device": engine.device() or "", "precision": engine.precision() or "", "speclens_version": __version__,
                 "saved": now}  # fmt: skip
 
-    def shown(self, result):
+    def show(self, result):
         """Returns the outputs that show a result once nothing is under way, for the end after an error."""
         return self.Outputs()
 
@@ -99,7 +99,7 @@ class Experiment:
 
     def draw_opening(self, result) -> Any:
         """Returns the outputs that show a result on a page without another."""
-        return self.shown(result)
+        return self.show(result)
 
     def mark(self, recorded: Recorded) -> str:
         """Says that the result is recorded, when and where, and its verdict."""
@@ -145,17 +145,17 @@ class Experiment:
             yield from map(self._without_mark, state.stream(self.service.runs, lab_visitor_id(request), updates))
         except EngineError as error:
             words = f"{error} {self.REMAINS}" if state.result else str(error)
-            yield self.shown(state.result)._replace(notice=notice("error", words))
+            yield self.show(state.result)._replace(notice=notice("error", words))
         if state.request is not None and state.request.is_replaced:
             words = f"Another experiment of yours took its place. {self.REMAINS if state.result else ''}".rstrip()
-            yield self.shown(state.result)._replace(notice=notice("quiet", words))
+            yield self.show(state.result)._replace(notice=notice("quiet", words))
 
     def reports(self, request: Request, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
         """Yields the engine's progress notes and what the work reports."""
         for report in self.service.runs.experiment(request, work, config):
             yield report if isinstance(report, Progress) else report.value
 
-    def lost(self, state: PageState) -> list:
+    def end_lost(self, state: PageState) -> list:
         """Returns what ``end`` returns, for a stream that never reached the server."""
         state.close_orphan(self.service.runs)
         return self.end(state)
@@ -164,13 +164,13 @@ class Experiment:
         """Returns the buttons and the files; written now, or a press would hand out earlier ones."""
         if not state.is_over:  # a second press is at work
             return [SKIP] * (2 + self.FILES)
-        return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._written(state.result))]
+        return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._write_files(state.result))]
 
     def stop(self, request: gr.Request) -> None:
         """Ends the work with the round under way; the running handler then shows the results so far."""
         self.service.runs.stop(lab_visitor_id(request))
 
-    def _written(self, result) -> list[str]:
+    def _write_files(self, result) -> list[str]:
         try:
             texts = self.files(result) if result else {}
             return self.exports.texts(texts) if texts else []
@@ -197,7 +197,7 @@ class Measurement(Experiment):
         controls. Raises BadInput that names the control."""
         raise NotImplementedError
 
-    def known(self, state: PageState, config: RunConfig, plan) -> Any:
+    def known_result(self, state: PageState, config: RunConfig, plan) -> Any:
         """Returns the result that the page has for this plan already; empty without one."""
         self.check_methods(config.pair, plan.methods)
         return self.result_type(config.pair, plan)
@@ -210,12 +210,12 @@ class Measurement(Experiment):
         """Returns the function from an engine to the points, for work_units. ``latest`` returns the newest result."""
         return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
 
-    def drawn(self, result, values: Sequence) -> Any:
+    def draw(self, result, values: Sequence) -> Any:
         """Returns the outputs that show a result. ``values``: of the controls, none for the recorded one."""
         raise NotImplementedError
 
     def draw_opening(self, result) -> Any:
-        return self.drawn(result, ())
+        return self.draw(result, ())
 
     def finding(self, result, is_new: bool) -> str:
         """Returns the notice for a complete result; ``is_new``: some of it was measured now."""
@@ -234,10 +234,10 @@ class Measurement(Experiment):
 
     def _run(self, request: Request, state: PageState, values: Sequence, again: Again | None = None) -> Iterator:
         config, plan = self.parse(values)
-        result = self.known(state, config, plan)
+        result = self.known_result(state, config, plan)
         yield self.Outputs(notice("progress", "Starting"))
         if not again and self.is_known(result, plan):
-            yield self.drawn(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
+            yield self.draw(state.result, values)._replace(notice=self.finding(state.result, is_new=False))
             return
         latest, parts, eta, due = None, 0, Eta(), 0.0
         units = work_units(self.open_points(lambda: result, config, plan), lambda: latest, again)
@@ -252,15 +252,15 @@ class Measurement(Experiment):
                 result, parts = latest.result, int(latest.done)
                 if result:  # until there is a point, the page keeps what it shows
                     state.result = result
-                    update = self.drawn(result, values)
+                    update = self.draw(result, values)
             if time.monotonic() >= due:
                 yield update._replace(notice=self._progress(latest, eta))
                 due = time.monotonic() + updates.SECONDS_BETWEEN_UPDATES
         if latest and latest.is_complete:
             words = self.finding(state.result, is_new=True)
         else:
-            words = notice("quiet", self._stopped(latest, parts) if latest and result else "Stopped.")
-        last = self.drawn(result, values) if latest and result else self.Outputs()
+            words = notice("quiet", self._stop_words(latest, parts) if latest and result else "Stopped.")
+        last = self.draw(result, values) if latest and result else self.Outputs()
         yield last._replace(notice=words)
 
     def _progress(self, step: Step, eta: Eta) -> str:
@@ -270,7 +270,7 @@ class Measurement(Experiment):
     def _place(self, step: Step) -> str:
         return f"{self.NOUN} {min(int(step.done) + 1, step.of)} of {step.of}"
 
-    def _stopped(self, step: Step, parts: int) -> str:
+    def _stop_words(self, step: Step, parts: int) -> str:
         """``parts``: those that are kept. Otherwise the next press would seem to count backwards."""
         return f"Stopped at {self._place(step).lower()}, with {parts} kept. {self.REMAINS}"
 
@@ -330,7 +330,7 @@ class Wiring:
     def __post_init__(self):
         self.ends[1].click(self.experiment.stop, None, js=TO_TAB, **QUIET)
 
-    def on(self, listen: Callable, handler: Callable) -> None:
+    def connect(self, listen: Callable, handler: Callable) -> None:
         """Wires a press. ``listen``: such as ``button.click``; ``handler`` streams the outputs."""
         most = self.experiment.service.runs.most_requests
         limit = {"concurrency_id": type(self.experiment).__name__} | streams(most)
@@ -338,4 +338,4 @@ class Wiring:
         pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)
         streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit)
         streamed.success(self.experiment.end, self.state, list(self.ends), **QUIET)
-        streamed.failure(self.experiment.lost, self.state, list(self.ends), **QUIET)
+        streamed.failure(self.experiment.end_lost, self.state, list(self.ends), **QUIET)

@@ -25,7 +25,7 @@ class InParts(Measurement):
         """Returns the part that a result is shown with."""
         return self.parts(result)[0][1]
 
-    def drawn_part(self, result, part) -> Any:
+    def draw_part(self, result, part) -> Any:
         """Returns the outputs that show one part."""
         raise NotImplementedError
 
@@ -35,8 +35,8 @@ class InParts(Measurement):
     def verdict(self, result) -> str:
         return self.advice(result, self.part_shown(result))
 
-    def drawn(self, result, values: Sequence) -> Any:
-        return self.drawn_part(result, self.part_shown(result))
+    def draw(self, result, values: Sequence) -> Any:
+        return self.draw_part(result, self.part_shown(result))
 
     def finding(self, result, is_new: bool) -> str:
         return notice("quiet", self.advice(result, self.parts(result)[0][1]))
@@ -54,7 +54,7 @@ class InParts(Measurement):
         result = self.on_page(state)
         if not result or part not in (value for _, value in self.parts(result)):
             return self.Outputs()
-        return self.drawn_part(result, part)._replace(notice=notice("quiet", self.advice(result, part)))
+        return self.draw_part(result, part)._replace(notice=notice("quiet", self.advice(result, part)))
 
 
 def lay_out(
@@ -90,9 +90,9 @@ def lay_out(
         files = download("Save the table (CSV)", f"{name}-csv"), download("Save all numbers (JSON)", f"{name}-json")
     outputs = handlers.Outputs(words, drawn, table, *more(opening), mark)
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over, shown])
-    wiring.on(run.click, handlers.run)
-    wiring.on(over.click, handlers.start_over)
-    wiring.on(table.again, handlers.replace_noise)
+    wiring.connect(run.click, handlers.run)
+    wiring.connect(over.click, handlers.start_over)
+    wiring.connect(table.again, handlers.replace_noise)
     shown.input(handlers.select_part, [state, shown], list(outputs), **QUIET)
     gr.on([each.change for each in inputs], handlers.size, inputs, words, **QUIET)
     return wiring

@@ -8,7 +8,7 @@ import gradio as gr
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.form import NAMES, described
+from app.form import NAMES, controls_by_name
 from app.jobs.service import Service
 from app.lessons_tab import sheets, view
 from app.lessons_tab.minute import page as minute_page
@@ -71,7 +71,7 @@ ROUTES = [Route(f"/speclens/lessons/{{number:int}}{end}", _answer) for end in ("
 class LessonHandlers:
     def __init__(self, service: Service):
         self.service = service
-        self.controls = described(service.limits)
+        self.controls = controls_by_name(service.limits)
 
     def live(self, event: gr.EventData) -> list[Any]:
         """Returns the stage's sentence and every control in the order of form.NAMES, filled from a lesson."""

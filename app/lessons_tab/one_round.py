@@ -49,11 +49,11 @@ def _shown_round(one: Round, trace: Trace, history: list[str]) -> dict[str, Any]
         "steps": one.draft_steps,
         "c": costs.draft_cost(one.drafter),
         "v": interpolate(costs.v, len(drafts) + 1),
-        "copied": _copied(history, guesses) if trace.started.method == "ngram" else None,
+        "copied": _matched_tokens(history, guesses) if trace.started.method == "ngram" else None,
     }
 
 
-def _copied(history: list[str], guesses: list[str]) -> list[str] | None:
+def _matched_tokens(history: list[str], guesses: list[str]) -> list[str] | None:
     """Returns the tokens that a copy matched: the longest end of the text that occurred before, followed by these
     guesses."""
     for length in range(NGRAM_LONGEST if guesses else 0, 0, -1):

@@ -18,7 +18,7 @@ def teacher(lesson: Mapping) -> str:
     """Writes every step with its question, the right answer and what to reply to a wrong one; talking points first."""
     notes = _section("For the teacher", _blocks(lesson["teacher"]))
     steps = [_step(number, step) for number, step in enumerate(lesson["steps"], 1)]
-    quiz = _section("Check yourself", "".join(_solved(question) for question in lesson["quiz"]))
+    quiz = _section("Check yourself", "".join(_solution(question) for question in lesson["quiz"]))
     return _document(lesson, "teacher", [_outcomes(lesson), notes, *steps, quiz, _words(lesson)])
 
 
@@ -56,13 +56,13 @@ def _words(lesson: Mapping) -> str:
 def _step(number: int, step: Mapping) -> str:
     content = _blocks(step["blocks"])
     if step["ask"]:
-        content += _solved(step["ask"])
+        content += _solution(step["ask"])
     if step["lab"]:
         content += f"<p>In the lab, {escape(step['lab']['title'])}: {escape(step['lab']['hint'])}</p>"
     return _section(f"{number}. {step['title']}", content)
 
 
-def _solved(question: Mapping) -> str:
+def _solution(question: Mapping) -> str:
     """Writes a question with its right answer marked and the reply to each of the others."""
     if question.get("kind") == "number":
         below, above = (f" <em>{_line(question[side])}</em>" for side in ("low", "high"))

@@ -23,7 +23,7 @@ MOST_DRAFTS = 16
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     """Returns the first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
     formulas, the tokenizers of the lesson two_tokenizers, and the published benchmarks."""
-    numbers = {name: of(trace) for name, trace in runs.items()}
+    numbers = {name: variables_of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
@@ -42,7 +42,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     return common | {"same": same, "guesses": guesses, "one_round": one_round} | first | numbers
 
 
-def of(trace: Trace) -> dict[str, Any]:
+def variables_of(trace: Trace) -> dict[str, Any]:
     """Returns the numbers of one run. Those it lacks (α without drafts) are left out, so expressions with them fail."""
     metrics = compute_metrics(trace)
     numbers = {
@@ -60,7 +60,7 @@ def of(trace: Trace) -> dict[str, Any]:
         "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
         "round_ms": 1000 * median(r.timings.total for r in trace.rounds) if trace.rounds else None,
         "predicted": metrics.predicted_speedup,
-        **_measured(trace),
+        **_recorded_speedups(trace),
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
         "gap": min((t.gap for t in trace.emitted if t.gap is not None), default=None),
         "prompt": len(trace.started.prompt),
@@ -83,7 +83,7 @@ def of(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _measured(trace: Trace) -> dict[str, Any]:
+def _recorded_speedups(trace: Trace) -> dict[str, Any]:
     """Returns the middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is
     left out where it cannot be."""
     speedups = trace.finished.extra.get("speedup")
@@ -174,7 +174,7 @@ def _costs(trace: Trace) -> dict[str, Any]:
 
 def _tokens(trace: Trace) -> dict[str, Any]:
     def token(round_: int, place: int) -> Token:
-        return at(trace, round_, place)
+        return token_at(trace, round_, place)
 
     def one_round(round_: int) -> Round:
         return trace.rounds[round_ - 1]
@@ -226,7 +226,7 @@ def _comes_out(token: Token, word: str, from_p: bool = False) -> float:
     return min(p[word], q[word]) + rejected * (p if from_p else _residual(token))[word]
 
 
-def at(trace: Trace, round_: int, place: int) -> Token:
+def token_at(trace: Trace, round_: int, place: int) -> Token:
     """Returns a token by the numbers that the player shows. Raises ValueError for an unknown one."""
     rounds = trace.rounds
     if not 1 <= round_ <= len(rounds) or not 1 <= place <= len(rounds[round_ - 1].tokens):

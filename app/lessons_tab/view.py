@@ -8,7 +8,7 @@ from typing import Any
 
 from app.form import CONTROLS, NAMES, defaults, settings
 from app.lessons_tab.text_renderer import TextRenderer
-from app.lessons_tab.variables import at, names, of
+from app.lessons_tab.variables import names, token_at, variables_of
 from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
@@ -20,17 +20,17 @@ TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discar
 
 
 def contents(listed: Sequence[Lesson]) -> list[dict]:
-    return [_about(each) | {"summary": each.summary, "part": each.part, "steps": len(each.steps)} for each in listed]
+    return [_describe(each) | {"summary": each.summary, "part": each.part, "steps": len(each.steps)} for each in listed]
 
 
-def _about(lesson: Lesson) -> dict[str, Any]:
+def _describe(lesson: Lesson) -> dict[str, Any]:
     return {name: getattr(lesson, name) for name in ("number", "slug", "title")} | {"minutes": minutes(lesson)}
 
 
 def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) -> dict:
     """``runs``: the trace of every scenario by its name; ``words``: the glossary."""
     renderer = LessonRenderer(lesson, runs)
-    value = _about(lesson) | {
+    value = _describe(lesson) | {
         "outcomes": [renderer.line(text) for text in lesson.outcomes],
         "steps": [renderer.step(step) for step in lesson.steps],
         "quiz": [renderer.question(question) for question in lesson.quiz],
@@ -64,7 +64,7 @@ def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
 
 def _source(trace: Trace) -> str:
     """Names the machine of a recording, and how its speedup was measured."""
-    processor, numbers = trace.finished.extra.get("processor"), of(trace)
+    processor, numbers = trace.finished.extra.get("processor"), variables_of(trace)
     if not processor:
         return ""
     if "pairs" not in numbers:
@@ -160,7 +160,7 @@ class LessonRenderer(TextRenderer):
     def token(self, trace: Trace, what: str):
         round_, place = (int(part) for part in what.removeprefix("token ").split("."))
         try:
-            return at(trace, round_, place)
+            return token_at(trace, round_, place)
         except ValueError as error:
             raise LessonError(f"{self.place}: {error}") from error
 

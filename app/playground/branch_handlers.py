@@ -13,11 +13,11 @@ from app.jobs.runs import Request
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.run_press import PressHandlers, RunPress
-from app.playground.startup_run import recorded
+from app.playground.startup_run import load_recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.notice import Kind
-from engine.errors import EngineError, counted
+from engine.errors import EngineError, quantity
 from engine.trace.branch import branch_request, check_models
 from engine.trace.events import Round, RunStarted
 from engine.trace.trace import Trace, with_branch
@@ -38,7 +38,7 @@ class BranchHandlers(PressHandlers):
 
     def run(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         choice, newest = press.choice, press.newest(session)
-        newest = newest if newest.trace else Session(*recorded())
+        newest = newest if newest.trace else Session(*load_recorded())
         if not press.is_waiting:
             yield player_feed.say("error", "Let the run in progress end, then force a token.")
             return
@@ -157,7 +157,7 @@ class LiveBranch:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
         most = (self._started.max_new_tokens or 0) - len(self._started.prefix)
-        return f"The branch: {written} of up to {counted(most, 'token')}", written / most, 0
+        return f"The branch: {written} of up to {quantity(most, 'token')}", written / most, 0
 
 
 def forced_in(branch: Trace) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import NAMES, Control, described, settings
+from app.form import NAMES, Control, controls_by_name, settings
 from app.form import read as controls_of
 from app.jobs.baseline import with_baseline
 from app.jobs.result_cache import RecordedRun
@@ -20,7 +20,7 @@ from app.playground.form_values import update
 from app.playground.result_handlers import Results, ResultValues
 from app.playground.run_handlers import recorded_value
 from app.playground.run_press import RunPress
-from app.playground.startup_run import recorded as opening_run
+from app.playground.startup_run import load_recorded as opening_run
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.safe_json import encode
@@ -34,7 +34,7 @@ class LinkHandlers:
     def __init__(self, service: Service, specs: Mapping[str, Control] | None = None, results: Results | None = None):
         """Takes ``specs``: every control by name, with its value at the start; the default values without them."""
         self.service, self.results = service, results or Results(service)
-        self.controls = described(service.limits)
+        self.controls = controls_by_name(service.limits)
         self.specs = specs or self.controls
 
     def open_link(self, press: RunPress, event: gr.EventData, request: gr.Request | None = None) -> list[Any]:

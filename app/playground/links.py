@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 from app.form import Control
 from app.jobs.engine_facade import Pair
 from engine.config import AUTO, constraint_methods
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 
 MOST = 7_000  # characters of a query: some servers take a request line of 8,192 bytes and no more
 MOST_PIECES = 64
@@ -56,9 +56,9 @@ def query(
 
     BadInput if it is longer than MOST.
 
-    >>> from app.form import described
+    >>> from app.form import controls_by_name
     >>> from app.server.limits import Limits
-    >>> query({"temperature": 0.5, "auto": False}, described(Limits()), "ab810cf68114")
+    >>> query({"temperature": 0.5, "auto": False}, controls_by_name(Limits()), "ab810cf68114")
     'auto=0&temperature=0.5&revision=ab810cf68114'
     """
     pieces = {
@@ -175,7 +175,7 @@ def _controls_to_hide(text: str, controls: Mapping[str, Control]) -> tuple[tuple
     """Returns the controls to hide, and the number of unknown ones in words (empty for none)."""
     named = {name.strip() for name in text.split(",") if name.strip()}
     others = len(named - set(controls))
-    unknown = counted(others, "control") if others else ""
+    unknown = quantity(others, "control") if others else ""
     return tuple(name for name in controls if name in named), unknown
 
 

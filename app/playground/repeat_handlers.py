@@ -19,7 +19,7 @@ from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.repeats import medians
 from engine.config import RunConfig
-from engine.errors import BadInput, EngineError, counted
+from engine.errors import BadInput, EngineError, quantity
 from engine.trace.branch import request_of
 from engine.trace.trace import Trace, with_branch
 
@@ -122,4 +122,4 @@ def _progress(update: Update, count: int) -> str:
         return update.progress.message
     name, turn = update.name.rsplit(" ", 1)
     doing = "with drafting" if name == "run" else "without"
-    return f"Measuring again, {turn} of {count}, {doing}: {counted(update.fold.tokens[update.name], 'token')}"
+    return f"Measuring again, {turn} of {count}, {doing}: {quantity(update.fold.tokens[update.name], 'token')}"

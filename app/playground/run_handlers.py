@@ -28,7 +28,7 @@ from app.views.engine_status import ago
 from app.views.predictions import steadiness
 from app.views.totals import Totals
 from engine.config import RunConfig
-from engine.errors import EngineError, counted
+from engine.errors import EngineError, quantity
 from engine.trace.branch import request_of
 from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.trace import Trace
@@ -217,7 +217,7 @@ class LiveRun:
         if update.name == "run" and not so_far.rounds:
             return "progress", "Reading the prompt", None, 0
         doing = f"Round {so_far.rounds}" if update.name == "run" else "Measuring the same without drafting"
-        return "progress", f"{doing}: {so_far.tokens} of up to {counted(most, 'token')}", so_far.tokens / most, 0
+        return "progress", f"{doing}: {so_far.tokens} of up to {quantity(most, 'token')}", so_far.tokens / most, 0
 
     def _conclusion(self, session: Session | None) -> tuple[str, str]:
         if session is None:

@@ -2,7 +2,7 @@
 
 import gradio as gr
 
-from app.form import Control, described
+from app.form import Control, controls_by_name
 from app.jobs.service import Service
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import label
@@ -12,7 +12,7 @@ from app.ui.widgets import QUIET
 
 def bar(service: Service) -> gr.HTML:
     """Lays out two buttons and a dialog that makes a link. The value comes from link_handlers."""
-    ticks = "".join(map(_tick, described(service.limits).values()))
+    ticks = "".join(map(_tick, controls_by_name(service.limits).values()))
     return component("share_dialog", elem_id="share", ticks=ticks)
 
 

@@ -6,7 +6,7 @@ So the prompt line always holds the prompt of the run on the stage, and Run repe
 from dataclasses import replace
 from functools import cache
 
-from app.form import Control, described
+from app.form import Control, controls_by_name
 from app.jobs.service import Service
 from app.playground.form_values import values_of
 from app.views import charts, player_feed
@@ -23,7 +23,7 @@ SENTENCE = (
 
 
 @cache
-def recorded() -> tuple[Trace | None, Trace | None]:
+def load_recorded() -> tuple[Trace | None, Trace | None]:
     """Loads the recorded run and its baseline; (None, None) with a line on the console if they cannot be read."""
     try:
         return load(OPENING), load(BASELINE)
@@ -34,7 +34,7 @@ def recorded() -> tuple[Trace | None, Trace | None]:
 
 def controls(service: Service) -> dict[str, Control]:
     """Returns every control by name; those of the recorded run's settings begin with its values, if it can run here."""
-    specs, (run, _) = described(service.limits), recorded()
+    specs, (run, _) = controls_by_name(service.limits), load_recorded()
     try:
         values = values_of(run, service) if run else {"pair": None}
     except BadInput:
@@ -46,7 +46,7 @@ def controls(service: Service) -> dict[str, Control]:
 
 def opening() -> tuple[str, list[str]]:
     """Returns the first value of the stage, and of the charts of each tab."""
-    run, baseline = recorded()
+    run, baseline = load_recorded()
     if run is None:
         return "", charts.complete(None)
     text = player_feed.complete("recorded", run, recorded=True) + player_feed.numbers(run, baseline, recorded=True)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from app.views.safe_json import encode, short
 from engine.bench.sample import BASELINE
 from engine.config import AUTO, METHODS
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
@@ -77,7 +77,7 @@ def with_gaps(line: Mapping[int, T], places: Iterable[int]) -> dict[int, T | Non
     return {place: line.get(place) for place in sorted({*places, *line}) if min(line) <= place <= max(line)}
 
 
-def filled(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
+def fill(colour: str, rim: float = 1, pattern: str = "", spacing: int = 8, **more) -> dict:
     """Returns the fill of a bar or marker, with a rim in ink. ``pattern``, of that ``spacing``, needs no colour."""
     drawn = {"shape": pattern, "size": spacing, "fillmode": "overlay", "fgcolor": "#000", "fgopacity": 0.5}
     return {"color": colour, "line": {"width": rim, "color": "@ink"}} | ({"pattern": drawn} if pattern else {}) | more
@@ -144,7 +144,7 @@ def _parting(run: Trace, divergence: Divergence) -> dict:
     position = divergence.position
     event = next(event for event in run.rounds if any(token.position >= position for token in event.emitted))
     name = "texts part here" + ("" if divergence.gap is None else f" (gap {divergence.gap:.2g})")
-    marker, hover = filled("@rejected", symbol="x", size=13), "first token that plain decoding did not write"
+    marker, hover = fill("@rejected", symbol="x", size=13), "first token that plain decoding did not write"
     at = short(event.end - run.rounds[0].start)
     return points(name, [at], [position + 1], mode="markers", marker=marker, hovertemplate=hover)
 
@@ -173,7 +173,7 @@ def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
         "outsidetextfont": {"color": "@ink"},
         "textangle": 0,
         "error_y": whiskers([s.high - s.value for s in shares], [s.value - s.low for s in shares], color="@ink"),
-        "marker": filled("@accepted"),
+        "marker": fill("@accepted"),
         "hovertemplate": "position %{x}: %{text} accepted, %{y:.0%}<extra></extra>",
     }
     layout = axes("position in the draft", "share accepted", showlegend=False)
@@ -197,7 +197,7 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tokens = [token for event in run.rounds if event.drafter == method for token in event.tokens]
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
-        parts.append(f"{TITLES.get(method, method)} in {counted(rounds, 'round')}{alpha}")
+        parts.append(f"{TITLES.get(method, method)} in {quantity(rounds, 'round')}{alpha}")
     return f" auto chose {'; '.join(parts)}; no draft in {_count_undrafted(run)}." if parts else ""
 
 
@@ -257,7 +257,7 @@ def _server_times(run: Trace) -> Figure:
 
 def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float], hover: str, pattern="") -> dict:
     size = _bin_size(rounds)
-    marker = filled(colour, 0.5, pattern, 6)
+    marker = fill(colour, 0.5, pattern, 6)
     starts = [rounds[i].index + 1 for i in range(0, len(rounds), size)]
     return {"type": "bar", "name": name, "x": starts, "y": heights, "marker": marker, "hovertemplate": hover}
 

@@ -15,7 +15,7 @@ from app.views.notice import Kind, fields
 from app.views.safe_json import encode, short
 from app.views.trees import branches
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, method_of
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.events import ACCEPTED, TESTED, Distribution, Forbidden, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.noise import monotone_costs
@@ -207,7 +207,7 @@ def choice_line(run: Trace) -> str:
         return ""
     rounds.append(("no draft", sum(not event.drafter for event in run.rounds)))
     drafting = ", ".join(f"{name} in {count}" for name, count in rounds if count)
-    words = {"words": _words(run.started, f"auto: {drafting} of {counted(len(run.rounds), 'round')}"), "why": WHY}
+    words = {"words": _words(run.started, f"auto: {drafting} of {quantity(len(run.rounds), 'round')}"), "why": WHY}
     return encode({"type": "chosen"} | words) + "\n"
 
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.views import servers
-from app.views.figures import Figure, axes, filled, level, mean_round, points
+from app.views.figures import Figure, axes, fill, level, mean_round, points
 from app.views.safe_json import short
 from app.views.tiles import machine
 from app.views.trees import has_trees
 from engine.config import method_of
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.events import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
@@ -42,7 +42,7 @@ def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> F
     layout = axes("× plain decoding", "", showlegend=False, bargap=0.35, shapes=[level(1.0, is_upright=True)])
     layout["annotations"] = [_number(name, value) for name, value, *_ in bars]
     layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
-    note = f"{_formula(run, result.predicted)} c and v measured at a context of {counted(costs.context, 'token')}."
+    note = f"{_formula(run, result.predicted)} c and v measured at a context of {quantity(costs.context, 'token')}."
     if result.efficiency is not None and speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {result.efficiency:.2f}."
     if speedup is not None and not speedup.is_possible:
@@ -63,7 +63,7 @@ def _possible(run: Trace) -> bool:
 
 def _bar(name: str, value: float, colour: str, pattern: str) -> dict:
     bar = {"type": "bar", "orientation": "h", "y": [name], "x": [short(value)], "hoverinfo": "skip"}
-    return bar | {"marker": filled(colour, pattern=pattern, spacing=9)}
+    return bar | {"marker": fill(colour, pattern=pattern, spacing=9)}
 
 
 def _number(name: str, value: float) -> dict:
@@ -100,7 +100,7 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
     alone = _curve("one by one", [1, widths[-1]], [1, widths[-1]], "@plain", "lines", dash="dash")
     layout = axes("W, tokens scored at once", "time ÷ time of one")
     layout["yaxis"] |= {"range": [0, short(max(top, 2.0))]}
-    note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {counted(costs.context, 'token')}."
+    note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {quantity(costs.context, 'token')}."
     if costs.c:
         note += f" A draft step costs c = {costs.c:.3f} of that."
     if dear := {name: c for name, c in costs.draft_costs.items() if c}:
@@ -143,7 +143,7 @@ def idealised_chart(run: Trace, numbers: RunMetrics) -> Figure:
     speeds = [idealised_speedup(alpha.value, gamma, c, costs.v) for gamma in lengths]
     data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
     best = _best_lengths(alpha, c, costs, speeds)
-    star = filled("@run", symbol="star" if len(best) == 1 else "diamond-open", size=15)
+    star = fill("@run", symbol="star" if len(best) == 1 else "diamond-open", size=15)
     name = "best" if len(best) == 1 else "may be best"
     mark = _curve(name, best, [speeds[gamma] for gamma in best], "@ink", "markers") | {"marker": star}
     layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[level(1.0)])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.views.tiles import Spread, machine, speedup
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.metrics import compute_metrics, others_share
 from engine.trace.noise import about_machine, median_interval
 from engine.trace.trace import Trace
@@ -33,7 +33,7 @@ def medians(pairs: Sequence[Pair]) -> Medians:
     ratios = [_speed(ours) / _speed(theirs) for ours, theirs in possible]
     how = f"medians of {len(possible)} runs each" if len(possible) > 1 else "one run each"
     words = (
-        f"Measured {counted(len(pairs), 'time')} in turn: {_range(ratios, '.2f')}× from pair to pair, "
+        f"Measured {quantity(len(pairs), 'time')} in turn: {_range(ratios, '.2f')}× from pair to pair, "
         f"{_range(map(_speed, runs))} tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
     if noise:

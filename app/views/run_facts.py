@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.config import CONSTRAINTS, LOSSY
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.events import RunStarted, Server
 from engine.trace.trace import Trace
 
@@ -55,7 +55,7 @@ def facts(run: Trace) -> list[list[str]]:
         ("Bits", SAME_BITS if started.same_bits else ""),
         ("Note", " ".join(run.notes)),
         ("Forced", _forced_token(run)),
-        ("Shared with", counted(run.others, "other run") if run.others else ""),
+        ("Shared with", quantity(run.others, "other run") if run.others else ""),
         ("Engine", _engine(run)),
     ]
     lines += [

@@ -7,7 +7,7 @@ from app.views import lanes
 from app.views.safe_json import encode
 from app.views.totals import Totals
 from engine.config import AUTO, constraint_methods
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
 from engine.trace.trace import Trace
@@ -62,19 +62,19 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     line = {"type": "numbers", "measuring": measuring}
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
-    shared = f", shared with {counted(run.others, 'other run')}" if run.others else ""
+    shared = f", shared with {quantity(run.others, 'other run')}" if run.others else ""
     clock = "reading the prompt not counted"
     if run.started and run.started.server:
         clock = "after the first, by the clock of the client"
     numbers = {
         "alpha": _alpha(run),
         "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
-        "speed": [number(run.tokens_per_second, 1), f"{counted(run.tokens, 'token')}, {clock}{shared}"],
+        "speed": [number(run.tokens_per_second, 1), f"{quantity(run.tokens, 'token')}, {clock}{shared}"],
     }
     if run.started and run.started.constraint:
         numbers["grammar"] = _from_grammar(run)
     if beside := run.others or others:
-        numbers["speedup"] = ["No speedup", f"ran beside {counted(beside, 'other run')}"]
+        numbers["speedup"] = ["No speedup", f"ran beside {quantity(beside, 'other run')}"]
         line |= {"shared": True, "measuring": False}
     return line | {"tiles": numbers}
 
@@ -99,7 +99,7 @@ def machine(run: Trace, baseline: Trace | None) -> str:
 def sharing_sentence(run: Trace, others: int = 0) -> str:
     """Says why a run has no speedup; empty for one that had the device to itself. ``others``: as for `tiles`."""
     if run.others:
-        return f"{counted(run.others, 'other run')} shared the model, so this clock says nothing about drafting."
+        return f"{quantity(run.others, 'other run')} shared the model, so this clock says nothing about drafting."
     if others:
         return "Another run came before plain decoding was measured, so there is no speedup."
     return ""
@@ -145,7 +145,7 @@ def _compare_times(run: Trace, baseline: Trace) -> str:
     if ours.tokens == plain.tokens:
         took, plainly = (rate * ours.tokens for rate in rates)
         digits = 1 if min(took, plainly) >= 10 else 2
-        return f"{counted(ours.tokens, 'token')} took {took:.{digits}f} s instead of {plainly:.{digits}f} s"
+        return f"{quantity(ours.tokens, 'token')} took {took:.{digits}f} s instead of {plainly:.{digits}f} s"
     return f"a token took {1000 * rates[0]:.0f} ms instead of {1000 * rates[1]:.0f} ms"
 
 
@@ -170,7 +170,7 @@ def _alpha(run: Totals) -> list[str]:
 
 def _from_grammar(run: Totals) -> list[str]:
     """Counts the tokens that had to come; accepted drafts alone, because a closing token is drawn."""
-    words = f"{run.from_grammar} of {counted(run.tokens, 'token')} came from the grammar: it left no other text there"
+    words = f"{run.from_grammar} of {quantity(run.tokens, 'token')} came from the grammar: it left no other text there"
     if not run.from_grammar:
         words = "the grammar drafts only with the methods auto and grammar"
         if run.started and run.started.method in (AUTO, *constraint_methods()):

@@ -5,8 +5,8 @@ A draft's rank is its place among its siblings, in the order they were tried.
 
 from collections import Counter
 
-from app.views.figures import Figure, axes, filled
-from engine.errors import counted
+from app.views.figures import Figure, axes, fill
+from engine.errors import quantity
 from engine.trace.events import TESTED, Round
 from engine.trace.metrics import tested_drafts
 from engine.trace.trace import Trace
@@ -36,12 +36,12 @@ def sizes(run: Trace) -> Figure:
         "type": "bar",
         "x": sorted(counts),
         "y": [counts[size] for size in sorted(counts)],
-        "marker": filled("@accepted"),
+        "marker": fill("@accepted"),
         "hovertemplate": "drafts: %{x}, rounds: %{y}<extra></extra>",
     }
     tested = sum(_count(event, TESTED) for event in trees)
     drafted = sum(len(event.parents) for event in trees)
-    note = f"{len(trees)} of {counted(len(run.rounds), 'round')} drafted a tree. "
+    note = f"{len(trees)} of {quantity(len(run.rounds), 'round')} drafted a tree. "
     note += f"Of their {drafted:,} drafts {tested:,} were tested."
     layout = axes("drafts in the round", "rounds", showlegend=False)
     layout["xaxis"] |= {"type": "category"}  # no ticks between whole numbers
@@ -79,7 +79,7 @@ def _bars(rank: int, depths: list[int], tested: Counter, accepted: Counter) -> d
         "cliponaxis": False,
         "outsidetextfont": {"color": "@ink"},
         "textangle": 0,
-        "marker": filled(colour, pattern=PATTERNS[rank - 1]),
+        "marker": fill(colour, pattern=PATTERNS[rank - 1]),
         "hovertemplate": f"depth %{{x}}, {RANKS[rank - 1]}: %{{text}} accepted<extra></extra>",
     }
 

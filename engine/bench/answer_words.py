@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Setting
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.events import CostModel
 from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
@@ -140,7 +140,7 @@ def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str
 
 def _sure(result: AnswerResult) -> str:
     turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
-    basis = f"{counted(texts, 'text')}, {counted(turns, 'turn')} for each setting"
+    basis = f"{quantity(texts, 'text')}, {quantity(turns, 'turn')} for each setting"
     if result.is_elsewhere:
         return f"Counted here with {result.pair}: {basis}.{_incomplete_note(result)}"
     if turns > 1:

@@ -20,7 +20,7 @@ from engine.bench.systems import Engines, Models, SpecLensSystem, check_constrai
 from engine.config import ACCEPTANCE, AUTO, RunConfig, method_of
 from engine.decoding.tokenization import encode_prompt
 from engine.device import processor
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.files import ProgressCallback
 from engine.models.loader import device_name
 from engine.models.onnx_session import threads
@@ -79,7 +79,7 @@ class Comparison:
         length, limit = len(encode_prompt(target.tokenizer, config)), target.runner.max_length
         if length + config.max_new_tokens > limit:
             raise BadInput(
-                f"The prompt {config.prompt[:40]!r}… has {counted(length, 'token')}; with {config.max_new_tokens} new "
+                f"The prompt {config.prompt[:40]!r}… has {quantity(length, 'token')}; with {config.max_new_tokens} new "
                 f"ones that is more than the {limit} this model attends to. Shorten it or ask for fewer new tokens."
             )
         return length

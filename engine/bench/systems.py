@@ -21,7 +21,7 @@ from engine.config import ACCEPTANCE, AUTO, RunConfig, constraint_methods
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.files import ProgressCallback
 from engine.models.loader import PRECISIONS, memory_errors
 from engine.models.onnx_session import cores_for_others
@@ -125,7 +125,7 @@ class TransformersSystem:
 
     @property
     def setting(self) -> str | None:
-        tokens = counted(self.number, "token") if self.number else "default"
+        tokens = quantity(self.number, "token") if self.number else "default"
         return tokens if self.name != "hf" else None
 
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:

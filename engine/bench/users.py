@@ -19,7 +19,7 @@ from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
 from engine.config import AUTO, MAX_SHARERS, RunConfig
 from engine.device import OtherPrograms
-from engine.errors import BadInput, Unavailable, counted
+from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
@@ -155,7 +155,7 @@ class ManyUsers:
                 pass
             done, served = 1 - len(self.missing()) / len(self.cells), self.file.results[cell.key]
             rate = served.tokens / served.seconds
-            progress(done, f"{counted(cell.users, 'user')}, {cell.method}: {rate:.1f} tokens/s in total")
+            progress(done, f"{quantity(cell.users, 'user')}, {cell.method}: {rate:.1f} tokens/s in total")
 
     def steps(self, cell: Cell, cancelled: Cancelled = never) -> Iterator[float]:
         """Measures a cell; yields the share that is done, pass after pass. Nothing is added if it is cancelled."""

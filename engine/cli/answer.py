@@ -10,7 +10,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, SamplingParams
-from engine.errors import counted
+from engine.errors import quantity
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
 
@@ -54,7 +54,7 @@ def answer(
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
         seconds = plan.seconds(engine.costs("none"))
         longer = ", longer where a load decides nothing" if plan.loads else ""
-        say(f"{counted(len(chosen), 'prompt')}, {counted(plan.runs, 'run')}: about {duration(seconds)}{longer}.")
+        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: about {duration(seconds)}{longer}.")
         try:
             points.run(show)
         except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.trace.noise import about_machine, largest_busy_share
 
 
@@ -82,7 +82,7 @@ def compare(
     _say_busy(largest_busy_share(report["samples"]))
     if comparison.interrupted:
         done = report["environment"]["prompts"]["run"]
-        say(f"Stopped early: the numbers are of {done} of {counted(len(chosen), 'prompt')}.")
+        say(f"Stopped early: the numbers are of {done} of {quantity(len(chosen), 'prompt')}.")
         raise typer.Exit(options.INTERRUPTED)
 
 

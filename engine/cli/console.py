@@ -16,7 +16,7 @@ from rich.text import Text
 
 from engine.cli import constraint
 from engine.config import LOSSY
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.events import FORBIDDEN, STATUSES, CostModel, Event, Round, RunStarted, Server, Token
 from engine.trace.metrics import (
     PARTS,
@@ -186,10 +186,10 @@ def _rows(trace: Trace, s: RunMetrics):
     yield from constraint.rows(trace)
     if started.translated:
         yield "translation", started.translated.words
-    count = f"{s.tokens} in {counted(s.passes, 'target pass')}"
+    count = f"{s.tokens} in {quantity(s.passes, 'target pass')}"
     if started.server:
         count = (
-            f"{s.decoded} in {counted(s.passes, 'pass')}, and {s.tokens - s.decoded} by the prompt’s own pass before"
+            f"{s.decoded} in {quantity(s.passes, 'pass')}, and {s.tokens - s.decoded} by the prompt’s own pass before"
         )
     yield "tokens", f"{count}, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
@@ -239,7 +239,7 @@ def server_totals(console: Console, traces: list[Trace]) -> None:
     each = [compute_metrics(trace) for trace in traces]
     tokens, passes = sum(s.decoded for s in each), sum(s.passes for s in each)
     rows = [
-        ("tokens", f"{tokens} in {counted(passes, 'pass')} after the prompts’ own, {counted(len(traces), 'prompt')}")
+        ("tokens", f"{tokens} in {quantity(passes, 'pass')} after the prompts’ own, {quantity(len(traces), 'prompt')}")
     ]
     if passes:
         rows.append(("τ, tokens per pass", f"{tokens / passes:.3f}"))
@@ -251,7 +251,7 @@ def server_totals(console: Console, traces: list[Trace]) -> None:
         counts = ", ".join(f"{n} {name}" for name, n in counters.items())
         rows.append(("the server’s own counts", f"{counts}: {own:.3f} tokens per round with drafts"))
     notes = Counter(note for trace in traces if (server := trace.started.server) for note in server.notes)
-    rows += [("note", f"{note} ({counted(n, 'prompt')})") for note, n in notes.items()]
+    rows += [("note", f"{note} ({quantity(n, 'prompt')})") for note, n in notes.items()]
     _print_rows(console, rows)
 
 
@@ -296,7 +296,7 @@ def verdict(speedup: Speedup | None, ours: RunMetrics, plain: RunMetrics) -> str
 
 def costs_line(costs: CostModel) -> str:
     v = ", ".join(f"v({w}) {x:.2f}" for w, x in sorted(costs.v.items()))
-    return f"c {costs.c:.3f}, {v}, one plain step {_time(costs.step)} at {counted(costs.context, 'token')}"
+    return f"c {costs.c:.3f}, {v}, one plain step {_time(costs.step)} at {quantity(costs.context, 'token')}"
 
 
 def _interval(x: Interval) -> str:

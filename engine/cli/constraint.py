@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.config import CONSTRAINTS, Constraint
-from engine.errors import counted
+from engine.errors import quantity
 from engine.files import read_text
 from engine.trace.trace import Trace
 
@@ -31,7 +31,7 @@ def rows(trace: Trace) -> Iterator[tuple[str, str]]:
     yield "constraint", f"{CONSTRAINTS.get(str(constraint.get('kind')), 'of an unknown kind')}{layout}"
     yield (
         "from the grammar",
-        f"{own} of {counted(tokens, 'token')} (§); not scored: {counted(cut, 'forbidden draft')} (⊘)",
+        f"{own} of {quantity(tokens, 'token')} (§); not scored: {quantity(cut, 'forbidden draft')} (⊘)",
     )
     if removed:
         yield "removed by it", f"{sum(removed) / len(removed):.1%} of p on average"

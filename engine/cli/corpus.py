@@ -8,7 +8,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.config import DEFAULT_PAIR
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.files import read_text
 
 
@@ -39,7 +39,7 @@ def corpus(
     texts = [text for file in files for text in _texts(file, tokenizer, spec.target.vocab_size)]
     path = out or own_corpus(pair)
     count = corpus_file.save(path, texts, tokenizer)
-    say(f"{path} has {counted(count, 'token')} of {counted(len(texts), 'text')}.")
+    say(f"{path} has {quantity(count, 'token')} of {quantity(len(texts), 'text')}.")
 
 
 def _texts(file: Path, tokenizer, vocab_size: int):

@@ -10,7 +10,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, TOY_METHODS, TOYS, as_it_should_be
 from engine.trace.noise import about_machine, largest_share
 
@@ -122,7 +122,7 @@ def distribution(
         if pair == JSON_TOY:
             _say_broken(test)
     if interrupted.is_set():
-        say(f"Stopped early: these are the first {test.runs:,} of {counted(runs, 'run')}.")
+        say(f"Stopped early: these are the first {test.runs:,} of {quantity(runs, 'run')}.")
         raise typer.Exit(options.INTERRUPTED)
     if not test.lossless:
         raise typer.Exit(NOT_LOSSLESS)
@@ -148,7 +148,7 @@ def _say_broken(test) -> None:
     if counts:
         text = json_text(max(counts, key=lambda answer: counts[answer]))
         right = as_it_should_be(text, {json_text(answer): mass for answer, mass in test.law.items()})
-        print(f"Broken JSON: {counted(sum(counts.values()), 'answer')}, such as {text!r} instead of {right!r}.")
+        print(f"Broken JSON: {quantity(sum(counts.values()), 'answer')}, such as {text!r} instead of {right!r}.")
 
 
 def _numbers(test, method: str, pair: str, wrong: str | None) -> dict:
@@ -171,8 +171,8 @@ def _say(test, mistake: str) -> None:
     if test.lossless and not draws.tested:
         verdict += ", but nothing was drafted"
     print(
-        f"{counted(test.runs, 'run')}, {counted(len(law), 'outcome')}: {verdict}.\n"
-        f"chi-squared {test.statistic:.1f} with {counted(test.freedom, 'degree')} of freedom, p = {test.p_value:.3g} "
+        f"{quantity(test.runs, 'run')}, {quantity(len(law), 'outcome')}: {verdict}.\n"
+        f"chi-squared {test.statistic:.1f} with {quantity(test.freedom, 'degree')} of freedom, p = {test.p_value:.3g} "
         f"(called wrong under {test.false_alarm:g})\n"
         f"distance {test.distance:.4f}; a lossless engine shows {test.band[0]:.4f}–{test.band[1]:.4f}\n"
         + (f"α = {draws.alpha:.3f}" if draws.alpha is not None else "nothing was drafted")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from engine.cli.console import screen, visible
-from engine.errors import counted
+from engine.errors import quantity
 
 _LOG_EVERY = 10.0  # seconds between two lines of a log
 _TOO_EARLY = 5.0  # seconds before the time left is estimated
@@ -52,6 +52,5 @@ class TimeLeft:
         left = (now - self._time) * (1 - share) / done
         if left < 60:
             return "less than a minute left"
-        return (
-            f"about {counted(round(left / 60), 'minute') if left < 5400 else counted(round(left / 3600), 'hour')} left"
-        )
+        is_long = left >= 5400
+        return f"about {quantity(round(left / (3600 if is_long else 60)), 'hour' if is_long else 'minute')} left"

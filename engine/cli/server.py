@@ -10,7 +10,7 @@ import typer
 from engine.cli import options
 from engine.cli.console import say, screen, visible
 from engine.cli.progress import progress
-from engine.errors import BadInput, Unavailable, counted
+from engine.errors import BadInput, Unavailable, quantity
 
 KEY = "SPECLENS_SERVER_KEY"
 MOST_USERS = 64
@@ -62,7 +62,7 @@ def record(
         except Unavailable as error:
             if not traces:
                 raise
-            raise Unavailable(f"{error} Recorded so far: {len(traces)} of {counted(len(texts), 'answer')}.") from error
+            raise Unavailable(f"{error} Recorded so far: {len(traces)} of {quantity(len(texts), 'answer')}.") from error
         path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number}")
         save(trace, path)
         traces.append(trace)

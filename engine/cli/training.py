@@ -14,7 +14,7 @@ from engine.cli.console import say
 from engine.cli.options import Commands, parse_list
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR
-from engine.errors import BadInput, Unavailable, counted
+from engine.errors import BadInput, Unavailable, quantity
 
 # Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
 # compute: 1.3 s an update on two cores, 0.75 s with large pages. Torch reads this when it first allocates.
@@ -98,7 +98,7 @@ def _write_prompts(path: Path, texts: list[str]) -> None:
     from engine.files import write_file
 
     write_file(path, "".join(json.dumps({"prompt": text}, ensure_ascii=False) + "\n" for text in texts))
-    say(f"{path} has {counted(len(texts), 'prompt')}.")
+    say(f"{path} has {quantity(len(texts), 'prompt')}.")
 
 
 @app.command()
@@ -128,7 +128,7 @@ def sample(
         rows = stage.requests(model.tokenizer, texts, count, seed, longest - max_new_tokens)
         sampler = BatchedSampler(model.runner, slots, longest)
         samples = stage.collect(sampler, rows, count, model.eos, max_new_tokens, folder, show)
-    replies, tokens = counted(len(samples), "reply", "replies"), counted(int(samples.reply_len.sum()), "token")
+    replies, tokens = quantity(len(samples), "reply", "replies"), quantity(int(samples.reply_len.sum()), "token")
     say(f"{replies}, {tokens}, in {folder / 'samples.npz'}.")
 
 

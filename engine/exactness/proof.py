@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from engine.config import Constraint, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
 from engine.decoding.loop import TRUE_RULES
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.exactness import distribution_test
 from engine.exactness.distribution_test import Runs, count_outcomes, judge
 from engine.exactness.results import JSON_TOKENS, TOY_METHODS, Law
@@ -219,7 +219,7 @@ def _judge(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Chec
         return Check(name, "failed", f"The output is not the target's distribution (p = {test.p_value:.3g}).", numbers)
     if not draws.tested:
         return Check(name, "open", "Nothing was drafted, so nothing was tested.", numbers)
-    words = f"The target's distribution, as far as {counted(test.runs, 'run')} can tell (p = {test.p_value:.3g})."
+    words = f"The target's distribution, as far as {quantity(test.runs, 'run')} can tell (p = {test.p_value:.3g})."
     return Check(name, "passed", words, numbers)
 
 
@@ -247,11 +247,11 @@ def _same(name: str, ours: list[list[Round]], theirs: list[list[Round]], mine: s
             gaps.append(_gap(b, at))
     numbers = {"texts": len(ours), "differ": differs, "drafted": drafted, "largest_gap": _largest(gaps)}
     if differs and not all(gap is not None and gap < NEAR_TIE for gap in gaps):
-        words = f"{mine}: not the same as {other} in {differs} of {counted(len(ours), 'text')}."
+        words = f"{mine}: not the same as {other} in {differs} of {quantity(len(ours), 'text')}."
         return Check(name, "failed", words, numbers)
     if not drafted:
         return Check(name, "open", "Nothing was drafted, so nothing was tested.", numbers)
-    ties = f", but for {counted(differs, 'near tie')} that rounding decides" if differs else ""
+    ties = f", but for {quantity(differs, 'near tie')} that rounding decides" if differs else ""
     return Check(name, "passed", f"{mine}: the same text as {other}{ties}.", numbers)
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from engine.errors import EngineError, counted
+from engine.errors import EngineError, quantity
 from engine.exactness.server_json import COUNT, REQUESTS, invalid
 from engine.servers.answer import Request, mapping
 from engine.servers.client import Client
@@ -240,10 +240,10 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Finding:
             return Finding(
                 "limits",
                 "wrong",
-                f"max_tokens {subject.tokens} gave {counted(count, 'token')} and the reason {reason!r}.",
+                f"max_tokens {subject.tokens} gave {quantity(count, 'token')} and the reason {reason!r}.",
             )
         if one.tokens and len(one.tokens) != count:
-            return Finding("limits", "wrong", f"It counted {counted(count, 'token')}, but wrote {len(one.tokens)}.")
+            return Finding("limits", "wrong", f"It counted {quantity(count, 'token')}, but wrote {len(one.tokens)}.")
     text = written[0].text
     stop = next((word for word in text.split()[2:] if len(word) > 1), None)
     if stop and stop in (stopped := subject.write(PROMPTS[0], stop=[stop])).text:
@@ -303,7 +303,7 @@ def _acceptance(subject: Subject) -> Finding:
         return Finding("acceptance", "unknown", "It drafts nothing, or does not say so: is drafting switched on?")
     tau = sum(sizes) / len(sizes)
     if drafted and sum(map(len, (r.emitted for r in drafted))) == len(drafted):
-        words = f"In {counted(len(drafted), 'round')} no draft was accepted. A length of exactly 1.00 means a drafter "
+        words = f"In {quantity(len(drafted), 'round')} no draft was accepted. A length of exactly 1.00 means a drafter "
         words += "wired wrongly."
         return Finding("acceptance", "wrong", words, "sgl-project/sglang pull request 21272", WIRING)
     if not drafted:
@@ -321,7 +321,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
         statistic, freedom, p = chi_squared(*rows)
         worst = min(worst, p)
-        degrees = counted(freedom, "degree")
+        degrees = quantity(freedom, "degree")
         words.append(f"{name} token: chi-squared {statistic:.1f} at {degrees} of freedom, p = {p:.2g}")
     sentence = f"{len(ones)} draws a side, {'; '.join(words)}."
     if worst < FALSE_ALARM:

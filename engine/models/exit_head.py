@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import BaseModel, PositiveInt, ValidationError
 
-from engine.errors import Unavailable, counted, explain
+from engine.errors import Unavailable, explain, quantity
 from engine.models.attention import SequenceSlice
 from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
@@ -52,8 +52,8 @@ class ExitModel:
             )
         if self.exit_layer > target.layers_count:
             raise Unavailable(
-                f"The exit head in {folder} reads the state after {counted(self.exit_layer, 'layer')}, but this target "
-                f"has {target.layers_count}; use the target it was made for."
+                f"The exit head in {folder} reads the state after {quantity(self.exit_layer, 'layer')}, but this "
+                f"target has {target.layers_count}; use the target it was made for."
             )
         weights = weights or HeadReader(folder, self.dtype, self.device)
         if MAP not in weights:

@@ -11,7 +11,7 @@ import torch
 from transformers import GenerationConfig
 
 from engine.device import out_of_memory
-from engine.errors import Unavailable, counted
+from engine.errors import Unavailable, quantity
 from engine.models import onnx_session
 from engine.models.decoder_config import check_fields, head_size, unsupported_reason
 from engine.models.gguf_reader import open_weights
@@ -32,7 +32,7 @@ ROUNDED = {"int8": 8, "int4": 4}  # bits of the weights
 def device_name(device: str) -> str:
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device} ({platform.machine()}, {counted(onnx_session.threads(), 'thread')})"
+    return f"{device} ({platform.machine()}, {quantity(onnx_session.threads(), 'thread')})"
 
 
 def runs_in_onnx(device: str, precision: str) -> bool:

@@ -21,7 +21,7 @@ from engine.decoding.trace_recorder import TraceRecorder
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter, GammaPolicy
 from engine.drafters.hybrid import HybridDrafter
-from engine.errors import BadInput, Unavailable, counted
+from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
 from engine.models import huge_pages, onnx_session
 from engine.models.grammar import Grammars
@@ -221,8 +221,8 @@ def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig)
     limit = model.runner.max_length
     if prompt + config.max_new_tokens > limit:
         raise BadInput(
-            f"The prompt has {counted(prompt, 'token')}; with up to {config.max_new_tokens} new ones that is too many, "
-            f"because {name} attends to {limit}; shorten the prompt or ask for fewer new tokens."
+            f"The prompt has {quantity(prompt, 'token')}; with up to {config.max_new_tokens} new ones that is too "
+            f"many, because {name} attends to {limit}; shorten the prompt or ask for fewer new tokens."
         )
 
 

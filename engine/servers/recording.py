@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.errors import EngineError, counted
+from engine.errors import EngineError, quantity
 from engine.servers.answer import Adapter, Answer, Piece, Request, mapping
 from engine.servers.chunks import Chunks
 from engine.servers.client import Client, Missing
@@ -153,6 +153,6 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
 def _check_counts(answer: Answer, rounds: list[Round], size: int) -> None:
     """Notes where the server's own totals and its stream disagree."""
     if answer.size is not None and answer.size != size:
-        answer.notes.append(f"The server counted {counted(answer.size, 'token')}, but its stream showed {size}.")
+        answer.notes.append(f"The server counted {quantity(answer.size, 'token')}, but its stream showed {size}.")
     if all(piece.size == 1 for piece in answer.pieces) and not answer.counters:
         answer.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.config import MAX_NODES
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.trace.events import DRAFTED, EMITTED, SERVER_ONLY, CostModel, Round, Server, Token
 
 MAX_TOKENS = 200_000
@@ -49,7 +49,7 @@ def check_round(r: Round, position: int) -> None:
     require(list(r.tokens[: len(drafts)]) == drafts and len(closing) <= 1, f"{at} has tokens out of order")
     require(
         len(r.parents) == len(drafts),
-        f"{at} has {counted(len(r.parents), 'parent')} for {counted(len(drafts), 'draft')}",
+        f"{at} has {quantity(len(r.parents), 'parent')} for {quantity(len(drafts), 'draft')}",
     )
     require(len(r.parents) <= MAX_NODES, f"{at} has {len(r.parents)} drafts, over {MAX_NODES}")
     require(all(0 <= p <= i for i, p in enumerate(r.parents)), f"a parent in {at} does not exist")

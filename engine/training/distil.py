@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.files import ProgressCallback, write_file
 from engine.models import onnx_session
 from engine.training.dataset import Samples
@@ -66,7 +66,7 @@ class Data:
         held = samples.held_out()
         self.training, self.validation = np.flatnonzero(~held), np.flatnonzero(held)
         if not len(self.training) or not len(self.validation):
-            raise BadInput(f"{counted(len(samples), 'row')} cannot be both trained on and held out; sample more.")
+            raise BadInput(f"{quantity(len(samples), 'row')} cannot be both trained on and held out; sample more.")
 
     def epoch(self, seed: int, epoch: int, rows: int) -> list[np.ndarray]:
         """Returns one epoch in batches: shuffled, then sorted by length within chunks to reduce padding."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.files import ProgressCallback, disk_errors, need_disk, read_json, write_atomically
 from engine.models.runner import DecoderRunner
 from engine.training.dataset import Samples
@@ -131,7 +131,7 @@ def _fill(runner, samples, states, taps, done, note, key, progress) -> None:
             if (i + 1) % _EVERY == 0 or i + 1 == len(samples):
                 states.flush()
                 write_atomically(note, json.dumps(key | {"rows": i + 1}))
-                progress((i + 1) / len(samples), f"{i + 1:,} of {counted(len(samples), 'row')} read, {pace}")
+                progress((i + 1) / len(samples), f"{i + 1:,} of {quantity(len(samples), 'row')} read, {pace}")
     finally:
         runner.release()
         runner.tap(before)

@@ -5,7 +5,7 @@ import platform
 
 import torch
 
-from engine.errors import counted
+from engine.errors import quantity
 from engine.models.onnx_session import threads
 from engine.training.evaluate import read_evaluations
 from engine.training.students import student_class
@@ -55,12 +55,12 @@ def write(project, setup, state: dict, samples) -> str:
     )  # fmt: skip
     text = _CARD.format(
         licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
-        use=kind.USE, rows=counted(len(samples), "reply", "replies"),
-        tokens=counted(int(samples.reply_len.astype(int).sum()), "token"),
+        use=kind.USE, rows=quantity(len(samples), "reply", "replies"),
+        tokens=quantity(int(samples.reply_len.astype(int).sum()), "token"),
         temperatures=", ".join(f"{t:g}" for t in sorted({round(float(t), 2) for t in samples.temperature})),
-        updates=counted(state["update"], "update"), start=" on top of an older draft" if setup.start else "",
-        loss=_loss(recipe["tv"]), batch=counted(recipe["rows"], "row"),
-        seen=counted(state["seen"], "reply token"), rate=recipe["learning_rate"],
+        updates=quantity(state["update"], "update"), start=" on top of an older draft" if setup.start else "",
+        loss=_loss(recipe["tv"]), batch=quantity(recipe["rows"], "row"),
+        seen=quantity(state["seen"], "reply token"), rate=recipe["learning_rate"],
         seed=recipe["seed"], head=head, hardware=hardware(), greedy=last["greedy"], sampled=last["sampled"],
     )  # fmt: skip
     return text
@@ -74,10 +74,10 @@ def in_the_loop(project, student: str, weights: str) -> str:
         return ""
     lines = "\n".join(f"- {one.line()}" for one in measured)
     count = measured[0].prompts
-    return _LOOP.format(student=student, prompts=count, counted=counted(count, "prompt"), lines=lines)
+    return _LOOP.format(student=student, prompts=count, counted=quantity(count, "prompt"), lines=lines)
 
 
 def hardware() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{counted(threads(), 'CPU thread')} ({platform.machine()}), no GPU"
+    return f"{quantity(threads(), 'CPU thread')} ({platform.machine()}), no GPU"

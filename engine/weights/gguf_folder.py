@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import Unavailable, counted
+from engine.errors import Unavailable, quantity
 from engine.weights.gguf_file import GgufHeader, GgufTensor, OtherFormat, check_type, read_header
 from engine.weights.gguf_layout import GGUF, LAYOUT, SOURCES, stamp
 from engine.weights.gguf_rope import rope_parameters
@@ -103,7 +103,7 @@ def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
     promised = headers[0].fields.get("split.tensors.count", len(tensors))
     if len({tensor.name for tensor in tensors}) != promised:
         raise Unavailable(
-            f"The parts of {name} hold {counted(len(tensors), 'tensor')} instead of {promised}; all parts are found "
+            f"The parts of {name} hold {quantity(len(tensors), 'tensor')} instead of {promised}; all parts are found "
             "only where their names end in -00001-of-00002.gguf and so on, as they were split."
         )
     return GgufModel(headers[0].fields, tensors)

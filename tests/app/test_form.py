@@ -5,7 +5,7 @@ That ``read`` is the inverse of ``settings``: test_links.
 
 import pytest
 
-from app.form import defaults, described, read, settings
+from app.form import controls_by_name, defaults, read, settings
 from app.server.limits import Limits
 from engine.config import Constraint, LookaheadSizes
 from engine.errors import BadInput
@@ -92,7 +92,7 @@ def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     for tokens in (9999, 41, 0, -1, float("nan")):
         with pytest.raises(BadInput, match=r"^Max tokens is .*; this page allows 1 to 40\.$"):
             settings({"tokens": tokens}, limits)
-    found = described(limits)
+    found = controls_by_name(limits)
     assert (found["tokens"].default, found["tokens"].high) == (40, 40) and "40" in found["tokens"].hint
     assert "123 tokens" in found["prompt"].hint
     assert defaults(limits)["pair"] == "b" and defaults()["tokens"] == 128

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from app.lessons_tab.one_round import side_by_side
-from app.lessons_tab.variables import of
+from app.lessons_tab.variables import variables_of
 from engine.config import SamplingParams
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
@@ -128,7 +128,7 @@ def test_second_place_to_copy_from_never_costs_a_pass(bare):
 
 
 def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
-    v = of(load(TRACES / "code_eagle.json"))["v"]
+    v = variables_of(load(TRACES / "code_eagle.json"))["v"]
     table = {str(width): v(width) for width in (1, 2, 4, 8, 16)}
     found = bare.evaluate("v => [1, 5, 16].map(width => pictureTime(width, { v }))", table)
     assert found == pytest.approx([1, (v(4) * 3 + v(8)) / 4, v(16)])

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 from engine_logs import CASES, text_of
 
-from app.lessons_tab.variables import of
+from app.lessons_tab.variables import variables_of
 from engine.trace.log_reader import report as report_on
 from engine.trace.speedup_model import expected_tokens
 from engine.trace.trace import load
@@ -93,7 +93,7 @@ def test_a_defence_hides_the_bursts_and_has_its_price(bare):
 def test_each_unknown_run_has_the_trouble_that_its_counts_show(bare):
     names = {"story_ngram": "nothing", "story_lm8": "long", "rewrite_ngram": "healthy", "code_lookahead": "wide"}
     for name, trouble in names.items():
-        counts = of(load(TRACES / f"{name}.json"))["symptoms"]
+        counts = variables_of(load(TRACES / f"{name}.json"))["symptoms"]
         assert bare.evaluate("run => causeOf(run)", counts) == trouble, name
         assert counts["tokens"] == sum(counts["bursts"]) and counts["passes"] == len(counts["bursts"])
     assert bare.evaluate("causeOf({ passes: 40, drafted: 158, accepted: 0, tested: 40, empty: 0 })") == "wiring"

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from app.lessons_tab.variables import of
+from app.lessons_tab.variables import variables_of
 from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.models.tree_shape import tree_shape
 from engine.trace.trace import load
@@ -186,7 +186,7 @@ def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
         drafts = [token.text for token in one.tokens[: len(one.parents)]]
         rounds.append(bare.evaluate("([drafts, text]) => judgeGuesses(drafts, text)", [drafts, text[at:]]))
         at += rounds[-1]["emitted"]
-    numbers, score = of(trace), bare.evaluate("rounds => guessScore(rounds)", rounds)
+    numbers, score = variables_of(trace), bare.evaluate("rounds => guessScore(rounds)", rounds)
     assert at == len(text) and (score["alpha"], score["tau"]) == pytest.approx((numbers["alpha"], numbers["tau"]))
 
 

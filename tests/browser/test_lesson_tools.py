@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from test_lesson_costs import pass_time
 from test_lesson_sums import TEXTS, borders
 
-from app.lessons_tab.variables import of
+from app.lessons_tab.variables import variables_of
 from engine.trace.speedup_model import expected_tokens
 from engine.trace.trace import load
 from lessons import bpe_demo
@@ -270,7 +270,7 @@ def test_grey_bars_are_matched_to_prompts_and_defences_hide_them(at_tool):
         "Tell a short story.": "story_ngram",
         "Correct the same note, on a server without drafts.": "rewrite_plain",
     }
-    bursts = {prompt: of(load(TRACES / f"{name}.json"))["bursts"] for prompt, name in runs.items()}
+    bursts = {prompt: variables_of(load(TRACES / f"{name}.json"))["bursts"] for prompt, name in runs.items()}
     lists = page.locator(".sl-bursts-guess select")
     for i, each in enumerate(seen):
         lists.nth(i).select_option(label=next(prompt for prompt, row in bursts.items() if row == each))

@@ -21,7 +21,7 @@ from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.bench.answer_words import COLUMNS, duration, people
 from engine.bench.prompts import parse_prompts
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
-from engine.errors import BadInput, EngineError, counted
+from engine.errors import BadInput, EngineError, quantity
 from engine.trace.verdicts import doubts
 
 MOST_TEXTS, EACH = 64, 2
@@ -97,7 +97,7 @@ class AnswerHandlers(Measurement):
                 )
         return texts
 
-    def drawn(self, result: AnswerResult, values: Sequence) -> Outputs:
+    def draw(self, result: AnswerResult, values: Sequence) -> Outputs:
         model = (values[-1] or "").strip() if values else ""
         return Outputs(
             answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
@@ -107,8 +107,8 @@ class AnswerHandlers(Measurement):
         return view.from_json(saved)
 
     def verdict(self, result: AnswerResult) -> str:
-        kinds = f" of {counted(len(result.kinds), 'kind')}" if result.kinds else ""
-        return f"The question: {counted(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.most)}."
+        kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""
+        return f"The question: {quantity(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.most)}."
 
     def doubts(self, result: AnswerResult) -> str:
         return doubts(result.has_noise, [result.busy])
@@ -122,9 +122,9 @@ class AnswerHandlers(Measurement):
         return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
 
     def extent(self, pair: str, plan: AnswerPlan) -> str:
-        several = f", then {' and '.join(map(str, plan.loads))} users at once, longer where that decides nothing" if plan.loads else ""
-        texts = counted(len(plan.texts), "text")
-        work = f"{texts}: about {counted(plan.runs, 'short run')}{several}."
+        loads = f", then {' and '.join(map(str, plan.loads))} users at once, longer where that decides nothing"
+        texts = quantity(len(plan.texts), "text")
+        work = f"{texts}: about {quantity(plan.runs, 'short run')}{loads if plan.loads else ''}."
         return f"{work}{self._time(pair, plan)} Stop keeps what is there."
 
     def _time(self, pair: str, plan: AnswerPlan) -> str:

@@ -39,8 +39,8 @@ def answer(service: Service) -> Wiring:
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over])
-    wiring.on(run.click, handlers.run)
-    wiring.on(over.click, handlers.start_over)
+    wiring.connect(run.click, handlers.run)
+    wiring.connect(over.click, handlers.start_over)
     opened = recorded.upload(handlers.open_recordings, [state, recorded], list(outputs), **QUIET)
     opened.success(handlers.end, state, list(wiring.ends), **QUIET)
     file.upload(handlers.read_file, file, inputs[0], **QUIET)

@@ -9,7 +9,7 @@ from app.views import servers
 from app.views.figures import Figure
 from app.views.tiles import speedup
 from engine.bench.server_costs import Point, Split, split, verdict
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
@@ -88,7 +88,7 @@ def sentences(recordings: Recordings) -> dict[str, str]:
         "alone": _tokens(recordings),
         "kinds": "",
         "change": f"{'' if parts else MORE} {LOAD}".strip(),
-        "sure": f"{one}: {counted(n, 'recording')} of {recordings.title}, for one user, by the client's clock. "
+        "sure": f"{one}: {quantity(n, 'recording')} of {recordings.title}, for one user, by the client's clock. "
         + ("Other γ are predicted from them." if parts else "Nothing is predicted.")
         + (f" {ASSUMED}" if recordings.is_assumed else ""),
     }

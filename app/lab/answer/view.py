@@ -66,7 +66,7 @@ def _speedups(result: AnswerResult) -> Figure:
     the prediction dashed."""
     data, settings = [], [setting for setting in result.settings if setting in result.alone]
     for place, setting in enumerate(settings):
-        look, measured = _look(place), _measured(result, setting)
+        look, measured = _look(place), _speedups_by_users(result, setting)
         if measured:
             data.append(_line(name(setting), with_gaps(measured, result.measured_loads), look))
         if setting[0] in result.costs:
@@ -96,7 +96,7 @@ def _line(title: str, measured: dict[int, Speedup | None], look: dict) -> dict:
     )  # fmt: skip
 
 
-def _measured(result: AnswerResult, setting: Setting) -> dict[int, Speedup]:
+def _speedups_by_users(result: AnswerResult, setting: Setting) -> dict[int, Speedup]:
     points_of = {1: result.alone[setting].measured}
     points_of |= {load.users: load.speedup for load in result.loads if load.setting == setting}
     return {users: speedup for users, speedup in sorted(points_of.items()) if speedup.is_possible}

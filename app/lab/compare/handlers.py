@@ -27,7 +27,7 @@ from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
 from engine.config import AUTO
-from engine.errors import BadInput, EngineError, counted
+from engine.errors import BadInput, EngineError, quantity
 from engine.trace.events import Round, RunFinished
 
 FEWEST, MOST = 2, 4
@@ -113,7 +113,7 @@ class CompareHandlers(Experiment):
 
     @staticmethod
     def add(shown: int) -> list:
-        return _shown(min(MOST, shown + 1))
+        return _show_columns(min(MOST, shown + 1))
 
     @staticmethod
     def remove(column: int):
@@ -122,9 +122,9 @@ class CompareHandlers(Experiment):
         def handler(shown: int, *values) -> list:
             size, rest = len(OWN), list(values)
             if shown <= FEWEST or column >= shown:
-                return [*_shown(shown), *[SKIP] * len(values)]
+                return [*_show_columns(shown), *[SKIP] * len(values)]
             del rest[column * size : (column + 1) * size]
-            return [*_shown(shown - 1), *rest, *values[column * size : (column + 1) * size]]
+            return [*_show_columns(shown - 1), *rest, *values[column * size : (column + 1) * size]]
 
         return handler
 
@@ -164,7 +164,7 @@ class CompareHandlers(Experiment):
                     own = [replace(c, trace=update.traces[name]) for c, name in zip(own, names, strict=True)]
                     columns = [*own, *beside]
                     state.result = Comparison(run, tuple(columns), update.at)
-                    yield self.shown(state.result)._replace(notice=state.result.conclusion)
+                    yield self.show(state.result)._replace(notice=state.result.conclusion)
                     return
                 at, timed_out = names.index(update.name), timed_out or update.timed_out
                 trace = update.fold.traces()[update.name]
@@ -178,7 +178,7 @@ class CompareHandlers(Experiment):
                 state.result = Comparison(run, tuple(columns))
                 yield _following(feed, columns, at, update)
         words = notice(*view.conclusion(columns))
-        yield self.shown(state.result)._replace(notice=self._out_of_time() if timed_out else words)
+        yield self.show(state.result)._replace(notice=self._out_of_time() if timed_out else words)
 
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
@@ -192,13 +192,13 @@ class CompareHandlers(Experiment):
         before = state.result
         own = [column for column in before.columns if not column.source] if before else []
         state.result = Comparison(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
-        return self._without_mark(self.shown(state.result)._replace(notice=state.result.conclusion))
+        return self._without_mark(self.show(state.result)._replace(notice=state.result.conclusion))
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds
         return notice("error", f"All runs together may take up to {seconds} s here. Ask for fewer tokens or runs.")
 
-    def shown(self, result: Comparison | None) -> Outputs:
+    def show(self, result: Comparison | None) -> Outputs:
         if result is None:
             return Outputs()
         columns = result.columns
@@ -240,7 +240,7 @@ def parse_form(values: Sequence) -> list[Column]:
     return columns
 
 
-def _shown(number: int) -> list:
+def _show_columns(number: int) -> list:
     """Returns the number of columns, each one's visibility, each Remove button's, and whether one can be added."""
     visible = [gr.update(visible=column < number) for column in range(MOST)]
     removable = [gr.update(visible=number > FEWEST)] * MOST
@@ -270,7 +270,7 @@ def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Ou
     text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
     tokens, most = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
     count = sum(not column.source for column in columns)
-    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {counted(most, 'token')}"
+    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(most, 'token')}"
     progress = notice("progress", words, (at + min(1.0, tokens / most)) / count)
     drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
     return Outputs(progress, text, **drawn)

@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import choices, described
+from app.form import choices, controls_by_name
 from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
@@ -38,7 +38,7 @@ def compare(service: Service, session: gr.State) -> Wiring:
         recordings = open_files("Add recordings of your server", "compare-recordings")
     with fold("compare", "the prompt and the runs"):
         gr.HTML(LEAD, apply_default_css=False)
-        shared = _shared(service)
+        shared = _lay_out_shared(service)
         with gr.Row(elem_classes="sl-compare-columns"):
             places = [
                 _column(service, number, start, number < count(methods))
@@ -64,9 +64,9 @@ def compare(service: Service, session: gr.State) -> Wiring:
     wiring = Wiring(handlers, inputs, outputs, state, ends)
     added = recordings.upload(handlers.add_recordings, [state, recordings], list(outputs), **QUIET)
     added.success(handlers.end, state, ends, **QUIET)
-    wiring.on(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
-    wiring.on(again.click, handlers.run_again)
-    wiring.on(table.again, handlers.run_again)
+    wiring.connect(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
+    wiring.connect(again.click, handlers.run_again)
+    wiring.connect(table.again, handlers.run_again)
     layout = [shown, *(column for column, _, _ in places), *(remove for _, _, remove in places), more]
     more.click(handlers.add, shown, layout, **QUIET)
     for number, (_, widgets, remove) in enumerate(places):
@@ -91,9 +91,9 @@ def _follow(widgets: dict[str, Any]) -> None:
     gr.on([each.change for each in both], follow, both, followers, **QUIET)
 
 
-def _shared(service: Service) -> dict[str, Any]:
+def _lay_out_shared(service: Service) -> dict[str, Any]:
     """Lays out the controls that all runs share, by name in the order of SHARED."""
-    controls, widgets = described(service.limits), {}
+    controls, widgets = controls_by_name(service.limits), {}
     lines: dict[str, Any] = {"lines": 3, "max_lines": 8}
     widgets["prompt"] = gr.Textbox(
         controls["prompt"].default, label="Prompt", info=controls["prompt"].hint, elem_id="compare-prompt", **lines
@@ -108,7 +108,7 @@ def _shared(service: Service) -> dict[str, Any]:
 
 def _column(service: Service, number: int, start: dict, visible: bool) -> tuple:
     """Lays out a column. Returns it, its controls by name in the order of OWN, and its Remove button."""
-    controls, widgets = described(service.limits), {}
+    controls, widgets = controls_by_name(service.limits), {}
     methods = method_choices(service, service.offer.pair)
     drafts = start["method"] != "none"
     with gr.Column(visible=visible, min_width=230, elem_classes="sl-compare-column") as column:

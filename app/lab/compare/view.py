@@ -17,7 +17,7 @@ from app.views.safe_json import encode
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.branch import request_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
@@ -107,7 +107,7 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
     }  # fmt: skip
     if column.is_lossy:
         line["lossy"] = LOSSY
-    parted = _parted(runs, index)
+    parted = _divergence(runs, index)
     return encode(line | ({"parted": parted.position} if parted else {})) + "\n"
 
 
@@ -127,7 +127,7 @@ def _facts(column: Column) -> list[tuple[str, str]]:
     numbers = compute_metrics(column.trace)
     return [
         ("tokens per second", number(numbers.tokens_per_second, 1)),
-        ("target passes", f"{numbers.passes} for {counted(numbers.decoded, 'token')}"),
+        ("target passes", f"{numbers.passes} for {quantity(numbers.decoded, 'token')}"),
         ("τ, tokens per pass", number(numbers.tau, 2)),
         ("α, drafts accepted", number(numbers.alpha, 2)),
     ]
@@ -154,7 +154,7 @@ def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
 # ── are the texts the same? ──
 
 
-def _parted(runs: Sequence[Column], index: int) -> Divergence | None:
+def _divergence(runs: Sequence[Column], index: int) -> Divergence | None:
     first, ours, is_same = runs[0].trace, runs[index].trace, runs[0].source == runs[index].source
     return first_divergence(ours, first) if index and first and ours and is_same else None
 
@@ -167,7 +167,7 @@ def text_sentence(runs: Sequence[Column], index: int) -> str:
         return "The other texts are compared with this one."
     if runs[index].source != runs[0].source:
         return "From another server, model or prompt, so it is not compared."
-    parted = _parted(runs, index)
+    parted = _divergence(runs, index)
     greedy = runs[index].config.sampling.greedy and runs[0].config.sampling.greedy
     at = "" if parted is None else f" from token {parted.position + 1} on"
     if not greedy:
@@ -241,7 +241,7 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
 
 def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
-    speed, parted = number(numbers.tokens_per_second, 1), _parted(runs, index)
+    speed, parted = number(numbers.tokens_per_second, 1), _divergence(runs, index)
     is_other = column.source != runs[0].source
     text = (
         DASH
@@ -255,7 +255,7 @@ def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
         f"{column.config.sampling.temperature:g}",
         str(numbers.tokens),
         (speed, BEST) if is_winner else speed,
-        _marked(ratio(runs, index)),
+        _word_speedup(ratio(runs, index)),
         str(numbers.passes),
         number(numbers.tau, 2),
         number(numbers.alpha, 2),
@@ -263,7 +263,7 @@ def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     ]
 
 
-def _marked(ratio: Speedup | None) -> str | tuple[str, str]:
+def _word_speedup(ratio: Speedup | None) -> str | tuple[str, str]:
     """Words a speedup with its interval. Noise is marked, so that the page offers to run again."""
     if ratio is None:
         return DASH
@@ -334,7 +334,7 @@ def to_csv(runs: Sequence[Column]) -> str:
     for index, column in enumerate(runs):
         if column.trace is None:
             continue
-        config, numbers, parted = column.config, compute_metrics(column.trace), _parted(runs, index)
+        config, numbers, parted = column.config, compute_metrics(column.trace), _divergence(runs, index)
         speedup_ = ratio(runs, index)
         rows.append((
             index + 1, column.trace.started.method or config.method, column.gamma,

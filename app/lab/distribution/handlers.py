@@ -141,10 +141,10 @@ class RuleTestHandlers(Experiment):
             earlier = {rule: each for rule, each in earlier.items() if rule != report.rule}
             state.result = earlier = earlier | {report.rule: report}  # the newest comes last
             at_work = "" if report.complete else report.rule
-            yield self.shown(state.result, at_work)._replace(notice=_progress(tests, report))
-        yield self.shown(state.result)._replace(notice=_conclusion(tests))
+            yield self.show(state.result, at_work)._replace(notice=_progress(tests, report))
+        yield self.show(state.result)._replace(notice=_conclusion(tests))
 
-    def shown(self, result: Tested | None, at_work: str = "") -> Outputs:
+    def show(self, result: Tested | None, at_work: str = "") -> Outputs:
         """Draws the results so far. ``at_work``: the rule whose runs are still coming in."""
         if not result:
             return Outputs()

@@ -65,18 +65,18 @@ def distribution(service: Service) -> Wiring:
             download("Save the last rule's outcomes (CSV)", "lossless-outcomes-csv"),
         )
     wiring = Wiring(handlers, list(controls.values()), outputs, state, [run, stop, *files])
-    wiring.on(run.click, handlers.run)
-    wiring.on(every.click, handlers.every)
+    wiring.connect(run.click, handlers.run)
+    wiring.connect(every.click, handlers.every)
     for rule, button in quick.items():
         chosen = button.click(
             partial(handlers.select_rule, rule=rule), controls["pair"], controls["rule"], **QUIET
         )  # fmt: skip
-        wiring.on(chosen.then, handlers.only(rule))
+        wiring.connect(chosen.then, handlers.only(rule))
     for rule, button in revealing.items():
         filled = button.click(partial(handlers.reveal, rule), None, list(controls.values()), **QUIET)
-        wiring.on(filled.success, handlers.only(RIGHT, rule))
+        wiring.connect(filled.success, handlers.only(RIGHT, rule))
     filled = masks.click(partial(handlers.reveal, view.FIRST_MASK), None, list(controls.values()), **QUIET)
-    wiring.on(filled.success, handlers.every)
+    wiring.connect(filled.success, handlers.every)
     options = PairOptions(**{name: controls[name] for name in PairOptions._fields if name != "notice"}, notice=words)
     controls["pair"].input(handlers.select_pair, [controls["pair"], controls["rule"]], list(options), **QUIET)
     return wiring

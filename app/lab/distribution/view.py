@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from app.lab.distribution.request import REVEALING, RuleReport, RuleTest, Tested, rules_of
-from app.views.figures import Figure, axes, encode_figures, filled, points, whiskers
+from app.views.figures import Figure, axes, encode_figures, fill, points, whiskers
 from app.views.safe_json import short
 from app.views.table import empty, sheet
-from engine.errors import counted
+from engine.errors import quantity
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
 from engine.trace.noise import Z95
 from engine.trace.verdicts import DASH, number
@@ -49,7 +49,7 @@ def charts(report: RuleReport, results: Tested) -> str:
     return encode_figures(dict(zip(TITLES, drawn, strict=True)))
 
 
-def shown(report: RuleReport) -> list[Outcome]:
+def outcomes_to_show(report: RuleReport) -> list[Outcome]:
     """Returns the likeliest outcomes, after those that were seen although the target never writes them."""
     possible = [outcome for outcome, mass in report.result.law.items() if mass > 0]
     likeliest = sorted(possible, key=lambda outcome: -report.result.law[outcome])
@@ -57,7 +57,7 @@ def shown(report: RuleReport) -> list[Outcome]:
 
 
 def _law(report: RuleReport) -> Figure:
-    outcomes, runs = shown(report), report.result.runs
+    outcomes, runs = outcomes_to_show(report), report.result.runs
     names = _names(report, outcomes)
     masses = [report.mass(outcome) for outcome in outcomes]
     seen = [report.count(outcome) / runs for outcome in outcomes]
@@ -66,11 +66,11 @@ def _law(report: RuleReport) -> Figure:
     down = [min(reach, mass) for reach, mass in zip(noise, masses, strict=True)]  # no share is below 0
     bars = {
         "type": "bar", "name": "seen", "x": names, "y": [short(share) for share in seen],
-        "marker": filled("@accepted"), "hovertemplate": "%{x}: seen %{y:.2%}<extra></extra>",
+        "marker": fill("@accepted"), "hovertemplate": "%{x}: seen %{y:.2%}<extra></extra>",
     }  # fmt: skip
     law = points(
         "the target's own, ± noise", names, masses, mode="markers",
-        marker=filled("@rejected", symbol="diamond", size=9),
+        marker=fill("@rejected", symbol="diamond", size=9),
         error_y=whiskers(up, down, color="@ink", thickness=2, width=6),
         hovertemplate="%{x}: exactly %{y:.2%}<extra></extra>",
     )  # fmt: skip
@@ -91,7 +91,7 @@ def _law_note(report: RuleReport, outcomes: Sequence[Outcome]) -> str:
     possible = sum(mass > 0 for mass in report.result.law.values())
     note = (
         "Diamonds: the target's own probabilities, computed exactly. Whiskers: 95 % of a lossless engine's shares "
-        f"with {counted(report.result.runs, 'run')}."
+        f"with {quantity(report.result.runs, 'run')}."
     )
     if impossible := len(report.impossible):
         drawn = sum(report.mass(outcome) <= 0 for outcome in outcomes)
@@ -109,7 +109,7 @@ def _distance(result: RuleTestResult) -> Figure:
     bar = {
         "type": "bar", "orientation": "h", "y": ["these runs"], "x": [short(result.distance)], "width": 0.35,
         "text": [f"{result.distance:.4f}"], "textposition": "outside", "textfont": {"color": "@ink", "size": 16},
-        "marker": filled("@rejected", pattern="/") if wrong else filled("@accepted"), "hoverinfo": "skip",
+        "marker": fill("@rejected", pattern="/") if wrong else fill("@accepted"), "hoverinfo": "skip",
     }  # fmt: skip
     band = {
         "type": "rect", "xref": "x", "yref": "paper", "x0": short(low), "x1": short(high), "y0": 0.05, "y1": 0.95,
@@ -120,7 +120,7 @@ def _distance(result: RuleTestResult) -> Figure:
     where = "inside" if low <= result.distance <= high else "above" if result.distance > high else "below"
     note = (
         f"Distance {result.distance:.4f}, {where} the grey box. The box, {low:.4f} to {high:.4f}, holds "
-        f"95 % of lossless engines with {counted(result.runs, 'run')}. A sample is never exactly its law."
+        f"95 % of lossless engines with {quantity(result.runs, 'run')}. A sample is never exactly its law."
     )
     return Figure([bar], layout, note)
 
@@ -139,7 +139,7 @@ def _rules(results: Tested) -> Figure:
                 name, [short(result.distance) for _, result in group], [result.alpha for _, result in group],
                 text=[_name(rule) for rule, _ in group], textposition="top center",
                 mode="markers+text" if len(drawn) <= NAMED else "markers",
-                marker=filled(colour, symbol=symbol, size=13), hovertemplate=hover,
+                marker=fill(colour, symbol=symbol, size=13), hovertemplate=hover,
             ))  # fmt: skip
     layout = axes("distance from the target", "acceptance α")
     layout["yaxis"] |= {"range": [0, 1.15]}
@@ -176,14 +176,14 @@ def verdict(report: RuleReport) -> tuple[str, str]:
     numbers = f"{_chi(result)}, p = {_p(result.p_value)}"
     accepted = "nothing was drafted" if result.alpha is None else f"α = {result.alpha:.3f}"
     alarm = f"a correct engine fails once in {1 / result.false_alarm:,.0f} times"
-    early = "" if report.complete else f" Stopped early: {result.runs:,} of {counted(report.test.runs, 'run')}."
+    early = "" if report.complete else f" Stopped early: {result.runs:,} of {quantity(report.test.runs, 'run')}."
     match result.verdict:
         case "wrong":
             words = f"Not lossless: the output is not the target's distribution. {numbers} after "
-            words += f"{counted(result.runs, 'run')} ({alarm}); {accepted}."
+            words += f"{quantity(result.runs, 'run')} ({alarm}); {accepted}."
             return "slow", f"{words}{_about_broken_json(report)}{rule}{early}"
         case "right":
-            words = f"Lossless, as far as {counted(result.runs, 'run')} can tell. {numbers}; called wrong under p = "
+            words = f"Lossless, as far as {quantity(result.runs, 'run')} can tell. {numbers}; called wrong under p = "
             words += f"{result.false_alarm:g} ({alarm}); {accepted}."
             return "quiet" if rule else "good", f"{words}{HIDDEN if rule else ''}{rule}{early}"
     few = "too few runs for any outcome to be expected five times, or only one outcome is possible"
@@ -226,7 +226,7 @@ def _reveals(test: RuleTest, rule: str) -> bool:
 def _chi(result: RuleTestResult) -> str:
     if math.isinf(result.statistic):
         return "it wrote something that the target never writes, so χ² is infinite"
-    return f"χ² = {result.statistic:.1f} with {counted(result.freedom, 'degree')} of freedom"
+    return f"χ² = {result.statistic:.1f} with {quantity(result.freedom, 'degree')} of freedom"
 
 
 def _p(value: float) -> str:
@@ -239,7 +239,7 @@ def _p(value: float) -> str:
 
 def progress(report: RuleReport, nth: int, of: int) -> str:
     which = f"Rule {nth} of {of}, {_name(report.rule)}: " if of > 1 else ""
-    return f"{which}{report.result.runs:,} of {counted(report.test.runs, 'run')}"
+    return f"{which}{report.result.runs:,} of {quantity(report.test.runs, 'run')}"
 
 
 def _name(rule: str) -> str:
@@ -264,7 +264,7 @@ def outcomes(report: RuleReport | None) -> str:
     """Writes the table of the outcomes. ``None`` before the first runs have ended."""
     if report is None:
         return empty()
-    rows, drawn, runs = [], shown(report), report.result.runs
+    rows, drawn, runs = [], outcomes_to_show(report), report.result.runs
     for name, outcome in zip(_names(report, drawn), drawn, strict=True):
         mass, count = report.mass(outcome), report.count(outcome)
         expected = f"{mass:.4f}" if mass > 0 else "never"

@@ -76,13 +76,13 @@ class SeededRuns:
             self.draws += self.lab.count_outcomes(runs, seeds, self.test.length, cancelled=cancelled)
             if time.monotonic() >= due and self.draws.runs > reported:
                 before, reported = time.monotonic(), self.draws.runs
-                yield Report(self._tested())
+                yield Report(self._report())
                 due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - before))
             if time.monotonic() >= until:
                 break
         if self.draws.runs > reported:
-            yield Report(self._tested())
+            yield Report(self._report())
 
-    def _tested(self) -> RuleReport:
+    def _report(self) -> RuleReport:
         result = self.lab.judge(self.law, self.draws)
         return RuleReport(self.test, result, self.words([*dict.fromkeys([*self.law, *self.draws.counts])]))

@@ -15,7 +15,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import leaders, to_csv
 from engine.config import AUTO, RunConfig
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)
@@ -43,8 +43,8 @@ class SweepHandlers(InParts):
         return parse_form(*values)
 
     def extent(self, pair: str, plan: SweepPlan) -> str:
-        turns, runs = counted(plan.turns, "turn"), counted(plan.runs, "run")
-        return f"{turns}, {runs} of up to {counted(plan.tokens, 'token')}."
+        turns, runs = quantity(plan.turns, "turn"), quantity(plan.runs, "run")
+        return f"{turns}, {runs} of up to {quantity(plan.tokens, 'token')}."
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
@@ -55,9 +55,11 @@ class SweepHandlers(InParts):
     def parts(self, result: SweepResult) -> list[tuple[str, float]]:
         return [(f"{temperature:g}", temperature) for temperature in result.plan.temperatures]
 
-    def drawn_part(self, result: SweepResult, part: float) -> Outputs:
+    def draw_part(self, result: SweepResult, part: float) -> Outputs:
         recipes = self._recipes(result, part)
-        return Outputs(charts=view.drawn(result.cells, part), table=view.table(result.cells, part), recipes=recipes)
+        return Outputs(
+            charts=view.draw_charts(result.cells, part), table=view.table(result.cells, part), recipes=recipes
+        )
 
     def advice(self, result: SweepResult, part: float) -> str:
         return view.advice(result.cells, part)

@@ -25,7 +25,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, leaders
 from engine.config import AUTO
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.verdicts import DASH, doubts, number
 
@@ -34,7 +34,7 @@ WAITING = Figure(note="Drawn as soon as the first text has been through every se
 SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
 
 
-def drawn(cells: Sequence[Cell], temperature: float) -> str:
+def draw_charts(cells: Sequence[Cell], temperature: float) -> str:
     here = [cell for cell in cells if cell.temperature == temperature]
     return encode_figures({"sweep-heat": heat(here), "sweep-lengths": lengths(here)})
 
@@ -200,7 +200,7 @@ def _overall(first: Sequence[Cell]) -> str:
     if not sure:
         return f"These may be faster, but none certainly is: {'; '.join(names[:3])}. More texts or repeats would tell."
     others = len(names) - len(sure)
-    rest = f"{counted(others, 'other')} may be as fast" if others else "these cannot be told apart"
+    rest = f"{quantity(others, 'other')} may be as fast" if others else "these cannot be told apart"
     return (
         f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from app.views.figures import Figure, axes, encode_figures, level, points
-from engine.errors import counted
+from engine.errors import quantity
 from engine.files import ASSETS
 
 RECORDED = ASSETS / "data" / "exits.json"
 CHARTS = {"exits": "Why not just its lower layers?"}
 
 
-def recorded(path: Path = RECORDED) -> str:
+def load_recorded(path: Path = RECORDED) -> str:
     return encode_figures({"exits": figure(json.loads(path.read_text(encoding="utf-8")))})
 
 
@@ -33,7 +33,7 @@ def figure(record: dict) -> Figure:
         both = [head["agreement"], head["predicted"]]
         data.append(points("both with an exit head", [head["layers"]] * 2, both, mode="markers", marker=star))
         note += (
-            f" The stars: a small head trained to read the state after {counted(head['layers'], 'layer')} agrees "
+            f" The stars: a small head trained to read the state after {quantity(head['layers'], 'layer')} agrees "
             f"{head['agreement']:.0%} of the time, at a cost of c = {head['c']:.2f}, which would come to "
             f"{head['predicted']:.2f}×."
         )

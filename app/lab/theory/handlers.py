@@ -73,14 +73,14 @@ class TheoryHandlers(Measurement):
         """``values``: the session, then as parse_form takes them."""
         return parse_form(*values[1:])
 
-    def known(self, state: PageState, config: RunConfig, plan: PointPlan) -> PointSet:
+    def known_result(self, state: PageState, config: RunConfig, plan: PointPlan) -> PointSet:
         settings = config.pair, config.method, config.max_new_tokens
         measured = state.result
         is_same = measured is not None and settings == (measured.pair, measured.method, measured.tokens)
         return measured if is_same else PointSet(*settings)
 
     def is_known(self, result: PointSet, plan: PointPlan) -> bool:
-        return not plan.left(result.points)
+        return not plan.count_missing(result.points)
 
     def open_points(
         self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
@@ -100,7 +100,7 @@ class TheoryHandlers(Measurement):
         """Returns the curves of the visitor's run, and of the points on the page."""
         return _curves(session, self.on_page(state))
 
-    def drawn(self, result: PointSet, values: Sequence) -> Outputs:
+    def draw(self, result: PointSet, values: Sequence) -> Outputs:
         session, gammas = (values[0], values[4]) if values else (Session(), ())
         return Outputs(
             curves=_curves(session, result, sorted(map(int, gammas))),

@@ -9,7 +9,7 @@ from app.form import METHOD_LABELS, choices
 from app.jobs.service import Service
 from app.lab.controls import enclosing_tabs, fold, pair_control
 from app.lab.experiment import PageState, Wiring
-from app.lab.theory.exits import CHARTS, recorded
+from app.lab.theory.exits import CHARTS, load_recorded
 from app.lab.theory.handlers import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, Outputs, TheoryHandlers
 from app.lab.theory.server_form import server_form
 from app.playground.pair_handlers import PairHandlers
@@ -51,11 +51,11 @@ def theory(service: Service, session: gr.State) -> Wiring:
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
     tabs = enclosing_tabs()
     server_form(session, tabs)
-    charts(recorded(), "theory-exits", CHARTS)
+    charts(load_recorded(), "theory-exits", CHARTS)
     inputs = [session, pair, method, *rest]
     wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, restart])
-    wiring.on(run.click, handlers.run)
-    wiring.on(outputs.points.again, handlers.replace_noise)
+    wiring.connect(run.click, handlers.run)
+    wiring.connect(outputs.points.again, handlers.replace_noise)
     restart.click(handlers.clear, [session, state], [*outputs, *files, restart], **QUIET)
     pair.change(handlers.select_pair, [pair, method], [method, words], **QUIET)
     tabs[0].select(PairHandlers(service).list_pairs, None, pair, **QUIET)

@@ -38,7 +38,7 @@ class PointPlan:
                     if len(points[alpha, gamma].turns if (alpha, gamma) in points else ()) <= repeat:
                         yield alpha, gamma
 
-    def left(self, points: Mapping[AlphaGamma, Point]) -> int:
+    def count_missing(self, points: Mapping[AlphaGamma, Point]) -> int:
         return sum(1 for _ in self.missing(points))
 
 
@@ -56,6 +56,6 @@ class PointSet:
         return len(self.points)
 
     @property
-    def ordered(self) -> list[Point]:
+    def by_gamma(self) -> list[Point]:
         """The points by γ, then by α."""
         return sorted(self.points.values(), key=lambda point: (point.gamma, point.alpha))

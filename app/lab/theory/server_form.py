@@ -13,7 +13,7 @@ from app.ui.notice import notice as notice_area
 from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.notice import notice
 from engine.bench.server_costs import split
-from engine.errors import EngineError, counted
+from engine.errors import EngineError, quantity
 
 LEAD = """<h3 class="sl-theory-measure">Where does your server's time go?</h3>
 <p class="sl-lab-lead">Give the tokens per second of one user and the tokens of a round without drafts (γ = 0), with one
@@ -48,7 +48,7 @@ def fill_from_files(text: str, paths: Sequence[str] | None) -> list:
     gap = " Put the number in place of the question mark." if any(server_points.GAP in line for line in lines) else ""
     return [
         server_points.append_lines(text, lines),
-        notice("quiet", f"Filled in from {counted(len(lines), 'recording')}.{gap}"),
+        notice("quiet", f"Filled in from {quantity(len(lines), 'recording')}.{gap}"),
     ]
 
 

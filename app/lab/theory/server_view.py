@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.views.figures import Figure, axes, encode_figures, filled, level, points
+from app.views.figures import Figure, axes, encode_figures, fill, level, points
 from app.views.table import BEST, empty, sheet
 from engine.bench.server_costs import Part, Point, Split, source, verdict
 from engine.trace.verdicts import DASH
@@ -55,7 +55,7 @@ def figure(parts: Split | None, measured: Sequence[Point] = ()) -> Figure:
     line = {"width": 3, "color": "@predicted", "dash": "dash"}
     speeds = [parts.speed(g) for g in gammas]
     data = [points("predicted", gammas, speeds, mode="lines", line=line, hovertemplate="γ = %{x}: %{y:.1f} tokens/s")]
-    mark, hover = filled("@run", symbol="diamond", size=13), "γ = %{x}: %{y:.1f} tokens/s, yours"
+    mark, hover = fill("@run", symbol="diamond", size=13), "γ = %{x}: %{y:.1f} tokens/s, yours"
     x, y = [each.gamma for each in measured], [each.speed for each in measured]
     data.append(points("your points", x, y, mode="markers", marker=mark, hovertemplate=hover))
     layout = axes("γ, tokens drafted in a round", "tokens per second", shapes=[level(parts.speed(0))])

@@ -14,7 +14,7 @@ from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
-from engine.errors import counted
+from engine.errors import quantity
 from engine.trace.costs import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import (
@@ -72,7 +72,7 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
         "alpha": short(numbers.alpha.value) if numbers.alpha and is_chain else None,
         "gamma": short(sum(drafted) / len(drafted)) if drafted and is_chain else None,
         **_costs(costs and replace(costs, c=chain_cost(run, costs))),
-        "measured": _known(ratio) if drafted else None,
+        "measured": _possible_value(ratio) if drafted else None,
         "predicted": short(numbers.predicted_speedup) if costs and drafted else None,
         "where": _where("in your last run" if own else "in the recorded run", run.started.device, costs),
     }
@@ -82,7 +82,10 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
 def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
     if measured.costs is None:
         return None
-    costs, points = _usable(measured.costs.model), [each for each in measured.ordered if each.measured.is_possible]
+    costs, points = (
+        _usable(measured.costs.model),
+        [each for each in measured.by_gamma if each.measured.is_possible],
+    )
     return {
         **_costs(costs),
         "where": _conditions(measured.costs),
@@ -91,7 +94,7 @@ def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
     }
 
 
-def _known(speedup: Speedup | None) -> float | None:
+def _possible_value(speedup: Speedup | None) -> float | None:
     known = speedup and speedup.possible_value
     return None if known is None else short(known)
 
@@ -145,7 +148,7 @@ def _words(
         )
     if drafted:
         words.append(
-            f"{len(drafted)} of {counted(len(run.rounds), 'round')} drafted, {sum(drafted) / len(drafted):.1f} tokens "
+            f"{len(drafted)} of {quantity(len(run.rounds), 'round')} drafted, {sum(drafted) / len(drafted):.1f} tokens "
             "each on average."
         )
     if other := other_than_chains(run):
@@ -167,14 +170,14 @@ def _words(
 # ── tables ──
 
 
-def predicted(point: Point, costs: DeviceCosts) -> float:
+def predict(point: Point, costs: DeviceCosts) -> float:
     model = monotone_costs(costs.model)
     return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
 
 
 def points_table(measured: PointSet) -> str:
     """Writes a row for each point, measured beside predicted; the one that is certainly the fastest is marked."""
-    points, costs = measured.ordered, measured.costs
+    points, costs = measured.by_gamma, measured.costs
     if not points or costs is None:
         return empty()
     best = winner({point.place: point.measured for point in points})
@@ -188,7 +191,7 @@ def points_table(measured: PointSet) -> str:
 
 
 def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
-    expected, measured = predicted(point, costs), point.measured
+    expected, measured = predict(point, costs), point.measured
     return [
         f"{point.alpha:g}",
         str(point.gamma),
@@ -204,7 +207,7 @@ def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
 
 def break_even_table(measured: PointSet) -> str:
     """Writes the α from which each draft length pays: as predicted, and as far as the points can tell."""
-    points, costs = measured.ordered, measured.costs
+    points, costs = measured.by_gamma, measured.costs
     if not points or costs is None:
         return empty()
     rows = []
@@ -237,8 +240,8 @@ def crossing(points: Sequence[Point]) -> str:
 
 def summary(measured: PointSet) -> str:
     """Says from which α drafting pays, which point is fastest, and how far measured and predicted speedups differ."""
-    points, costs = [point for point in measured.ordered if point.measured.is_possible], measured.costs
-    machine = about_machine(_busiest(measured.ordered))
+    points, costs = [point for point in measured.by_gamma if point.measured.is_possible], measured.costs
+    machine = about_machine(_busiest(measured.by_gamma))
     if not points:
         return f"Every point is noise: faster than its tokens per pass can be. Measure again. {machine}".rstrip()
     first = fastest({point.place: point.measured for point in points})
@@ -248,26 +251,26 @@ def summary(measured: PointSet) -> str:
         best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}; others may equal it."
     if top.measured.tone != "faster":
         best = f"No point was certainly faster than plain decoding; the best came to {top.measured.words}."
-    shares = [point.speedup / predicted(point, costs) for point in points]
+    shares = [point.speedup / predict(point, costs) for point in points]
     if len(points) == 1:
-        return f"{best} Predicted: {predicted(points[0], costs):.2f}×. {machine}".rstrip()
+        return f"{best} Predicted: {predict(points[0], costs):.2f}×. {machine}".rstrip()
     spread = f"{min(shares):.2f} to {max(shares):.2f}, the middle one {median(shares):.2f}"
     far = max(shares) > FAR or min(shares) < 1 / FAR
     gammas = {point.gamma for point in points}
     if len(gammas) == 1 and top.measured.tone == "faster":
         best = f"1× was reached {crossing(points)}. {best}"
-    noisy = NOISY if far or len(points) < len(measured.ordered) else ""
+    noisy = NOISY if far or len(points) < len(measured.by_gamma) else ""
     return f"{best} Measured ÷ predicted went from {spread}.{noisy} {machine}".rstrip()
 
 
 def has_faster(measured: PointSet) -> bool:
     """Returns whether any point was certainly faster than plain decoding."""
-    return any(point.measured.tone == "faster" for point in measured.ordered)
+    return any(point.measured.tone == "faster" for point in measured.by_gamma)
 
 
 def doubts_about(measured: PointSet) -> str:
     """Warns of noise, of a busy machine, and of costs that were measured on one."""
-    points, costs = measured.ordered, measured.costs
+    points, costs = measured.by_gamma, measured.costs
     words = doubts(any(not point.measured.is_possible for point in points), [_busiest(points)])
     is_busy = costs is not None and costs.model.spread > BUSY
     return f"{words} The costs were measured {BUSY_THEN}." if is_busy else words
@@ -286,7 +289,7 @@ def to_csv(measured: PointSet) -> str:
     about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
     noise = dict.fromkeys(("speedup", "low", "high", "measured_over_predicted"))
     rows = [
-        about | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.ordered
+        about | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.by_gamma
     ]
     return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows])
 
@@ -298,7 +301,7 @@ def to_json(measured: PointSet, where: Mapping[str, str]) -> str:
     points = [
         _numbers(point, costs)
         | {"turns": [{"plain": turn.plain.row(), "ours": turn.ours.row()} for turn in point.turns]}
-        for point in measured.ordered
+        for point in measured.by_gamma
     ]
     note = "Drafts were accepted by chance, so the text was not the model's and was not stored."
     known = {"device": costs.device, "precision": costs.precision} | asdict(costs.model)
@@ -314,7 +317,7 @@ def _settings(measured: PointSet) -> dict[str, Any]:
 
 def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
     """Returns the numbers of a point by the names of COLUMNS."""
-    expected, (low, high) = predicted(point, costs), (None, None) if point.low is None else point.measured.ends
+    expected, (low, high) = predict(point, costs), (None, None) if point.low is None else point.measured.ends
     return {
         "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,
         "tau": point.tau, "expected_tau": expected_tokens(point.alpha, point.gamma), "speedup": point.speedup,

@@ -11,7 +11,7 @@ from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
 from app.ui.widgets import SKIP
 from engine.config import AUTO, RunConfig
-from engine.errors import BadInput, counted
+from engine.errors import BadInput, quantity
 
 GAMMAS = ("1", "2", "3", "4", "6", AUTO)
 MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5
@@ -36,8 +36,8 @@ class UsersHandlers(InParts):
         return parse_form(*values)
 
     def extent(self, pair: str, plan: UsersPlan) -> str:
-        points, answers = counted(plan.cells, "point"), counted(plan.texts, "answer")
-        return f"{points}, each of {answers} with {counted(plan.tokens, 'token')}."
+        points, answers = quantity(plan.cells, "point"), quantity(plan.texts, "answer")
+        return f"{points}, each of {answers} with {quantity(plan.tokens, 'token')}."
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
@@ -52,8 +52,8 @@ class UsersHandlers(InParts):
         """Names the context to show: the first of a complete result, and before that the one being measured."""
         return result.contexts[0 if result.is_complete else -1]
 
-    def drawn_part(self, result: UsersResult, part: str) -> Outputs:
-        drawn = view.drawn(result.rows, part, result.plan.methods, result.costs)
+    def draw_part(self, result: UsersResult, part: str) -> Outputs:
+        drawn = view.draw_charts(result.rows, part, result.plan.methods, result.costs)
         return Outputs(charts=drawn, table=view.table(result.rows[part], result.plan.methods, part))
 
     def advice(self, result: UsersResult, part: str) -> str:

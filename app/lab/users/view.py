@@ -43,7 +43,7 @@ _MARGIN = 1.08  # of the axis, beyond the fewest and the most users
 Rows = Sequence[UsersRow]
 
 
-def drawn(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
+def draw_charts(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
     """Draws every chart; ``rows`` of each context, of which ``context`` is shown where there is room for one."""
     names = [BASELINE, *(method for method in methods if method != BASELINE)]
     here = rows[context]
@@ -71,7 +71,7 @@ def _axes(rows: Rows, y: str) -> dict:
     return layout
 
 
-def _of(rows: Rows, method: str) -> list[UsersRow]:
+def _rows_of(rows: Rows, method: str) -> list[UsersRow]:
     """Returns a method's rows in order of users, without noise and without rows in which users never all wrote."""
     known = (row for row in rows if row.method == method and row.all_writing_tokens_per_second and not _is_noise(row))
     return sorted(known, key=lambda row: row.users)
@@ -82,7 +82,7 @@ def _is_noise(row: UsersRow) -> bool:
 
 
 def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
-    return {row.users: row.measured for row in _of(rows, method) if row.measured}
+    return {row.users: row.measured for row in _rows_of(rows, method) if row.measured}
 
 
 # ── the charts ──
@@ -90,12 +90,12 @@ def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
 
 def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
     """Charts measured tokens as lines, predicted ones dashed."""
-    lines = {name: line for name in names if (line := _of(rows, name))}
+    lines = {name: line for name in names if (line := _rows_of(rows, name))}
     if not lines:
         return WAITING
     data, users = [], {row.users for row in rows}
     for name, line in lines.items():
-        look, measured = _look(name, names), with_gaps(_measured(line, is_each), users)
+        look, measured = _look(name, names), with_gaps(_rates(line, is_each), users)
         rates = {row.users: row.predicted_tokens_per_second for row in line}
         expected = [(rate := rates.get(number)) and rate / (number if is_each else 1) for number in measured]
         hover = "%{y:.1f} tokens/s, users at once: %{x}"
@@ -114,7 +114,7 @@ def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
     return Figure(data, _axes(rows, "tokens/s of each" if is_each else "tokens/s of all"), note)
 
 
-def _measured(line: Rows, is_each: bool = False) -> dict[int, float]:
+def _rates(line: Rows, is_each: bool = False) -> dict[int, float]:
     """Returns tokens a second by users: of all, or of each."""
     return {row.users: (row.all_writing_tokens_per_second or 0.0) / (row.users if is_each else 1) for row in line}
 
@@ -156,7 +156,7 @@ def _doubts(rows: Rows) -> str:
 def doubts_about(rows: Mapping[str, Rows]) -> str:
     """Warns of noise in any context, also in what sharing passes brings, and of a busy machine."""
     every = [row for each in rows.values() for row in each]
-    shared = [gain for each in rows.values() if (gain := _gain_of_sharing(_of(each, BASELINE)))]
+    shared = [gain for each in rows.values() if (gain := _gain_of_sharing(_rows_of(each, BASELINE)))]
     has_noise = any(map(_is_noise, every)) or not all(gain.is_possible for gain in shared)
     return doubts(has_noise, (row.busy for row in every))
 
@@ -183,13 +183,13 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
             f"{method_title(name)}, between", [*chances], [*chances.values()], mode="lines", showlegend=False,
             line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
         ))  # fmt: skip
-        alpha = next((row.acceptance for row in _of(rows, name) if row.acceptance is not None), None)
+        alpha = next((row.acceptance for row in _rows_of(rows, name) if row.acceptance is not None), None)
         if alpha is not None:
             data.append(points(
                 f"{method_title(name)}, α", [1, most], [alpha, alpha], mode="lines", showlegend=False,
                 line={"width": 2, "color": look["color"], "dash": "dot"}, hovertemplate="α = %{y:.0%}",
             ))  # fmt: skip
-            crosses += _reached(chances, alpha)
+            crosses += _first_load_not_paying(chances, alpha)
     if not data:
         return Figure(note="Choose a method that drafts one token after another to see its price.")
     if crosses:
@@ -210,7 +210,7 @@ def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict
     return {users: chance for users, chance in chances.items() if users in v and users + 1 in v}
 
 
-def _reached(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
+def _first_load_not_paying(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
     """Returns the first number of users with whom a draft of chance α no longer pays; none without one."""
     dear = next((users for users, chance in chances.items() if chance > alpha), None)
     return [(dear, alpha)] if dear is not None and dear > 1 else []
@@ -259,7 +259,7 @@ def _each(row: UsersRow) -> float | None:
 
 def finding(rows: Rows, methods: Sequence[str]) -> str:
     """Says what sharing passes brings, then from how many users on each method no longer pays."""
-    plain, sentences = _of(rows, BASELINE), []
+    plain, sentences = _rows_of(rows, BASELINE), []
     if gain := _gain_of_sharing(plain):
         few, many = plain[0], plain[-1]
         who = "one" if few.users == 1 else f"{few.users}"
@@ -279,7 +279,7 @@ def _gain_of_sharing(plain: Rows) -> Speedup | None:
     """Returns what the most users get together over the fewest, without drafting; None for one number of users."""
     if len(plain) < 2:
         return None
-    measured, few, many = _measured(plain), plain[0].users, plain[-1].users
+    measured, few, many = _rates(plain), plain[0].users, plain[-1].users
     return Speedup(measured[many] / measured[few], ceiling=ceiling(many / few))  # a pass gives each user one token
 
 

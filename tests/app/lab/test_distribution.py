@@ -150,7 +150,7 @@ def test_a_button_loads_settings_that_reveal_a_mistake(rule):
 def test_text_that_the_target_never_writes_comes_first():
     draws = Draws(Counter({(0, 0): 99, (2, 2): 1}))
     result = report(draws=draws, words={(2, 2): ("wind", "wind")}, p_value=0.0, statistic=float("inf"), freedom=1)
-    assert view.shown(result)[0] == (2, 2)
+    assert view.outcomes_to_show(result)[0] == (2, 2)
     assert "never" in rows(view.outcomes(result))[0]
     kind, text = view.verdict(result)
     assert kind == "slow" and "χ² is infinite" in text
@@ -226,7 +226,7 @@ def test_broken_json_is_shown_beside_the_right_one():
     assert kind == "slow" and "of 100 answers are broken JSON, most often “" in words and "” instead of “{" in words
     assert "broken" not in view.verdict(right)[1]
     saved = files.from_json(files.to_json(state.result, {"saved": "2026-11-26T00:00:00Z"}).encode()).result
-    assert saved[RIGHT] == right and handlers.shown(saved)[:-1] == handlers.shown(state.result)[:-1]
+    assert saved[RIGHT] == right and handlers.show(saved)[:-1] == handlers.show(state.result)[:-1]
 
 
 def test_each_toy_offers_the_mistakes_that_it_shows():

@@ -40,7 +40,7 @@ def test_length_of_this_engine_alone_is_no_configuration_for_another():
 
     def told(*cells: Cell) -> dict:
         result = SweepResult(PAIR, plan, (cell("none", 0), *cells))
-        return json.loads(handlers.drawn_part(result, 0.0).recipes)
+        return json.loads(handlers.draw_part(result, 0.0).recipes)
 
     assert "no γ = auto" in told(auto, one)["lead"] and "γ = 1" in told(auto, one)["lead"]
     assert "Only γ = auto" in told(auto)["lead"] and not told(auto)["engines"]
@@ -59,7 +59,7 @@ def test_a_plan_counts_its_work():
 
 
 def figures(cells=CELLS, temperature=0.0) -> dict:
-    return json.loads(view.drawn(cells, temperature))["figures"]
+    return json.loads(view.draw_charts(cells, temperature))["figures"]
 
 
 def test_charts_mark_uncertain_speedups_and_show_one_temperature():
@@ -100,7 +100,7 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
 def test_impossible_setting_is_marked_as_noise_and_not_recommended():
     wrong = replace(cell("lm", 1, speedup=2.21, low=2.1, high=2.3), tau=1.4, busy=0.5)
     swept = (CELLS[0], CELLS[1], wrong)
-    drawn = view.drawn(swept, 0.0) + view.table(swept, 0.0) + to_csv(swept)
+    drawn = view.draw_charts(swept, 0.0) + view.table(swept, 0.0) + to_csv(swept)
     assert "2.2" not in drawn and "2.3" not in drawn and "noise" in drawn
     assert "Other programs took 50% of the processor" in drawn
     assert view.advice(swept, 0.0).startswith("Good on these texts: n-gram lookup"), "noise may hide a faster one"

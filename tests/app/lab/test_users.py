@@ -58,7 +58,7 @@ def test_two_users_never_get_more_than_two_tokens_a_pass():
 
 
 def figures(context=SHORT, methods=("lm",), rows_=ROWS, costs=COSTS) -> dict:
-    return json.loads(view.drawn(rows_, context, methods, costs))["figures"]
+    return json.loads(view.draw_charts(rows_, context, methods, costs))["figures"]
 
 
 def test_price_of_a_draft_rises_with_users_above_its_chance():
@@ -91,7 +91,7 @@ def test_the_table_marks_the_fastest_with_as_many_users():
 def test_impossible_point_is_marked_as_noise_and_left_out_of_lines():
     wrong = row(1, "lm", 22.1, 2.21, tau=1.4, low=2.0, high=2.4, busy=0.45)
     rows_ = {SHORT: (wrong, row(1, "none", 10.0), row(4, "lm", 25.0, 1.25, tau=1.5), row(4, "none", 20.0))}
-    shown = view.drawn(rows_, SHORT, ("lm",), COSTS) + view.table(rows_[SHORT], ("lm",), SHORT)
+    shown = view.draw_charts(rows_, SHORT, ("lm",), COSTS) + view.table(rows_[SHORT], ("lm",), SHORT)
     shown += view.finding(rows_[SHORT], ("lm",))
     assert "2.21" not in shown and "22.1" not in shown and "noise" in shown
     assert "Press Measure again" in shown and "Other programs took 45% of the processor" in shown

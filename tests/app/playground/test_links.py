@@ -8,7 +8,7 @@ import pytest
 from fake_worker import FakeEngine
 from test_run_handlers import Screen, line, said
 
-from app.form import NAMES, defaults, described, read, settings
+from app.form import NAMES, controls_by_name, defaults, read, settings
 from app.jobs.engine_facade import Pair
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -25,7 +25,7 @@ from engine.errors import BadInput
 from engine.trace.branch import request_of
 
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
-CONTROLS = described(LIMITS)
+CONTROLS = controls_by_name(LIMITS)
 PAIRS = [
     Pair("smollm2-135m", "SmolLM2 135M", ("ngram", "lookahead", "eagle", "none"), "ab810cf68114" + "0" * 28),
     Pair("qwen3-4b", "Qwen3 4B", ("ngram", "none"), ""),
@@ -173,7 +173,7 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
 
 def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     specs = startup_run.controls(sharing.service)
-    run, _ = startup_run.recorded()
+    run, _ = startup_run.load_recorded()
     assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
     links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
     _, _, filled, _ = parts(links.open_link(RunPress(), event(revision)))
@@ -187,7 +187,7 @@ def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     stage = links.open_link(RunPress(), event(shared + "&force=3:9"))[1]
     assert said(Screen(stage))["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
     alone = Service(FakeEngine(), Limits(new_tokens=64))
-    assert startup_run.controls(alone) == described(alone.limits), "it could not run here"
+    assert startup_run.controls(alone) == controls_by_name(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):

@@ -46,7 +46,7 @@ def options(code: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("method", SUPPORTED)
-def test_every_engine_has_a_recipe_or_says_not_supported_and_names_its_version(method):
+def test_every_engine_has_a_recipe_or_a_refusal_and_names_its_version(method):
     found = recipes(choice(method))
     assert tuple(found) == ENGINES
     assert {name for name, line in found.items() if line.get("code")} == SUPPORTED[method]
@@ -54,7 +54,7 @@ def test_every_engine_has_a_recipe_or_says_not_supported_and_names_its_version(m
         assert line["version"] and ("code" in line) != line["note"].startswith("Not supported: ")
 
 
-def test_the_path_of_a_shipped_draft_says_where_it_begins_and_that_other_engines_want_16_bits():
+def test_path_of_a_shipped_draft_says_where_it_begins_and_how_to_convert():
     shipped = recipes(Choice("eagle", 3, "a/b", "assets/drafts/x"))
     assert "assets/drafts/x" in shipped["vLLM"]["code"]
     for line in shipped.values():
@@ -63,7 +63,7 @@ def test_the_path_of_a_shipped_draft_says_where_it_begins_and_that_other_engines
         assert ("training convert assets/drafts/x --out DIR" in line["note"]) == names_it
 
 
-def test_the_lesson_has_commands_for_a_built_in_head_and_for_a_block_drafter():
+def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
     found = {engine["name"]: engine["methods"] for engine in examples()}
     for method, drafts in (("mtp", 1), ("dflash", 15)):
         drafted = json.loads(options(found["vLLM"][method][str(drafts)]["code"])["--speculative-config"])
@@ -110,7 +110,7 @@ def test_an_eagle_3_head_is_not_taken_for_another_by_its_name():
         assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE3"
 
 
-def test_a_head_that_is_nowhere_is_a_gap_to_fill_and_a_gguf_of_the_hub_is_named():
+def test_missing_head_is_a_gap_to_fill_and_a_gguf_of_the_hub_is_named():
     for engine, method in (("vLLM", "eagle"), ("vLLM", "block"), ("TGI", "medusa")):
         assert "PATH_OF_" in recipes(Choice(method, 3, "owner/target"))[engine]["code"]
     found = recipes(choice(gguf="owner/target-GGUF:Q4_1"))["llama.cpp"]

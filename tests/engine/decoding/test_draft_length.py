@@ -59,7 +59,7 @@ def test_no_policy_exceeds_what_there_is_room_for(most):
     assert replayed.choose(SAME, most) == 0, "a trace that is over drafts nothing more"
 
 
-def test_a_guess_is_kept_and_another_step_taken_when_it_is_likelier_right_than_it_costs():
+def test_guess_is_kept_and_a_step_taken_when_each_is_worth_its_cost():
     """At the start: α of a certainty is its middle, and a plain step earns one token per cost."""
     policy = auto(v={1: 1.0, 2: 1.3, 3: 1.5})
     assert [policy.worth_verifying([s]) for s in range(10)] == [s >= 3 for s in range(10)], "0.25 < 0.3 < 0.35"

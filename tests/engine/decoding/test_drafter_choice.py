@@ -84,7 +84,7 @@ def test_nobody_drafts_where_it_does_not_pay():
 
 
 @pytest.mark.parametrize("fails", ["target", "drafter"])
-def test_a_run_whose_start_fails_ends_with_its_own_error_and_releases_its_drafters(fails):
+def test_run_whose_start_fails_ends_with_its_error_and_frees_drafters(fails):
     drafters, released = members(("lm",)), []
     runner = drafters["lm"].runner
     decoder = toy_decoder(TARGET, HybridDrafter(drafters), PROMPT, max_new_tokens=9, gamma_policy=choice(drafters))

@@ -210,7 +210,7 @@ def test_stop_strings_end_the_run_in_the_block_that_completes_them(words):
 
 
 @pytest.mark.parametrize("after, leaves", [(0, False), (1, False), (3, False), (1, True)])
-def test_a_run_cancelled_or_left_ends_within_a_round_and_gives_its_memory_back(after, leaves):
+def test_run_cancelled_or_left_ends_within_a_round_and_frees_memory(after, leaves):
     """The flag goes up, or the reader goes away, with round ``after`` in hand; after a flag one more may follow."""
     rounds, drafter = [], make_drafter("lm", DRAFT)
     run = toy_decoder(TARGET, drafter, [0, 1], WARM, gamma=2, max_new_tokens=500)

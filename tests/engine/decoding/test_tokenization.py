@@ -42,7 +42,7 @@ def test_pieces_join_to_the_decoded_text_wherever_it_is_cut(name):
         assert_pieces_join(TOKENIZERS[name](), ids[:cut])
 
 
-def test_an_emoji_appears_with_the_token_that_completes_it_and_unfinished_bytes_at_the_end():
+def test_emoji_appears_with_its_last_token_and_unfinished_bytes_at_the_end():
     tokenizer = byte_tokenizer()
     ids = tokenizer("a🙂b🙂").input_ids[:-1]
     parts, text = pieces(tokenizer, ids)

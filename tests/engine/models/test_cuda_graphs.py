@@ -114,7 +114,7 @@ def test_a_pass_that_was_not_finite_reaches_no_later_run(engine_on, device):
 
 
 @torch.inference_mode()
-def test_a_draft_loop_gives_the_eager_drafts_whatever_its_output_held_before(engine_on, device):
+def test_draft_loop_gives_the_eager_drafts_over_any_earlier_output(engine_on, device):
     drafts = {}
     for captured in (True, False):
         drafter, committed, drafts[captured] = engine_on(captured=captured).drafts.drafter("lm"), list(PROMPT_IDS), []
@@ -147,7 +147,7 @@ def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
 
 
 @pytest.mark.parametrize("method", ["lm", "exit", pytest.param("eagle", marks=pytest.mark.slow)])
-def test_a_trace_is_the_same_on_and_off_graphs_and_when_they_are_used_again(engine_on, device, method):
+def test_trace_is_the_same_on_and_off_graphs_and_on_reused_ones(engine_on, device, method):
     before = FakeGraphs.made
     graphed, eager = (engine_on(method=method, captured=captured) for captured in (True, False))
     for temperature in (0.0, 1.0):

@@ -104,7 +104,7 @@ def test_scales_that_do_not_fit_are_refused_in_a_sentence(tmp_path):
             folder_of(tmp_path, **tensors)("a.weight")
 
 
-def test_only_whole_numbers_around_zero_without_rounded_activations_are_read_here():
+def test_only_symmetric_integers_without_rounded_activations_are_read():
     ours = quantization_config(["Linear"])
     assert is_read_here(ours) and is_read_here(json.loads(json.dumps(ours)))
 

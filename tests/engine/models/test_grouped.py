@@ -36,7 +36,7 @@ def test_rows_and_stacks_are_those_of_the_whole(bits):
 
 
 @pytest.mark.parametrize("bits, name", ROUNDED)
-def test_a_reader_rounds_matrices_the_vocabulary_to_eight_bits_and_nothing_else(tmp_path, bits, name):
+def test_reader_rounds_only_matrices_and_the_vocabulary_to_eight_bits(tmp_path, bits, name):
     model = write(tmp_path, **SIZES)
     inner = TensorReader(tmp_path, torch.float32, "cpu")
     reader = RoundedReader(inner, bits)

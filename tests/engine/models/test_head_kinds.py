@@ -55,7 +55,7 @@ def test_it_shares_passes_and_is_refused_as_a_target(pair):
         get_pair(name.split("+")[1])
 
 
-def test_every_method_that_reads_a_head_of_its_own_has_a_kind_and_its_functions_exist():
+def test_every_method_with_a_head_has_a_kind_and_existing_functions():
     assert {name for name, method in METHODS.items() if method.reads == "head" and not method.shares} == {*HEAD_KINDS}
     for kind in HEAD_KINDS.values():
         assert all(callable(load_object(path)) for path in (kind.load, kind.export, kind.student))

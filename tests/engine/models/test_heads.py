@@ -77,7 +77,7 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
 
 @EACH_RUNTIME
 @torch.inference_mode()
-def test_an_exit_head_writes_the_keys_and_values_that_verifying_writes_again(engines, runtime):
+def test_exit_head_writes_the_same_keys_and_values_as_verifying(engines, runtime):
     """So the cache of the target is the only one."""
     target, drafter = begin(engines("exit", runtime), "exit", TEXT[:20])
     draft = drafter.propose(TEXT[:20], 3, 0)
@@ -210,7 +210,7 @@ def test_heads_draft_beside_each_other_what_they_draft_alone(heads, monkeypatch)
 
 
 @EACH_KIND
-def test_a_draft_costs_its_share_of_the_passes_and_auto_tries_an_eagle_head_only(engines, monkeypatch, case):
+def test_draft_costs_its_share_of_passes_and_auto_tries_only_an_eagle_head(engines, monkeypatch, case):
     engine = engines(case.method)
     assert case.method in engine.methods and (case.kind in engine.drafts.competitors()) == (case.kind == "eagle")
     monkeypatch.setattr(calibration, "_seconds", lambda step, device: step() is None or 1.0)
@@ -235,7 +235,7 @@ def test_a_head_is_stored_in_16_bits_with_the_map_of_its_words(heads, case):
 @EACH_RUNTIME
 @pytest.mark.parametrize("kind", ["block", "medusa", "exit"])
 @torch.inference_mode()
-def test_a_target_whose_output_layer_is_its_own_gets_its_rows_with_the_head(tmp_path, kind, runtime):
+def test_target_with_its_own_output_layer_gets_its_rows_with_the_head(tmp_path, kind, runtime):
     """Without them they are read from the target, and are the same but for their 16 bits."""
     model, case = model_folder(tmp_path / "target"), KINDS[kind]
     with torch.no_grad():

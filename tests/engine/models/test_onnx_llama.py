@@ -215,7 +215,7 @@ def test_weights_above_two_gigabytes_need_no_file():
 
 
 @pytest.mark.parametrize("text", ["0", "1000", "two"])
-def test_threads_are_those_of_the_setting_and_an_impossible_number_is_a_sentence(monkeypatch, text):
+def test_threads_follow_the_setting_and_a_wrong_number_is_a_sentence(monkeypatch, text):
     monkeypatch.setenv(onnx_session.THREADS, "1")
     assert onnx_session.threads() == 1
     monkeypatch.setenv(onnx_session.THREADS, text)

@@ -81,7 +81,7 @@ def test_whole_characters(text, count):
         assert last_boundary(raw[:cut]) == len(raw[:cut].decode(errors="ignore").encode())
 
 
-def test_the_same_tokenizer_needs_no_translation_and_one_without_a_common_token_is_refused():
+def test_same_tokenizer_needs_no_translation_and_a_foreign_one_is_refused():
     ours, theirs = (Vocabulary.from_tokenizer(letters(*text)) for text in ("abc", "xyz"))
     assert not needs_translation(ours, ours) and not needs_translation(ours, Vocabulary.from_tokenizer(letters(*"ab")))
     assert needs_translation(ours, Vocabulary.from_tokenizer(letters(*"axb")))

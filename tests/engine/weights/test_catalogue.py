@@ -147,7 +147,7 @@ def test_too_little_memory_gives_the_figures(tmp_path):
     assert "needs about 18.8 GB in bf16" in problem and problem.endswith("cuda has 8.0 GB free; choose a smaller pair.")
 
 
-def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_nothing_else(tmp_path):
+def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_no_other(tmp_path):
     drafts = get_pair("smollm2-135m").drafts
     assert {drafts[head].hidden_size for head in ("eagle", "block", "exit")} == {576}
     assert drafts["lm"].parameters == 11_060_928

@@ -55,7 +55,7 @@ def test_names_and_addresses_of_the_hub(tmp_path, monkeypatch):
         assert hub_name(text) == name
 
 
-def test_a_model_is_looked_up_without_its_weights_then_known_without_a_network(served):
+def test_model_is_looked_up_without_its_weights_then_known_offline(served):
     with pytest.raises(BadInput, match="has not been looked up here yet; run `python -m engine check us/remote`"):
         get_pair(NAME)
     model = look_up(NAME)

@@ -183,7 +183,7 @@ def remote(hub, tmp_path):
     return PairSpec("remote-pair", "Remote", model)
 
 
-def test_a_hub_model_is_brought_without_pickles_or_code_and_again_if_damaged(hub, remote):
+def test_hub_model_comes_without_pickles_or_code_and_again_if_damaged(hub, remote):
     assert locate(remote.target) is None
     seen = []
     (folder,) = fetch_pair(remote, lambda fraction, message: seen.append((fraction, message))).values()
