@@ -155,13 +155,15 @@ def _opening_sentence(session: Session) -> str:
 
 
 def _mean_gamma(run: Trace | None, method: str) -> int | None:
-    """Returns the mean draft length that auto chose over the rounds that drafted; None if none did.
+    """Returns the mean draft length that auto chose over the rounds that drafted, that of a tree being its depth; None
+    if none did.
 
     The mean, because the most frequent length may be a cautious 1 that few tokens came from.
     """
     if run is None:
         return None
-    drafted = [r.gamma for r in run.rounds if r.gamma and (r.drafter or run.started.method) == method]
+    rounds = (r for r in run.rounds if r.parents and (r.drafter or run.started.method) == method)
+    drafted = [max(token.depth for token in r.tokens[: len(r.parents)]) for r in rounds]
     return round(sum(drafted) / len(drafted)) if drafted else None
 
 

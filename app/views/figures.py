@@ -202,7 +202,7 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
 
 
 def _count_undrafted(run: Trace) -> int:
-    return sum(not event.drafter for event in run.rounds)
+    return sum(not event.parents for event in run.rounds)
 
 
 # ── rounds ──

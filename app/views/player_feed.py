@@ -205,7 +205,7 @@ def choice_line(run: Trace) -> str:
     rounds = [(TITLES.get(method, method), count) for method, count in compute_metrics(run).drafters.items()]
     if not rounds:
         return ""
-    rounds.append(("no draft", sum(not event.drafter for event in run.rounds)))
+    rounds.append(("no draft", sum(not event.parents for event in run.rounds)))
     drafting = ", ".join(f"{name} in {count}" for name, count in rounds if count)
     words = {"words": _words(run.started, f"auto: {drafting} of {quantity(len(run.rounds), 'round')}"), "why": WHY}
     return encode({"type": "chosen"} | words) + "\n"

@@ -27,11 +27,11 @@ def has_trees(run: Trace | None) -> bool:
 
 
 def sizes(run: Trace) -> Figure:
-    """Charts how many rounds had how many drafts."""
+    """Charts how many trees had how many drafts."""
     trees = [event for event in run.rounds if branches(event)]
     if not trees:
         return NONE
-    counts = Counter(len(event.parents) for event in run.rounds if event.parents)
+    counts = Counter(len(event.parents) for event in trees)
     bars = {
         "type": "bar",
         "x": sorted(counts),
@@ -43,7 +43,7 @@ def sizes(run: Trace) -> Figure:
     drafted = sum(len(event.parents) for event in trees)
     note = f"{len(trees)} of {quantity(len(run.rounds), 'round')} drafted a tree. "
     note += f"Of their {drafted:,} drafts {tested:,} were tested."
-    layout = axes("drafts in the round", "rounds", showlegend=False)
+    layout = axes("drafts in the tree", "rounds", showlegend=False)
     layout["xaxis"] |= {"type": "category"}  # no ticks between whole numbers
     return Figure([bars], layout, note)
 

@@ -170,7 +170,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         predicted_speedup=_predict(rounds, costs) if costs and rounds and not trace.others else None,
         costs=costs,
         gammas=dict(sorted(gammas.items())),
-        drafters=dict(Counter(r.drafter for r in rounds if r.drafter).most_common()),
+        drafters=dict(Counter(r.drafter for r in rounds if r.drafter and r.parents).most_common()),
         by_rule=expected_lengths(rounds),
         decoded=decoded,
     )

@@ -6,7 +6,7 @@ import pytest
 from page_actions import wait_until_above
 from player_page import made
 from playwright.sync_api import expect
-from sample_traces import constrained
+from sample_traces import constrained, siblings
 from stand_in_server import recorded as served
 from stand_in_server import vllm
 from test_sentences import by_rule, drafted_by
@@ -57,6 +57,19 @@ def test_click_locks_a_tokens_numbers_and_shows_the_residual(open_player):
     page.locator(".sl-list .sl-resampled").last.click()
     expect(inspector).to_contain_text("was rejected, so this came from the residual: u = 0.200 drew it")
     expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
+
+
+def test_only_the_last_of_rejected_siblings_shows_what_replaced_it(open_player):
+    """The closing token's q is that of the last draw, so it says nothing of the draw before."""
+    page = open_player(siblings())
+    expect(page.locator(".sl-list .sl-resampled")).to_be_visible()
+    rows = page.locator(".sl-inspector .sl-candidates > li").filter(has_text="z")
+    page.locator(".sl-list .sl-rejected").first.click()
+    expect(rows.locator(".sl-q")).to_have_text("12.5 %")
+    expect(page.locator(".sl-inspector .sl-drawn")).to_have_count(0)
+    page.locator(".sl-list .sl-rejected").last.click()
+    expect(rows.locator(".sl-q")).to_have_text("50.0 %")
+    expect(page.locator(".sl-inspector .sl-drawn")).to_contain_text("z")
 
 
 def test_click_counts_for_the_pressed_token_while_the_list_moves(open_player):

@@ -93,6 +93,24 @@ def tree() -> Trace:
     return replace(run, started=replace(run.started, config=config), rounds=(drafted,))
 
 
+def siblings() -> Trace:
+    """Two first drafts without successors, both rejected; the closing token has the q of the second one's draw."""
+
+    def masses(*pairs) -> Distribution:
+        top = tuple(Candidate(i, text, mass) for i, text, mass in pairs)
+        return Distribution(top, 1 - sum(candidate.mass for candidate in top))
+
+    left = masses((3, "z", 0.8), (2, "b", 0.2))
+    both = {"accept": 0.1, "u": 0.5, "p_top": masses((3, "z", 0.7), (2, "b", 0.2), (1, "a", 0.1))}
+    first = Token(1, "a", "rejected", 0, 1, p=0.1, q=0.875, q_top=masses((1, "a", 0.875), (3, "z", 0.125)),
+                  residual=left, **both)  # fmt: skip
+    second = Token(2, "b", "rejected", 0, 1, p=0.2, q=0.5, q_top=masses((2, "b", 0.5), (3, "z", 0.5)),
+                   residual=masses((3, "z", 1.0)), **both)  # fmt: skip
+    closing = Token(3, "z", "resampled", 0, 1, p=0.7, q=0.5, u=0.1)
+    run = tree()
+    return replace(run, rounds=(round_(0, [first, second, closing], [0, 0], draft_steps=1),))
+
+
 def changed(*path, to) -> str:
     """The small trace as JSON with one value replaced; ``to`` is JSON text, so it may hold what json cannot write."""
     raw = json.loads(to_json(small_with_branch() if path[0] == "branch" else small()))

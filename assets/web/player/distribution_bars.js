@@ -14,7 +14,7 @@ export const note = text => make('p', 'sl-aside', text);
 export function candidatesNode(token, probabilities, drawn, most = BARS, fork = null, written = null) {
   const { p, q, residual, isLeft, weight = 1 } = probabilities,
     rows = candidates(token, probabilities, drawn, most);
-  const head = ['token', q ? 'draft’s q' : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
+  const head = ['token', q ? `draft’s q${isLeft ? '′' : ''}` : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
   const parts = [
     make(
       'div',

@@ -60,7 +60,9 @@ export function makeInspector(box, ask, forkOf = () => null) {
       isBlock = isJudged && token.h !== undefined && !isGreedy;
     const isReplaced =
       isJudged && ['rejected', 'resampled'].includes(status) && !isGreedy && token.threshold === undefined;
-    const drawn = isReplaced ? [token, ...round.tokens].find(each => each.status === 'resampled') : null;
+    const closing = isReplaced ? [token, ...round.tokens].find(each => each.status === 'resampled') : null;
+    const isDrawnHere = closing && [closing, rejectedAt(closing, round)].includes(token); // not from an elder's residual
+    const drawn = isDrawnHere ? closing : null;
     const { p, q, residual, ...rest } = probabilitiesOf(token, round),
       probabilities = { ...rest, p: isScored ? p : undefined, q, residual: isReplaced ? residual : undefined },
       known = [probabilities.p, q].filter(Boolean);

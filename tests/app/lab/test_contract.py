@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -113,11 +113,14 @@ class Page:
 
 
 @pytest.fixture
-def page(engine, tmp_path, monkeypatch) -> Callable[..., Page]:
+def page(engine, tmp_path, monkeypatch) -> Iterator[Callable[..., Page]]:
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     monkeypatch.setattr(rule_work, "SECONDS", 0.0)  # a unit is over with its first batch
     monkeypatch.setattr(press, "SECONDS_FOR_EARLIER", 0.0)  # a replaced stream is one of this thread, too
-    return lambda name, **more: Page(name, engine, **more)
+    pages = []
+    yield lambda name, **more: pages.append(Page(name, engine, **more)) or pages[-1]
+    for each in pages:
+        each.worker.close()  # otherwise its last unit could run beside the next test's, on the same engine
 
 
 @pytest.mark.parametrize("name", CASES)
