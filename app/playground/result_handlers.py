@@ -16,6 +16,7 @@ from app.playground.trace_files import Exports, Written, read, uploads
 from app.ui.widgets import SKIP
 from app.views import charts, player_feed, servers, tiles
 from app.views.engine_recipes import Choice, outcome_sentence, production
+from app.views.predictions import steadiness
 from app.views.trees import has_trees
 from engine.config import AUTO
 from engine.errors import BadInput, EngineError
@@ -151,7 +152,8 @@ def _opening_sentence(session: Session) -> str:
     beside = "with its baseline" if session.baseline else alone
     if session.trace.others:
         return f"Opened from a file: a recorded run on {started.device}. {tiles.sharing_sentence(session.trace)}"
-    return f"Opened from a file: a recorded run on {started.device}, {beside}. Nothing was computed here."
+    words = f"Opened from a file: a recorded run on {started.device}, {beside}. Nothing was computed here."
+    return words + (steadiness(session.trace, session.baseline) if session.baseline else "")
 
 
 def _mean_gamma(run: Trace | None, method: str) -> int | None:

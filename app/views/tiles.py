@@ -46,7 +46,7 @@ def tiles(
     if "shared" not in line:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
-    return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": ratio.tone if ratio else "level"})
+    return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": ratio.tone if ratio else ""})
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:
@@ -54,7 +54,7 @@ def live(run: Totals, baseline: Totals, measuring: bool) -> str:
     line = _numbers(run, measuring)
     if run.rounds and "shared" not in line:
         line["tiles"]["speedup"] = _to_come(run) if measuring else list(_NOTHING_DRAFTED)
-    return encode(line | {"plain": lanes.so_far(baseline), "note": "", "tone": "level"})
+    return encode(line | {"plain": lanes.so_far(baseline), "note": "", "tone": ""})
 
 
 def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
@@ -186,7 +186,9 @@ def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool,
     if ratio is not None and ratio.tone == NOISE:
         return [NOISE, f"{impossible(compute_metrics(run).tau)}: measure again"]
     if ratio is not None:
-        return [f"{ratio.value:.2f}×", f"compared with plain decoding, {when}, {how}"]
+        low, high = ratio.ends
+        words = "compared with plain decoding" if ratio.tone != "level" else f"{low:.2f} to {high:.2f}×, so not certain"
+        return [f"{ratio.value:.2f}×", f"{words}, {when}, {how}"]
     if measuring:
         return _to_come(run)
     if run.started.prefix:

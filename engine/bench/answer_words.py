@@ -71,10 +71,10 @@ def _choice(speedups: Mapping[Setting, Speedup]) -> str:
 def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
     """Writes one sentence on a kind of text, for one user."""
     speedups = {setting: cell.measured for setting, cell in cells.items()}
-    best = [setting for setting in fastest(speedups) if speedups[setting].is_possible]
-    drafting = [setting for setting in best if setting != NONE]
+    best = fastest(speedups)
+    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
     if not drafting:
-        return f"{kind}: drafting does not pay."
+        return f"{kind}: {'too noisy to tell' if len(best) != 1 else 'drafting does not pay'}."
     words = f"{name(drafting[0])}, {speedups[drafting[0]].words}"
     return f"{kind}: no certain difference ({words})." if NONE in best else f"{kind}: {words}."
 
@@ -151,7 +151,7 @@ def _sure(result: AnswerResult) -> str:
     noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
     if noise:
         came = "One setting was faster than its" if noise == 1 else f"{noise} settings were faster than their"
-        sure += f" {came} tokens per pass can be, which is noise: press Measure again{at_end}."
+        sure += f" {came} tokens per pass can be, which is noise: measure again{at_end}."
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
         sure += " how many tokens a pass brings is counted on whole answers."

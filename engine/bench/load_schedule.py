@@ -36,13 +36,14 @@ class LoadSchedule:
         """Where it pays, where it does not, and which loads are not known."""
         words = []
         if self.pays_to:
-            words.append(f"Drafting was faster with up to {_requests(self.pays_to)}.")
+            up_to = "" if any(users < self.pays_to for users in self.unsure) else "up to "
+            words.append(f"Drafting was faster with {up_to}{_requests(self.pays_to)}.")
         if self.slower_from:
             words.append(f"With {_requests(self.slower_from)} it was slower: leave it off from there on.")
             if self.pays_to and self.slower_from - self.pays_to > 1:
                 words.append("Between these two loads nothing was measured.")
-        if unsure := [users for users in self.unsure if users > self.pays_to]:
-            words.append(f"With {and_list(unsure)} at once no difference was certain.")
+        if self.unsure:
+            words.append(f"With {and_list(self.unsure)} at once no difference was certain.")
         if not self.slower_from:
             more = "one request at once was" if self.known_to == 1 else f"{_requests(self.known_to)} were"
             words.append(f"More than {more} not measured.")

@@ -52,6 +52,7 @@ def answer(
     with progress() as show:
         engine.on_progress(show)
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
+        points.forget_noise()
         seconds = plan.seconds(engine.costs("none"))
         longer = ", longer where a load decides nothing" if plan.loads else ""
         say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: about {duration(seconds)}{longer}.")

@@ -222,6 +222,8 @@ def _rows(trace: Trace, s: RunMetrics):
         yield "costs", costs_line(s.costs)
     if s.predicted_speedup:
         yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs"
+    if busy := about_machine(others_share(trace)):
+        yield "note", busy
 
 
 def _server_rows(server: Server):
@@ -267,8 +269,8 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip
     console.print(Text(verdict(result.speedup, ours, plain)), soft_wrap=True)
-    if machine := about_machine(others_share(trace, baseline)):
-        console.print(Text(machine), soft_wrap=True)
+    if machine := about_machine(others_share(baseline)):
+        console.print(Text(f"While plain decoding ran: {machine[0].lower()}{machine[1:]}"), soft_wrap=True)
 
 
 def _divergence(trace: Trace, baseline: Trace, divergence) -> str:

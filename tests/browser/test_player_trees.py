@@ -87,7 +87,7 @@ def test_tree_is_one_line_until_one_of_its_tokens_is_inspected(open_player):
     line.get_by_text("f", exact=True).click()
     panel = page.locator(".sl-inspected-token")
     assert panel.locator(".sl-siblings tbody th").all_inner_texts() == ["d", "e", "f"]
-    expect(panel).to_contain_text("one more row cost 0.1")
+    expect(panel).to_contain_text("a further row would have cost 0.1")
     page.keyboard.press("Escape")
     expect(line.locator(".sl-token:visible")).to_have_count(7)
     many = tuple(replace(first, index=i, start=i / 10, end=i / 10 + 0.1) for i in range(20))

@@ -43,7 +43,7 @@ class AnswerHandlers(Measurement):
     RECORDED = "answer.json"
     result_type = AnswerResult
     RUN = "Find the answer"
-    NOUN = "Run"
+    NOUN = "Part"
     REMAINS = "A turn of all settings is kept once it is whole: the same question goes on after the last one."
 
     def points_type(self, engine, pair: str, plan: AnswerPlan, afresh: bool):

@@ -44,7 +44,9 @@ def picture(result: AnswerResult) -> str:
 
 
 def _look(place: int) -> dict:
-    return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[place % len(MARKS)], "size": 11}
+    """Returns colour and mark of a line: no two of the first sixteen have both in common."""
+    colours = len(COLOURS)
+    return {"color": COLOURS[place % colours], "symbol": MARKS[(place + place // colours) % len(MARKS)], "size": 11}
 
 
 def _tokens(result: AnswerResult) -> Figure:

@@ -130,6 +130,9 @@ function roundsError({ rounds }) {
   return total ? Math.sqrt(squares) / total : 0;
 }
 
+// By how much the logarithm of a speedup that was measured once may be wrong.
+const errorOf = (run, plain) => Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(run), roundsError(plain)));
+
 // Whether a run was faster than its baseline; null without a speedup.
 /**
  * @param {Run} run
@@ -139,17 +142,23 @@ export function toneOf(run, plain) {
   const value = speedupOf(run, plain);
   if (value === null) return null;
   if (value > totalsOf(run).tau / CHEAPEST) return 'noise'; // no run can be faster than its tokens a pass allow
-  const error = Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(run), roundsError(plain)));
-  if (Math.abs(Math.log(value)) <= error) return 'level';
+  if (Math.abs(Math.log(value)) <= errorOf(run, plain)) return 'level';
   return value > 1 ? 'faster' : 'slower';
 }
 
 function speedupTile(run, plain, isMeasuring, isRecorded) {
-  const value = speedupOf(run, plain);
+  const value = speedupOf(run, plain),
+    tone = toneOf(run, plain);
   if (run.started.config.method === 'none') return [DASH, 'nothing was drafted: this is the baseline'];
-  if (toneOf(run, plain) === 'noise')
+  if (tone === 'noise')
     return ['noise', `faster than ${totalsOf(run).tau.toFixed(2)} tokens per pass can be: measure again`];
-  if (value !== null) return [`${value.toFixed(2)}×`, 'compared with plain decoding, measured just now, one run each'];
+  if (value !== null) {
+    const factor = Math.exp(errorOf(run, plain)),
+      high = Math.min(value * factor, totalsOf(run).tau / CHEAPEST),
+      between = `${(value / factor).toFixed(2)} to ${high.toFixed(2)}×, so not certain`;
+    const words = tone === 'level' ? between : 'compared with plain decoding';
+    return [`${value.toFixed(2)}×`, `${words}, measured just now, one run each`];
+  }
   if (isRecorded) return [DASH, 'recorded without a complete baseline'];
   if (!isMeasuring) return [DASH, 'stopped before both runs had ended'];
   return ['…', `the same without drafting is ${run.finished ? 'being measured' : 'measured right after'}`];
@@ -200,7 +209,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
     },
     plain: laneOf(plain),
     note: '',
-    tone: toneOf(run, plain) ?? 'level',
+    tone: toneOf(run, plain) ?? '',
   });
 }
 

@@ -35,7 +35,7 @@ export function verdictOn({ drafts, own }) {
     accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quoted(text)),
     rejected = drafts.find(([, status]) => status === 'rejected');
   if (!drafts.length) return `Nothing to copy here. The model writes ${quoted(own[0])}.`;
-  const list = accepted.join(' ');
+  const list = accepted.join(', ');
   if (rejected)
     return `The model accepts ${list || 'nothing'} and rejects ${quoted(rejected[0])}. It writes ${quoted(own[0])} instead.`;
   return own

@@ -163,7 +163,7 @@ export function chanceSentence({ p, q, accept, sibling, status, h }) {
 
 // Why a node of a tree was given a row of the target's pass.
 export const budgetSentence = ({ expected }, { row }) =>
-  `Before the pass its chance to be accepted was put at ${spoken(expected)}; one more row cost ${format(row)} tokens.`;
+  `Before the pass its chance to be accepted was put at ${spoken(expected)}. The tree ended where a further row would have cost ${format(row)} tokens, more than another guess promised.`;
 
 // A round in one line, for screen readers.
 export function roundSentence(round) {

@@ -46,7 +46,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
       if (shown) setText(shown, words);
       else tiles[name].title = words;
     }
-    tiles.speedup.dataset.tone = line.tone || 'level';
+    tiles.speedup.dataset.tone = line.tone || '';
     tiles.speedup.toggleAttribute('data-shared', Boolean(line.shared));
     setText(alone, line.shared ? 'Measure alone' : 'Measure again');
     alone.hidden = !((line.shared || line.tone === 'noise') && measureAlone && timeline.ended);

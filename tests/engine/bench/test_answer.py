@@ -101,6 +101,9 @@ def test_each_kind_of_text_has_its_own_sentence():
              cell("none", 0, 1.0, category="mails"), cell("eagle", 2, 0.8, 0.1, 1.1, "mails"))  # fmt: skip
     said = sentences(result(cells=cells, plan=kinds))["kinds"]
     assert said == "SQL: EAGLE head with γ 2, 3.38× (3.18–3.58). mails: drafting does not pay."
+    noise = cell("eagle", 2, 3.1, 0.1, 1.1, "mails")  # above what 1.1 tokens a pass allow
+    said = sentences(result(cells=(*cells[:-1], noise), plan=kinds))["kinds"]
+    assert said.endswith(" mails: too noisy to tell.")
     assert sentences(result())["kinds"] == "", "one kind is the whole"
 
 
