@@ -63,7 +63,7 @@ def http_route(service: Service) -> Route:
             if is_stream:
                 lines = _stream(_lines(first, updates), threads)
                 return StreamingResponse(lines, media_type="application/x-ndjson")
-            return JSONResponse(await run_sync(_last, first, updates, limiter=threads))
+            return JSONResponse(_answer(await _last(first, updates, request, threads)))
         except SentenceError as refusal:
             return _refuse(refusal.error)
 
@@ -116,10 +116,13 @@ def _answer(update: tuple[str, dict, dict | None]) -> dict:
     return dict(zip(("text", "figures", "trace"), update, strict=True))
 
 
-def _last(first, updates: Iterator) -> dict:
-    for update in updates:
-        first = update
-    return _answer(first)
+async def _last(update, updates: Any, request: Request, threads: CapacityLimiter):
+    """Returns the last update. Once the client has gone, the run is cancelled."""
+    while (later := await run_sync(next, updates, None, limiter=threads)) is not None:
+        update = later
+        if await request.is_disconnected():
+            await run_sync(updates.close, limiter=threads)
+    return update
 
 
 async def _stream(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:

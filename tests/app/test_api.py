@@ -3,8 +3,10 @@
 import gzip
 import json
 import re
+import socket
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -229,9 +231,31 @@ def test_a_full_queue_over_http_may_be_tried_again():
     assert 'kind="QueueFull"' in service.runs.numbers.text().decode()
 
 
+def test_a_run_over_http_ends_when_its_client_goes(url, service):
+    """Without a stream nothing is sent before the end, so the server has to look."""
+    address = urllib.parse.urlsplit(url)
+    body = json.dumps({"prompt": "Gone", "tokens": 400, "alone": True}).encode()
+    head = f"POST /api/run HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port)) as client:
+        client.sendall(head.encode() + body)
+        wait_until(lambda: service.engine.worker.running)
+    wait_until(lambda: not service.engine.worker.running, 3.0)  # its 400 tokens would take four seconds
+
+
+def wait_until(is_so, seconds=20.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "too late"
+        time.sleep(0.02)
+
+
 @pytest.fixture(scope="module")
-def url():
-    service = Service(FakeEngine(FakeWorker(step=0.01)), Limits())
+def service() -> Service:
+    return Service(FakeEngine(FakeWorker(step=0.01)), Limits())
+
+
+@pytest.fixture(scope="module")
+def url(service):
     demo = build(service)
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1", **launch_options(service))
     yield url
