@@ -184,7 +184,7 @@ def _from_grammar(run: Totals) -> list[str]:
 def _speedup(run: Trace, ratio: Speedup | None, measuring: bool, recorded: bool, how: str) -> list[str]:
     when = "recorded with it" if recorded else "measured just now"
     if ratio is not None and ratio.tone == NOISE:
-        return [NOISE, f"{impossible(compute_metrics(run).tau)}: measure again"]
+        return [NOISE, f"more than τ = {number(compute_metrics(run).tau, 2)} allows: measure again"]
     if ratio is not None:
         low, high = ratio.ends
         words = "compared with plain decoding" if ratio.tone != "level" else f"{low:.2f} to {high:.2f}×, so not certain"

@@ -201,7 +201,8 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
     note += "Dotted: α with the fewest users. A line ends where no draft pays. "
     if are_between:
         note += "Marks are where the passes with one draft and without were both timed. Dashed: between such places. "
-    note += "γ = auto drafts only tokens that are likelier."
+    note += "γ = auto drafts only tokens that are likelier. "
+    note += "All of this is predicted from what passes cost: where the table says otherwise, the table is right."
     return Figure(data, layout, note)
 
 

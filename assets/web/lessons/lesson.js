@@ -48,13 +48,14 @@ export function mount({ element, props, trigger }) {
   const idea = mountMinute(find('.sl-minute'), minute, markup, playground);
 
   function list() {
+    const comesFromLesson = page !== null;
     page = null;
     frame.dataset.open = 'list';
     idea.show(progress.isEmpty());
     stage.calm();
     drawList();
     address.writeCurrent();
-    find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
+    if (comesFromLesson) find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
   }
 
   // ── opening one ──

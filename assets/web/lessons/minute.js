@@ -167,7 +167,10 @@ export function makeMinute(page, markup, links) {
 // what takes the place of that tab on a site without a server.
 export function mountMinute(box, page, markup, playground) {
   const content = box.querySelector('div'),
-    openPlayground = () => document.getElementById('playground-tab-button').click();
+    openPlayground = () => {
+      document.getElementById('playground-tab-button').click();
+      document.querySelector('#prompt textarea')?.focus(); // which brings it into sight
+    };
   const waysOn = () => [
     make('a', 'sl-button', 'Be the drafter yourself', { href: '#lesson-in_five_minutes' }),
     playground

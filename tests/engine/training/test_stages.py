@@ -27,7 +27,7 @@ def test_each_stage_says_where_its_work_is(journey):
     measured = json.loads((journey.work / "eagle" / "evaluation.json").read_text())
     assert [one["temperature"] for one in measured] == [0.0, 1.0]
     assert all(one["by_depth"] and one["tau"] >= 1 and one["speedup"] > 0 for one in measured)
-    assert re.search(r"eagle, temperature 0: speedup [\d.]+ .* τ is [\d.]+ .* 1: ", journey.said["evaluate"])
+    assert re.search(r"eagle, temperature 0: speedup (noise|[\d.]+×).* τ is [\d.]+ .* 1: ", journey.said["evaluate"])
     leftovers = {p.name for p in journey.root.rglob("*") if p.name.endswith(".tmp") or p.name.startswith(".")}
     assert not leftovers
 
