@@ -15,11 +15,13 @@ from app.jobs.service import Service
 from app.page import ready_to_serve
 from app.server.address import address_from, bypass_proxy, check_free
 from engine.errors import EngineError
+from engine.models.onnx_session import threads
 
 
 def main() -> None:
     address = address_from(os.environ)
     check_free(address)
+    threads()  # refuses a wrong setting now, not in the first run
     bypass_proxy(os.environ, address.host)
     http_server.LOCALHOST_NAME = "127.0.0.1"  # gradio 6.31 tries the port there, and could not at an IPv6 address
     service = Service()

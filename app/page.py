@@ -18,6 +18,8 @@ from app.server import health
 from app.server.middleware import PageMiddleware
 from app.ui import temp_folder
 from app.ui.html_component import WEB, page_script, script_path
+from engine.errors import EngineError
+from engine.files import check_cache
 from engine.trace.trace import MAX_BYTES
 
 STYLES = [
@@ -87,15 +89,27 @@ def script_route() -> Route:
 
 
 def operator_routes(service: Service) -> list[Route]:
-    """Makes the routes for an operator. The page takes runs once it has loaded its first model, unless its weights are
-    damaged or its disk is full."""
+    """Makes the routes for an operator. The page takes runs once it has loaded its first model, unless that failed, its
+    weights are damaged or its disk takes no files."""
 
     def state() -> tuple[str, str | None]:
         problem = "The first model is being loaded." if service.state.is_warming_up else None
         problem = problem or temp_folder.problem() or service.engine.damage(service.offer.pair)
+        problem = problem or service.state.failure or _storage_problem(service)
         return service.state.now().kind, problem
 
     return health.routes(service.runs.numbers.text, state)
+
+
+def _storage_problem(service: Service) -> str | None:
+    """Says why the first model, which is not here yet, could not be stored; None where it could."""
+    if service.engine.worker.is_remote or service.engine.has_weights(service.offer.pair):
+        return None
+    try:
+        check_cache()
+    except EngineError as error:
+        return str(error)
+    return None
 
 
 def theme() -> gr.themes.Base:

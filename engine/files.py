@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +119,16 @@ def disk_errors(folder: Path) -> Iterator[None]:
                 "(for hub models HF_HOME)."
             ) from error
         raise
+
+
+def check_cache() -> None:
+    """Raises Unavailable where the cache folder takes no files."""
+    root = cache_root()
+    with disk_errors(root):
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root) as file:
+            file.write(bytes(4096))
+            file.flush()
 
 
 def gigabytes(n: int) -> str:

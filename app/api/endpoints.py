@@ -19,6 +19,7 @@ from app.jobs.visitor import visitor_id
 from engine.config import AUTO, Constraint, RunConfig
 from engine.errors import BadInput, EngineError
 from engine.trace.metrics import compare, compute_metrics
+from engine.trace.noise import PLAIN
 from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
@@ -213,7 +214,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         return {}
     numbers = compute_metrics(run)
     is_comparable = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in (run, plain))
-    ratio = compare(run, plain).speedup if plain and is_comparable else None
+    ratio = PLAIN if run is plain else compare(run, plain).speedup if plain and is_comparable else None
     return {
         "tokens": numbers.tokens,
         "tokens_per_second": numbers.tokens_per_second,

@@ -66,8 +66,18 @@ def evaluate(
     by_depth, weights = dict(sorted(depths.items())), engine.drafts.hashes(method).get("draft", "")
     found = auto.measured
     return Evaluation(
-        method, temperature, gamma, len(prompts), by_depth, fixed.tau, found.value, weights, found.low, found.high,
-        found.ceiling, found.busy,
+        method,
+        temperature,
+        gamma,
+        len(prompts),
+        by_depth,
+        fixed.tau,
+        found.value,
+        weights,
+        found.low,
+        found.high,
+        found.ceiling,
+        found.busy,
     )
 
 

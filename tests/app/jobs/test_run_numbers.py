@@ -134,6 +134,25 @@ def test_a_page_is_not_ready_with_damaged_weights(tmp_path, monkeypatch):
     damaged.engine.worker.close()
 
 
+def test_a_page_is_not_ready_where_its_model_cannot_be_stored(service, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "file"))
+    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        answer = client.get("/readyz")
+        assert answer.status_code == 503 and "SPECLENS_CACHE" in answer.json()["problem"]
+        monkeypatch.setattr(service.engine, "has_weights", lambda pair: True)
+        assert client.get("/readyz").status_code == 200, "nothing has to be stored"
+
+
+def test_a_page_whose_first_model_failed_is_not_ready(service, monkeypatch):
+    monkeypatch.setattr(service.state, "_failure", "The weights are damaged.")
+    monkeypatch.setattr(service.engine, "device", lambda: None)
+    with TestClient(Starlette(routes=operator_routes(service))) as client:
+        assert client.get("/readyz").json()["problem"] == "The weights are damaged."
+        monkeypatch.setattr(service.engine, "device", lambda: "cpu")
+        assert client.get("/readyz").status_code == 200, "a run has loaded one"
+
+
 def test_a_page_is_not_ready_without_room_for_its_files(service, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv(temp_folder.VARIABLE, str(tmp_path / "file" / "below"))

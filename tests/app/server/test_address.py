@@ -40,6 +40,13 @@ def test_a_port_that_is_none_is_refused(port):
         assert address_from({"PORT": port}).port == 7860
 
 
+def test_root_path_without_a_slash_is_refused():
+    for path in ("", "/speclens", "https://lab.example.edu/speclens"):
+        address_from({"GRADIO_ROOT_PATH": path})
+    with pytest.raises(BadInput, match="begin it with a slash"):
+        address_from({"GRADIO_ROOT_PATH": "speclens"})
+
+
 @pytest.fixture
 def taken():
     with socket.socket() as other:
