@@ -44,11 +44,20 @@ STYLES = [
     "lab/users.css",
     "present.css",
 ]
-# A link to a lesson, or to the page before them, opens their tab, which then opens it.
-OPEN_LESSON = """() => {
-  const tab = () => document.getElementById('lessons-tab-button');
-  const open = () => { if (/^#(lesson|minute)/.test(location.hash)) tab()?.click(); };
+# A link to a lesson, or to the page before them, opens their tab, which then opens it and writes its own address. The
+# lab's tab has one, too, so that a reload comes back to it.
+OPEN_NAMED_TAB = """() => {
+  const tab = name => document.getElementById(`${name}-tab-button`);
+  const open = () => {
+    if (/^#(lesson|minute)/.test(location.hash)) tab('lessons')?.click();
+    if (location.hash === '#lab') tab('lab')?.click();
+  };
+  const write = hash => history.replaceState(history.state, '', location.pathname + location.search + hash);
   window.addEventListener('hashchange', open);
+  document.addEventListener('click', ({ isTrusted, target }) => {
+    const chosen = isTrusted && target.closest?.('#playground-tab-button, #lab-tab-button');
+    if (chosen) setTimeout(write, 0, chosen === tab('lab') ? '#lab' : '');
+  });
   open();
 }"""
 HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
@@ -75,7 +84,7 @@ def build(service: Service) -> gr.Blocks:
                 lessons(service, tabs, stage, controls)
             with gr.Tab("Lab", id="lab", elem_id="lab-tab"):
                 lab(service, session)
-        demo.load(None, None, None, js=OPEN_LESSON, api_visibility="private")
+        demo.load(None, None, None, js=OPEN_NAMED_TAB, api_visibility="private")
         demo.unload(RunHandlers(service).leave)
     demo.queue(max_size=2 * service.runs.most_requests, default_concurrency_limit=8)
     service.state.warm(service.offer.pair)

@@ -1,5 +1,7 @@
 """A page that is reloaded gets its newest run back: while it goes on, after its end, and after a Stop."""
 
+import re
+
 import pytest
 from fake_worker import recorded
 from page_actions import open_tab, press_run, run, text_of
@@ -56,3 +58,14 @@ def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
     assert 10 < len(text_of(page).split(" ")) < 500
     run(page, tokens="8", prompt="And the next")
     shows(page, "And the next")
+
+
+def test_the_lab_is_open_again_after_a_reload(visit):
+    page = visit()
+    lab = page.get_by_role("tab", name="Lab", exact=True)
+    lab.click()
+    expect(page).to_have_url(re.compile("#lab$"))
+    page.reload()
+    expect(lab).to_have_attribute("aria-selected", "true")
+    page.get_by_role("tab", name="Playground").click()
+    expect(page).to_have_url(re.compile("/$"))
