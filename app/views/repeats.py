@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.views.tiles import Spread, machine, speedup
 from engine.errors import quantity
 from engine.trace.metrics import compute_metrics, others_share
-from engine.trace.noise import about_machine, median_interval
+from engine.trace.noise import NOISE, about_machine, median_interval
 from engine.trace.trace import Trace
 
 Pair = tuple[Trace, Trace]  # a run and the baseline measured right after it
@@ -25,23 +25,23 @@ class Medians:
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """Summarises ``pairs``: complete measurements, in order. Impossible ones do not count where others are possible."""
-    possible = [pair for pair in pairs if speedup(*pair).is_possible] or pairs
+    """Summarises ``pairs``: complete measurements, in order. Impossible ones count, too, because without them the
+    median would be that of the slower pairs."""
+    possible = [_ratio(pair) for pair in pairs if speedup(*pair).is_possible]
     noise = len(pairs) - len(possible)
-    runs, plains = ([pair[lane] for pair in possible] for lane in (0, 1))
+    runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))
     run, plain = _middle(runs), _middle(plains)
-    ratios = [_speed(ours) / _speed(theirs) for ours, theirs in possible]
-    how = f"medians of {len(possible)} runs each" if len(possible) > 1 else "one run each"
+    how = f"medians of {len(pairs)} runs each" if len(pairs) > 1 else "one run each"
+    between = f"{_range(possible, '.2f')}×" if possible else NOISE
+    if possible and noise:
+        between += f" and {NOISE} ({quantity(noise, 'pair')} faster than can be)"
     words = (
-        f"Measured {quantity(len(pairs), 'time')} in turn: {_range(ratios, '.2f')}× from pair to pair, "
+        f"Measured {quantity(len(pairs), 'time')} in turn: {between} from pair to pair, "
         f"{_range(map(_speed, runs))} tokens/s with drafting and {_range(map(_speed, plains))} without."
     )
-    if noise:
-        are, do = ("are", "do") if noise > 1 else ("is", "does")
-        words += f" {noise} of the pairs {are} impossibly fast and {do} not count."
     if not machine(run, plain):
         words = f"{words} {about_machine(others_share(*(trace for pair in pairs for trace in pair)))}".rstrip()
-    return Medians(run, plain, how, words, median_interval(_speed(run) / _speed(plain), ratios))
+    return Medians(run, plain, how, words, median_interval(_ratio((run, plain)), [*map(_ratio, pairs)]))
 
 
 def _middle(traces: Sequence[Trace]) -> Trace:
@@ -51,6 +51,10 @@ def _middle(traces: Sequence[Trace]) -> Trace:
 
 def _speed(trace: Trace) -> float:
     return compute_metrics(trace).tokens_per_second or 0.0
+
+
+def _ratio(pair: Pair) -> float:
+    return _speed(pair[0]) / _speed(pair[1])
 
 
 def _range(values: Iterable[float], form: str = ".3g") -> str:

@@ -165,19 +165,25 @@ def _speedup(cell: Cell, top: dict) -> str | tuple[str, str]:
 
 def advice(cells: Sequence[Cell], temperature: float) -> str:
     """Names the fastest setting on all texts where there is a certain one, else those that may be equally fast, and the
-    kinds of text with another certain winner."""
+    kinds of text with another certain winner or a certainly larger gain."""
     top = {category: first for (t, category), first in leaders(cells).items() if t == temperature}
     if ALL not in top:
         return ""
     text, doubt = _overall(top[ALL]), doubts_about([cell for cell in cells if cell.temperature == temperature])
-    others = {
-        category: first[0] for category, first in top.items()
-        if category != ALL and len(first) == 1 and first[0].method != BASELINE and not _is_among(first[0], top[ALL])
-    }  # fmt: skip
+    others = {category: first for category, first in top.items() if category != ALL and _stands_out(first, top[ALL])}
     if others:
-        sentences = (f"{kind}: {setting_title(c.method, c.gamma)} ({c.measured.words})" for kind, c in others.items())
-        text += f" On some kinds another was certainly faster: {'; '.join(sentences)}."
+        best = {kind: first[0] for kind, first in others.items()}
+        sentences = (f"{kind}: {setting_title(c.method, c.gamma)} ({c.measured.words})" for kind, c in best.items())
+        text += f" On single kinds of text: {'; '.join(sentences)}."
     return text + doubt
+
+
+def _stands_out(first: Sequence[Cell], overall: Sequence[Cell]) -> bool:
+    """Returns whether a kind of text has a certain winner that is none on all texts, or gains certainly more."""
+    if not first or first[0].method == BASELINE or not first[0].measured.is_possible:
+        return False
+    is_another = len(first) == 1 and not _is_among(first[0], overall)
+    return is_another or bool(overall) and first[0].measured.beats(overall[0].measured)
 
 
 def _overall(first: Sequence[Cell]) -> str:

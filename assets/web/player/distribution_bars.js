@@ -12,9 +12,10 @@ export const note = text => make('p', 'sl-aside', text);
 // ``drawn``: the token that a re-draw from the residual gave, after a rejection; ``fork(id)``: forces a candidate here,
 // unless it is the ``written`` one.
 export function candidatesNode(token, probabilities, drawn, most = BARS, fork = null, written = null) {
-  const { p, q, residual, isLeft, weight = 1 } = probabilities,
-    rows = candidates(token, probabilities, drawn, most);
-  const head = ['token', q ? `draft’s q${isLeft ? '′' : ''}` : '', '', p ? (isLeft ? 'p′, what is left' : 'target’s p') : ''];
+  const { p, q, residual, isLeft } = probabilities,
+    rows = candidates(token, probabilities, drawn, most),
+    left = leftOver(rows, probabilities);
+  const head = ['token', q ? `draft’s q${isLeft ? '′' : ''}` : '', '', p ? (isLeft ? 'p′ left' : 'target’s p') : ''];
   const parts = [
     make(
       'div',
@@ -24,7 +25,9 @@ export function candidatesNode(token, probabilities, drawn, most = BARS, fork = 
     make(
       'ul',
       'sl-candidates',
-      rows.map(row => candidateNode(row, token, drawn, weight, row.id === null || row.id === written ? null : fork)),
+      rows.map((row, i) =>
+        candidateNode(row, token, drawn, left[i], row.id === null || row.id === written ? null : fork),
+      ),
     ),
   ];
   if (residual && drawn) parts.push(note(residualSentence(residualRows(probabilities), drawn, probabilities)));
@@ -50,10 +53,19 @@ function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   return Math.max(rest.p ?? 0, rest.q ?? 0) > 5e-5 ? [...rows, rest] : rows;
 }
 
-function candidateNode({ id, text, p, q }, token, drawn, weight, fork) {
+// What the residual keeps of each row's p: its share of the residual, which is exact, else p over q.
+function leftOver(rows, { residual, weight = 1, ...known }) {
+  const { rows: parts, total } = residualRows({ residual, weight, ...known }),
+    shareOf = id => parts.find(part => part.id === id)?.share ?? 0;
+  const others = 1 - rows.reduce((sum, { id }) => sum + shareOf(id), 0);
+  return rows.map(({ id, p, q }) =>
+    total ? total * (id === null ? others : shareOf(id)) : Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0)) || 0,
+  );
+}
+
+function candidateNode({ id, text, p, q }, token, drawn, left, fork) {
   const here = id === token.id,
-    picked = drawn && id === drawn.id,
-    left = Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0)) || 0;
+    picked = drawn && id === drawn.id;
   const name = make('bdi', 'sl-name', [
     picked && make('span', 'sl-picked', ['↻ ', make('span', 'sl-picked-word', 'drawn ')]),
     id === null ? text : visible(text).trim() || visible(text),

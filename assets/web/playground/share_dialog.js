@@ -118,7 +118,7 @@ export function mount(part) {
     if (news.hide) {
       hide(news.hide);
       present.checked = openedPresenting = news.present;
-      if (news.present) show(true);
+      if (news.present && presenting.checkVisibility()) show(true); // a phone could not leave it
     }
     if (news.link !== undefined) {
       query = news.link;
