@@ -143,7 +143,7 @@ def _read(control: Control, text: str, pairs: Sequence[Pair], prompt_chars: int)
         case _:
             return _number(control, text)
     if text not in known:
-        raise BadInput(f"{control.label} cannot be {text[:40]!r}; the link may name {', '.join(known)}.")
+        raise BadInput(f"{control.label} cannot be {text[:40]!r}; choose from {', '.join(known)}.")
     return known[text]
 
 

@@ -37,7 +37,8 @@ class LoadSchedule:
         words = []
         if self.pays_to:
             up_to = "" if any(users < self.pays_to for users in self.unsure) else "up to "
-            words.append(f"Drafting was faster with {up_to}{_requests(self.pays_to)}.")
+            few = "one request at a time" if self.pays_to == 1 else f"{up_to}{_requests(self.pays_to)}"
+            words.append(f"Drafting was faster with {few}.")
         if self.slower_from:
             words.append(f"With {_requests(self.slower_from)} it was slower: leave it off from there on.")
             if self.pays_to and self.slower_from - self.pays_to > 1:

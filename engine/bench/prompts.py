@@ -30,7 +30,7 @@ def parse_prompts(text: str, where: str) -> list[Prompt]:
     lines = text.split("\n")  # splitlines() would cut at U+2028 in a string
     prompts = [_prompt(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
-        raise BadInput(f"{where} holds no prompts; write one JSON object with `prompt` and `kind` on each line.")
+        raise BadInput(f'{where} holds no prompts; write one JSON object with "prompt" and "kind" on each line.')
     return prompts
 
 
@@ -40,9 +40,9 @@ def _prompt(path: str, number: int, line: str) -> Prompt:
         text = row["prompt"] if "prompt" in row else row["turns"][0]
         category = str(row.get("kind") or row.get("category") or "other")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(f"Line {number} of {path} is no JSON object with `prompt` or `turns` and `kind`.") from error
+        raise BadInput(f'Line {number} of {path} is no JSON object with "prompt" (or "turns") and "kind".') from error
     if not isinstance(text, str) or not text.strip():
-        raise BadInput(f"Line {number} of {path} has an empty prompt.")
+        raise BadInput(f"Line {number} of {path} has a prompt that is empty or no text.")
     if "json_schema" not in row:
         return Prompt(text, category)
     schema = row["json_schema"] if isinstance(row["json_schema"], str) else json.dumps(row["json_schema"])

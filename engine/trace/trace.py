@@ -169,8 +169,11 @@ def from_json(data: str | bytes) -> Trace:
     comma, mark = cast(Any, (",", "\ufeff") if isinstance(data, str) else (b",", BOM_UTF8))  # some editors write a mark
     if data.count(comma) > MAX_VALUES:
         raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
+    data = data.removeprefix(mark)
+    if data.lstrip().startswith(cast(Any, "<" if isinstance(data, str) else b"<")):
+        raise BadInput("This file is a page, not a trace: open the JSON file that was saved beside it.")
     try:
-        file = _validator().validate_json(data.removeprefix(mark))
+        file = _validator().validate_json(data)
     except ValidationError as error:
         raise BadInput(_explain(error)) from error
     except (ValueError, RecursionError) as error:
@@ -199,7 +202,7 @@ def _explain(error) -> str:
         version = f"schema version {first['input']}" if known else "another schema version"
         return f"This trace has {version}, but this SpecLens reads version {SCHEMA}; record the run again."
     if first["loc"] == ("schema",):
-        return "This file is not a SpecLens trace: it does not say of which version it is."
+        return "This file is not a SpecLens trace: it has no version number."
     what = "This trace was changed, or is not whole: at" if first["loc"] else "This file is not a SpecLens trace:"
     return f"{what} {explain(error)}."
 

@@ -44,7 +44,7 @@ class AnswerHandlers(Measurement):
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Part"
-    REMAINS = "A turn of all settings is kept once it is whole: the same question goes on after the last one."
+    REMAINS = "Whole turns of all settings are kept, and the same question goes on after them."
 
     def points_type(self, engine, pair: str, plan: AnswerPlan, afresh: bool):
         return work.points(engine, pair, plan, afresh)

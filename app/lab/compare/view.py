@@ -267,6 +267,8 @@ def _word_speedup(ratio: Speedup | None) -> str | tuple[str, str]:
     """Words a speedup with its interval. Noise is marked, so that the page offers to run again."""
     if ratio is None:
         return DASH
+    if ratio.low == ratio.high == 1:  # plain decoding itself
+        return "1"
     return ratio.words if ratio.is_possible else (NOISE, NOISE)
 
 

@@ -108,9 +108,9 @@ def test_a_prompt_too_long_for_a_link_is_said():
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
         (
             "constraint=yaml",
-            "Constraint cannot be 'yaml'; the link may name none, json_schema, regex, choice, grammar.",
+            "Constraint cannot be 'yaml'; choose from none, json_schema, regex, choice, grammar.",
         ),
-        ("auto=yes", "auto cannot be 'yes'; the link may name 1, 0."),
+        ("auto=yes", "auto cannot be 'yes'; choose from 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
         ("prompt=" + "x" * 6_999, "Prompt has 6,999 characters; this page takes up to 6,000."),
