@@ -12,7 +12,7 @@ from typing import cast
 from pydantic import BaseModel, Field, model_validator
 from ray import serve
 
-from app.cluster.ray_worker import News, RayFacade, RayWorker, Request
+from app.cluster.ray_worker import News, RayFacade, RayWorker, ReplicaRequest
 from app.jobs.engine_facade import EngineFacade, Hardware
 from app.server.limits import Limits
 from engine.config import DEFAULT_PAIR, MAX_SHARERS, RunConfig
@@ -40,7 +40,7 @@ class Engine:
     def hardware(self) -> Hardware:
         return cast(Hardware, EngineFacade(self._worker).hardware())  # this machine's own
 
-    async def run(self, request: Request) -> AsyncIterator[News]:
+    async def run(self, request: ReplicaRequest) -> AsyncIterator[News]:
         """Yields what happens, at most six times a second. Ended early, it cancels the run within a round."""
         began, start, progress = time.monotonic(), 0, None
         job = self._worker.submit(request.configs, seconds=request.seconds, may_share=request.may_share)

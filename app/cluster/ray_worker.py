@@ -26,7 +26,7 @@ _LOST = "The machine that ran this has stopped in mid-run. What came so far stay
 
 
 @dataclass(frozen=True)
-class Request:
+class ReplicaRequest:
     """What a replica needs to know of a job."""
 
     configs: NamedConfigs
@@ -64,7 +64,7 @@ class RayWorker(RemoteWorker):
     def _results(self, job: Job) -> Generator[tuple[str, object], None, None]:
         began, network = time.monotonic(), None
         job.show(Progress("Waiting for an engine"))
-        request = Request(job.configs, job.seconds, job.may_share)
+        request = ReplicaRequest(job.configs, job.seconds, job.may_share)
         stream = self._engines.options(stream=True).run.remote(request)
         self._streams[job] = stream
         if job.is_cancelled:  # since it left the queue: `dequeue` found no stream

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from app.jobs.request import Replaced, Request
+from app.jobs.request import Replaced, VisitorRequest
 from app.jobs.runs import Runs
 from engine.errors import EngineError
 
@@ -19,8 +19,8 @@ class Press:
     each streamed update would also cost time on the machine that is being measured. ``request``: of the newest press.
     ``streamed``: the one whose updates were passed on last."""
 
-    request: Request | None = None
-    streamed: Request | None = None
+    request: VisitorRequest | None = None
+    streamed: VisitorRequest | None = None
 
     def begin(self, runs: Runs, visitor: str) -> None:
         """Registers the press's request before it streams, so that a Stop finds it; the one before it ends."""
@@ -40,7 +40,7 @@ class Press:
     def is_over(self) -> bool:
         return self.request is None or self.request.is_over
 
-    def stream(self, runs: Runs, visitor: str, updates: Callable[[Request], Iterator[T]]) -> Iterator[T]:
+    def stream(self, runs: Runs, visitor: str, updates: Callable[[VisitorRequest], Iterator[T]]) -> Iterator[T]:
         """Yields what ``updates`` yields for the request, and ends it. Once another request of the visitor has
         replaced this one, nothing more of it is passed on."""
         request = self._take(runs, visitor)
@@ -66,14 +66,14 @@ class Press:
             if not request.is_left:
                 runs.close(request)
 
-    def _take(self, runs: Runs, visitor: str) -> Request:
+    def _take(self, runs: Runs, visitor: str) -> VisitorRequest:
         """Returns the newest press's request, or a new one where an earlier press's stream came late and took it. A
         Stop for that one holds for the new one, too."""
         request = self.request
         if request is not None and request.take():
             return request
         self.begin(runs, visitor)
-        newest = cast(Request, self.request)
+        newest = cast(VisitorRequest, self.request)
         newest.take()
         if request is not None and request.was_stopped:
             newest.stop()

@@ -33,7 +33,7 @@ class Replaced(BaseException):
     has anything to say about it."""
 
 
-class Request:
+class VisitorRequest:
     """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
 
     ``is_stopped``: it has been stopped, replaced, or is over; ``was_stopped``: by the visitor's Stop. ``is_taken``: a
@@ -95,7 +95,7 @@ class Request:
             subscriber.leave()
         return subscriber
 
-    def take_over(self, earlier: "Request") -> None:
+    def take_over(self, earlier: "VisitorRequest") -> None:
         """Takes over the job of ``earlier``, which ends without cancelling it."""
         self.key, subscriber = earlier.key, earlier.subscriber
         earlier.subscriber, earlier.is_replaced = None, True

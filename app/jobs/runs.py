@@ -9,7 +9,7 @@ from functools import partial
 from typing import cast
 
 from app.jobs.offer import Offer
-from app.jobs.request import Request
+from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.run_numbers import RunNumbers
 from app.jobs.updates import Fold, Report, Update, stream_live, stream_progress
@@ -37,8 +37,8 @@ class Runs:
         if not self.worker.is_remote:
             self.worker.max_batch_size = self.limits.together
         self.results, self.numbers = ResultCache(self.limits.cached_runs), RunNumbers(self.worker)
-        self._requests: dict[str, Request] = {}  # the newest of each visitor
-        self._known: ResultCache[Request] = ResultCache(MOST_RELOADS)  # by their keys
+        self._requests: dict[str, VisitorRequest] = {}  # the newest of each visitor
+        self._known: ResultCache[VisitorRequest] = ResultCache(MOST_RELOADS)  # by their keys
         self._jobs: dict[NamedConfigs, tuple[Job, Fold]] = {}  # those that equal requests may still join
         self._lock = threading.Lock()
 
@@ -54,9 +54,9 @@ class Runs:
 
     # ── requests ──
 
-    def open(self, visitor: str) -> Request:
+    def open(self, visitor: str) -> VisitorRequest:
         """Registers a request; an earlier one of the same visitor ends. To be closed by the caller."""
-        request = Request(visitor)
+        request = VisitorRequest(visitor)
         with self._lock:
             earlier, self._requests[visitor] = self._requests.get(visitor), request
         if earlier is not None:
@@ -64,7 +64,7 @@ class Runs:
             earlier.stop()
         return request
 
-    def close(self, request: Request) -> None:
+    def close(self, request: VisitorRequest) -> None:
         request.stop()
         request.over.set()
         job = request.job
@@ -75,7 +75,7 @@ class Runs:
                 del self._requests[request.visitor]
 
     @contextmanager
-    def request(self, visitor: str) -> Iterator[Request]:
+    def request(self, visitor: str) -> Iterator[VisitorRequest]:
         """Opens a request, and closes it at the end."""
         request = self.open(visitor)
         try:
@@ -101,7 +101,7 @@ class Runs:
             request.is_left = True
             threading.Thread(target=self._close_later, args=[request], daemon=True).start()
 
-    def _close_later(self, request: Request) -> None:
+    def _close_later(self, request: VisitorRequest) -> None:
         start = time.monotonic()
         while not request.is_over and (elapsed := time.monotonic() - start) < SECONDS_TO_RELOAD:
             if elapsed >= SECONDS_BEFORE_OTHERS and self.worker.waiting:
@@ -109,12 +109,12 @@ class Runs:
             time.sleep(0.05)
         self.close(request)
 
-    def find(self, key: str) -> Request | None:
+    def find(self, key: str) -> VisitorRequest | None:
         """Returns the request with this key, if it has run or waited here lately."""
         request = self._known.get(key)
         return request if request and request.config else None
 
-    def resume(self, earlier: Request, visitor: str) -> Request:
+    def resume(self, earlier: VisitorRequest, visitor: str) -> VisitorRequest:
         """Registers a request that goes on with the job of ``earlier``: its page was reloaded. The caller closes it."""
         request = self.open(visitor)
         request.take_over(earlier)
@@ -130,7 +130,7 @@ class Runs:
     # ── runs ──
 
     def run(
-        self, request: Request, configs: NamedConfigs, again: bool = False, may_share: bool = False
+        self, request: VisitorRequest, configs: NamedConfigs, again: bool = False, may_share: bool = False
     ) -> Iterator[Update | RecordedRun]:
         """Runs ``configs`` one after the other, with no other request between them, and yields at most six updates a
         second. With ``may_share`` other visitors' runs may share the passes of the first, and then the rest is left
@@ -154,12 +154,12 @@ class Runs:
             self._known.put(request.key, request)
             yield from self._updates(request)
 
-    def follow(self, request: Request) -> Iterator[Update | RecordedRun]:
+    def follow(self, request: VisitorRequest) -> Iterator[Update | RecordedRun]:
         """Yields the updates of a request from ``resume``, from the first round on."""
         with _sentences(self.numbers):
             yield from self._updates(request)
 
-    def _updates(self, request: Request) -> Iterator[Update | RecordedRun]:
+    def _updates(self, request: VisitorRequest) -> Iterator[Update | RecordedRun]:
         subscriber, fold = request.subscriber, request.fold
         assert subscriber is not None and fold is not None  # it follows a job
         job = subscriber.job
@@ -178,7 +178,7 @@ class Runs:
         yield recorded
 
     def experiment(
-        self, request: Request, work_units: Iterable[Work], config: RunConfig | None = None
+        self, request: VisitorRequest, work_units: Iterable[Work], config: RunConfig | None = None
     ) -> Iterator[Progress | Report]:
         """Runs work with the engine of ``config``, or without a model. Each unit is a job of its own, so that other
         visitors get a turn in between. Reports from before a Stop count.

@@ -16,7 +16,7 @@ import gradio as gr
 
 from app.jobs import updates
 from app.jobs.press import Press
-from app.jobs.runs import NO_EXPERIMENTS, Request, Work
+from app.jobs.runs import NO_EXPERIMENTS, VisitorRequest, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.lab.controls import title_choices
@@ -138,7 +138,7 @@ class Experiment:
         running = gr.update(value="Running…")  # not disabled: that would drop the keyboard's focus
         return [running, gr.update(interactive=True), *self._links([])]
 
-    def stream(self, request: gr.Request, state: PageState, updates: Callable[[Request], Iterator]) -> Iterator:
+    def stream(self, request: gr.Request, state: PageState, updates: Callable[[VisitorRequest], Iterator]) -> Iterator:
         """Yields what ``updates`` yields for a request. Errors become the last notice, and so does that another
         experiment of the visitor has taken its place."""
         try:
@@ -150,7 +150,7 @@ class Experiment:
             words = f"Another experiment of yours took its place. {self.REMAINS if state.result else ''}".rstrip()
             yield self.show(state.result)._replace(notice=notice("quiet", words))
 
-    def reports(self, request: Request, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
+    def reports(self, request: VisitorRequest, work: Iterable[Work], config: RunConfig | None) -> Iterator[Any]:
         """Yields the engine's progress notes and what the work reports."""
         for report in self.service.runs.experiment(request, work, config):
             yield report if isinstance(report, Progress) else report.value
@@ -232,7 +232,7 @@ class Measurement(Experiment):
         """Runs again after forgetting the points whose speedup is larger than is possible."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, "noise"))
 
-    def _run(self, request: Request, state: PageState, values: Sequence, again: Again | None = None) -> Iterator:
+    def _run(self, request: VisitorRequest, state: PageState, values: Sequence, again: Again | None = None) -> Iterator:
         config, plan = self.parse(values)
         result = self.known_result(state, config, plan)
         yield self.Outputs(notice("progress", "Starting"))

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import Request
+from app.jobs.runs import VisitorRequest
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.run_press import PressHandlers, RunPress
@@ -49,7 +49,9 @@ class BranchHandlers(PressHandlers):
         visitor = visitor_id(request)
         yield from press.stream(self.service.runs, visitor, lambda mine: self.stream(mine, press, newest, *choice))
 
-    def stream(self, request: Request, press: RunPress, session: Session, place: int, token: int) -> Iterator[str]:
+    def stream(
+        self, request: VisitorRequest, press: RunPress, session: Session, place: int, token: int
+    ) -> Iterator[str]:
         """Streams the second lane while it runs. The session with the branch is in ``press`` at the end."""
         live = LiveBranch(session.trace)
         try:

@@ -10,7 +10,7 @@ import gradio as gr
 
 from app.jobs.baseline import baseline_of, is_baseline, with_baseline
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import NamedConfigs, Request
+from app.jobs.runs import NamedConfigs, VisitorRequest
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.run_handlers import conclusion
@@ -48,7 +48,7 @@ class RepeatHandlers(PressHandlers):
         visitor, session = visitor_id(request), press.newest(session)
         yield from press.stream(self.service.runs, visitor, lambda mine: self._repeat(mine, press, session, count))
 
-    def _repeat(self, request: Request, press: RunPress, session: Session, count: int) -> Iterator[str]:
+    def _repeat(self, request: VisitorRequest, press: RunPress, session: Session, count: int) -> Iterator[str]:
         try:
             if count not in COUNTS:
                 raise BadInput(f"Repeats must be {' or '.join(map(str, COUNTS))}.")

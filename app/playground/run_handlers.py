@@ -16,7 +16,7 @@ import gradio as gr
 from app.form import NAMES, settings
 from app.jobs.baseline import is_baseline, with_baseline
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import Request
+from app.jobs.runs import VisitorRequest
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
@@ -77,7 +77,7 @@ class RunHandlers(PressHandlers):
     def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], start: Callable) -> Iterator[str]:
         """Streams a request's values. ``start`` turns the request and its config into its updates."""
 
-        def updates(request: Request) -> Iterator[str]:
+        def updates(request: VisitorRequest) -> Iterator[str]:
             live = LiveRun()
             try:
                 live.config = read()
@@ -117,18 +117,18 @@ class RunHandlers(PressHandlers):
         text = player_feed.complete(uuid.uuid4().hex, newest.trace)
         return text + player_feed.numbers(newest.trace, newest.baseline, **newest.repeats)
 
-    def _linked_branch(self, request: Request, press: RunPress, config: RunConfig) -> Iterator[str]:
+    def _linked_branch(self, request: VisitorRequest, press: RunPress, config: RunConfig) -> Iterator[str]:
         """Streams the branch of the link that filled in exactly these settings, once."""
         linked, press.linked = press.linked, None
         run = press.session and press.session.trace
         if linked and linked[0] == config and run and run.finished and not request.is_stopped:
             yield from self.branches.stream(request, press, press.session, *linked[1:])
 
-    def _run(self, press: RunPress, request: Request, config: RunConfig, may_share: bool) -> Iterator:
+    def _run(self, press: RunPress, request: VisitorRequest, config: RunConfig, may_share: bool) -> Iterator:
         again, press.stage_config = press.stage_config == config or not may_share, None
         return self.service.runs.run(request, with_baseline(config), again, may_share)
 
-    def _updates(self, request: Request, press: RunPress, live: "LiveRun", start: Callable) -> Iterator[str]:
+    def _updates(self, request: VisitorRequest, press: RunPress, live: "LiveRun", start: Callable) -> Iterator[str]:
         with closing(start(request, live.config)) as updates:
             for update in updates:
                 if isinstance(update, RecordedRun):

@@ -17,7 +17,7 @@ from engine.bench.answer_words import people
 from engine.bench.metrics import interval, ratio
 from engine.bench.prompts import Prompt
 from engine.errors import Unavailable
-from engine.servers.answer import Request
+from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
 from engine.trace.events import ACCEPTED, TESTED
@@ -33,7 +33,7 @@ class Arm:
     """One server, asked as a client asks it."""
 
     client: Client
-    request: Request
+    request: ServerRequest
 
     @cached_property
     def recorder(self) -> Recorder:

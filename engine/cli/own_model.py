@@ -8,7 +8,7 @@ from engine.files import cache_root
 
 def look_up_and_describe(name: str, device: str = AUTO) -> None:
     """Raises BadInput or Unavailable with the reason if the model cannot run here."""
-    from engine.runtime.hardware import choose_device
+    from engine.runtime.device_choice import choose_device
     from engine.runtime.trial import faults
     from engine.weights.catalogue import get_pair
     from engine.weights.fitness import fitness

@@ -44,7 +44,7 @@ def record(
     """Turn answers of a server into traces that `replay` and the page open."""
     from engine.bench.prompts import read_prompts
     from engine.cli import console
-    from engine.servers.answer import Request
+    from engine.servers.answer import ServerRequest
     from engine.servers.recording import Recorder
     from engine.trace.trace import save
 
@@ -56,7 +56,7 @@ def record(
     say(f"Recording {recorder.adapter.name} {recorder.settings.get('version', '')} at {address}.")
     traces, printer = [], console.RoundPrinter(screen_)
     for number, text in enumerate(texts, 1):
-        request = Request(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
+        request = ServerRequest(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
         try:
             trace, fault = recorder.record(request)
         except Unavailable as error:
@@ -205,10 +205,10 @@ def compare(
     from engine.bench.prompts import read_prompts
     from engine.bench.server_comparison import SIDES, Arm, verdict
     from engine.bench.server_comparison import compare as loads_of
-    from engine.servers.answer import Request
+    from engine.servers.answer import ServerRequest
 
     numbers = options.parse_users(users, MOST_USERS)
-    request = Request(model, "", max_new_tokens)
+    request = ServerRequest(model, "", max_new_tokens)
     arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
     out, loads, fault = screen(), [], ""
     try:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 from engine.errors import EngineError, quantity
 from engine.exactness.server_json import COUNT, REQUESTS, invalid
-from engine.servers.answer import Request, mapping
+from engine.servers.answer import ServerRequest, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
 from engine.trace.events import TESTED
@@ -105,7 +105,7 @@ class Subject:
 
     def stream(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
         """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
-        request = Request(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
+        request = ServerRequest(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
         return self.recorder.record(request)
 
 

@@ -29,8 +29,8 @@ from engine.models.loader import PRECISIONS, LoadedModel, device_name, memory_er
 from engine.models.runner import Runner
 from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
+from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.drafts import Drafts
-from engine.runtime.hardware import choose_device, choose_precision
 from engine.runtime.pair_models import PairModels
 from engine.runtime.request import Request
 from engine.trace.events import CostModel, Event

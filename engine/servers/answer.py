@@ -16,7 +16,7 @@ ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason
 
 
 @dataclass(frozen=True)
-class Request:
+class ServerRequest:
     """``chat``: as the user's message of a chat; otherwise the text is continued. ``logprobs``: ask for p. ``more``:
     fields beyond these."""
 

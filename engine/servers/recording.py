@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.errors import EngineError, quantity
-from engine.servers.answer import Adapter, Answer, Piece, Request, mapping
+from engine.servers.answer import Adapter, Answer, Piece, ServerRequest, mapping
 from engine.servers.chunks import Chunks
 from engine.servers.client import Client, Missing
 from engine.servers.llama_server import LlamaServer
@@ -44,7 +44,7 @@ class Recorder:
         self.adapter, self.settings = recognise(client)
         self._texts: dict[tuple[str, int], str] = {}  # of each model's tokens that /detokenize has been asked for
 
-    def record(self, request: Request) -> tuple[Trace, str]:
+    def record(self, request: ServerRequest) -> tuple[Trace, str]:
         """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable."""
         before = self.counts_before()
         answer = self.ask(request)
@@ -54,7 +54,7 @@ class Recorder:
         """Returns the server's counts so far, for `finish`."""
         return self.adapter.counts_before(self.client)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: ServerRequest) -> Answer:
         """Reads one answer as it comes, and nothing else, so that its time is the server's. Several threads may ask."""
         answer = Answer(date=datetime.now(UTC).isoformat(timespec="seconds"))
         start = time.perf_counter()
@@ -68,7 +68,7 @@ class Recorder:
         answer.seconds = time.perf_counter() - start
         return answer
 
-    def finish(self, request: Request, answer: Answer, before: dict[str, int] | None) -> Trace:
+    def finish(self, request: ServerRequest, answer: Answer, before: dict[str, int] | None) -> Trace:
         """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at
         once, because the server's counts are those of all of them."""
         if not answer.fault:
@@ -95,7 +95,7 @@ class Recorder:
         return self._texts[model, id]
 
 
-def _trace(adapter: Adapter, settings: dict, request: Request, answer: Answer) -> Trace:
+def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Answer) -> Trace:
     served = rounds_of(answer)
     rounds, context = [], answer.prompt_size or len(answer.prompt_ids) or None
     position = 0

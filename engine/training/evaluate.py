@@ -64,7 +64,7 @@ def evaluate(
             a, t = depths.get(depth, (0, 0))
             depths[depth] = a + accepted, t + tested
     by_depth, weights = dict(sorted(depths.items())), engine.drafts.hashes(method).get("draft", "")
-    found = auto.measured
+    speedup = auto.measured
     return Evaluation(
         method,
         temperature,
@@ -72,12 +72,12 @@ def evaluate(
         len(prompts),
         by_depth,
         fixed.tau,
-        found.value,
+        speedup.value,
         weights,
-        found.low,
-        found.high,
-        found.ceiling,
-        found.busy,
+        speedup.low,
+        speedup.high,
+        speedup.ceiling,
+        speedup.busy,
     )
 
 

@@ -21,7 +21,7 @@ from engine.models.loader import ROUNDED, LoadedModel, load_model
 from engine.models.onnx_llama import OnnxLlama
 from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_tokenizer
-from engine.runtime.hardware import choose_device, choose_precision
+from engine.runtime.device_choice import choose_device, choose_precision
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
 from engine.training.block_student import BlockStudent

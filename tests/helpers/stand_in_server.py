@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from engine.servers.answer import Request
+from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
 
@@ -85,4 +85,4 @@ def recorded(answers: dict, chat: bool = True, seconds: float = 20.0, **more):
     """The trace of one answer, and why it broke off."""
     with serving(answers) as address:
         recorder = Recorder(Client(address + "/v1", seconds=seconds))
-        return recorder.record(Request("m", "Count.", chat=chat, **more))
+        return recorder.record(ServerRequest("m", "Count.", chat=chat, **more))

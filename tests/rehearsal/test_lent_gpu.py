@@ -31,7 +31,7 @@ def lent(eager_cuda, monkeypatch, tmp_path):
     for name in ("target", "draft"):
         model_folder(tmp_path / name, tokenizer=letters(*LETTERS), template=None, vocab_size=V)
     # Not is_available: torch's fake tensors would then look for a real device.
-    monkeypatch.setattr("engine.runtime.hardware.default_device", lambda: "cuda")
+    monkeypatch.setattr("engine.runtime.device_choice.default_device", lambda: "cuda")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "fake")
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1 << 30)

@@ -13,7 +13,7 @@ from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import Unavailable
 from engine.runtime import calibration
-from engine.runtime.hardware import choose_precision
+from engine.runtime.device_choice import choose_precision
 
 pytestmark = pytest.mark.rehearse
 

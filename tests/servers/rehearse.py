@@ -27,7 +27,7 @@ from stand_in_server import serving
 from engine.errors import EngineError
 from engine.exactness.server_check import Subject, check
 from engine.models.transformers_runner import load_transformers
-from engine.servers.answer import Request
+from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
 from engine.trace.log_reader import report
@@ -183,7 +183,7 @@ def recording(address: str, name: str, drafts: bool) -> list[str]:
     """The misses of recorded answers beside the server's own counts, of each and on /metrics."""
     recorder, misses, traces = Recorder(Client(address)), [], []
     for text in QUESTIONS:
-        trace, fault = recorder.record(Request("m", text, 64))
+        trace, fault = recorder.record(ServerRequest("m", text, 64))
         notes = trace.started.server.notes
         print(f"{name}: {text} {len(trace.emitted)} tokens, {trace.started.server.counters} {notes}")
         misses += [f"{name}, {text}: {each}" for each in (*faults_of(trace, drafts), fault) if each]

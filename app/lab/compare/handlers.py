@@ -13,7 +13,7 @@ import gradio as gr
 from app.form import START as START_PROMPT
 from app.form import settings
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import Request
+from app.jobs.runs import VisitorRequest
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
 from app.lab.compare import recordings, view
@@ -152,7 +152,7 @@ class CompareHandlers(Experiment):
         """Runs all again, even if these very runs are recorded."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
-    def _run(self, request: Request, state: PageState, values, again: bool) -> Iterator[Outputs]:
+    def _run(self, request: VisitorRequest, state: PageState, values, again: bool) -> Iterator[Outputs]:
         own, beside = parse_form(values), recorded_columns(state.result)
         columns = [*own, *beside]
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(own, 1))

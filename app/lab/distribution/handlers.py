@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.form import METHOD_LABELS, Control, choices, plausible
-from app.jobs.runs import Request
+from app.jobs.runs import VisitorRequest
 from app.lab.controls import whole_number
 from app.lab.distribution import files, view
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of
@@ -126,7 +126,7 @@ class RuleTestHandlers(Experiment):
         rules = rules_of(values[NAMES.index("pair")])
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
-    def _run(self, request: Request, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
+    def _run(self, request: VisitorRequest, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
         tests = RuleTests([parse_form(values, rule) for rule in rules])
         earlier = state.result or {}
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):

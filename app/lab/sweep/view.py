@@ -183,7 +183,7 @@ def _stands_out(first: Sequence[Cell], overall: Sequence[Cell]) -> bool:
     if not first or first[0].method == BASELINE or not first[0].measured.is_possible:
         return False
     is_another = len(first) == 1 and not _is_among(first[0], overall)
-    return is_another or bool(overall) and first[0].measured.beats(overall[0].measured)
+    return is_another or (bool(overall) and first[0].measured.beats(overall[0].measured))
 
 
 def _overall(first: Sequence[Cell]) -> str:

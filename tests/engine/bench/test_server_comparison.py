@@ -9,7 +9,7 @@ from stand_in_server import DONE, event, serving
 from engine.bench.prompts import Prompt
 from engine.bench.server_comparison import Arm, compare, verdict
 from engine.errors import Unavailable
-from engine.servers.answer import Request
+from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
 
 pytestmark = pytest.mark.timing
@@ -45,7 +45,7 @@ def paced(size: int, pause: float, text: str = "abcdefghijklmnopqrstuvwxyz"):
 @contextmanager
 def measured(on, off, users=(1,), repeats=2):
     with serving(on) as one, serving(off) as other:
-        arms = {side: Arm(Client(address), Request("m", "")) for side, address in (("on", one), ("off", other))}
+        arms = {side: Arm(Client(address), ServerRequest("m", "")) for side, address in (("on", one), ("off", other))}
         yield list(compare(arms, PROMPTS, users, repeats, lambda fraction, message: None))
 
 
@@ -76,7 +76,7 @@ def test_counts_of_a_group_are_not_those_of_each_answer():
     asked, uncounted = [], paced(1, 0.001)
     counts = "".join(f"vllm:spec_decode_num_{name}_total 9\n" for name in ("drafts", "draft_tokens", "accepted_tokens"))
     with serving(uncounted | {"/metrics": lambda _: (asked.append(1), counts)[1]}) as address:
-        arm = Arm(Client(address), Request("m", ""))
+        arm = Arm(Client(address), ServerRequest("m", ""))
         several, _ = arm.answer_all(PROMPTS, 2)
         assert not asked and not any(trace.started.server.counters for trace in several)
         alone, _ = arm.answer_all(PROMPTS, 1)

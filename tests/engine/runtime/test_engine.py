@@ -9,8 +9,8 @@ from tiny_pairs import VOCABULARY, engine_of, generated, ids_of, model_folder, r
 
 from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
+from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.engine import load_engine
-from engine.runtime.hardware import choose_device, choose_precision
 from engine.trace.branch import branch_request, check_models
 from engine.trace.events import CostModel, Round, RunFinished, RunStarted
 from engine.trace.trace import fold, from_json, to_json, with_branch
