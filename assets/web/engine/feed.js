@@ -150,8 +150,7 @@ function speedupTile(run, plain, isMeasuring, isRecorded) {
   const value = speedupOf(run, plain),
     tone = toneOf(run, plain);
   if (run.started.config.method === 'none') return [DASH, 'nothing was drafted: this is the baseline'];
-  if (tone === 'noise')
-    return ['noise', `more than τ = ${totalsOf(run).tau.toFixed(2)} allows: measure again`];
+  if (tone === 'noise') return ['noise', `more than τ = ${totalsOf(run).tau.toFixed(2)} allows: measure again`];
   if (value !== null) {
     const factor = Math.exp(errorOf(run, plain)),
       high = Math.min(value * factor, totalsOf(run).tau / CHEAPEST),
