@@ -296,13 +296,13 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     if pays is None and set(tones) == {"slower"}:
         return f"{name} does not pay with any number of users here."
     if pays is None:
-        return f"{name} is certainly faster with no number of users here, and slower with {stops}."
+        return f"{name} isn't certainly faster with any number of users, and it's slower with {stops}."
     if pays == users[-1]:
         return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
     if stops is None:
         return f"{name} pays with {'up to ' * (pays > 1)}{_people(pays)}; with more there is no certain difference."
-    between = f" It turns somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
-    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{between}"
+    gap = f" It stops paying somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
+    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{gap}"
 
 
 def _people(users: int) -> str:
