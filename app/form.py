@@ -98,13 +98,13 @@ CONTROLS: tuple[Control, ...] = (
         "thinking", "Thinking", "Whether the model reasons aloud before it answers.", "default", "choice",
         choices={"default": "the template's default", "on": "on", "off": "off"}, advanced=True,
     ),
-    Control("system", "System prompt", "Empty: the template's own.", "", "text", advanced=True, lines=2),
+    Control("system", "System prompt", "Leave it empty for the template's own.", "", "text", advanced=True, lines=2),
     Control("constraint", "Constraint", "What the whole answer must match. A click fills in an example:",
             FREE, "choice", choices=CONSTRAINT_LABELS, advanced=True),
     *(Control(kind, title[0].upper() + title[1:], CONSTRAINT_HINTS[kind], CONSTRAINT_EXAMPLES[kind].text, "text",
               advanced=True, lines=3, only=("constraint", kind))
       for kind, (title, _) in _CONSTRAINT_TITLES.items()),
-    Control("compact_json", "Compact JSON", "No spaces between its parts. More of the text must then come as it does.",
+    Control("compact_json", "Compact JSON", "No spaces between its parts, so more of the text is certain beforehand.",
             True, "switch", advanced=True, only=("constraint", "json_schema")),
     Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1, advanced=True),
     Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", 1, "slider", 0.05, 1, 0.05,
@@ -129,8 +129,8 @@ CONTROLS: tuple[Control, ...] = (
     Control("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
             1, 16, 1, advanced=True, only=LOOKAHEAD),
     Control(
-        "precision", "Precision", "Of weights and arithmetic; changing it loads the model again.", AUTO, "choice",
-        choices={name: name for name in PRECISIONS}, advanced=True,
+        "precision", "Precision", "How exact weights and arithmetic are; changing it loads the model again.", AUTO,
+        "choice", choices={name: name for name in PRECISIONS}, advanced=True,
     ),
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)

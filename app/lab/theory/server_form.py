@@ -89,8 +89,8 @@ def server_form(session: gr.State, tabs: Sequence[gr.Tab]) -> None:
                             elem_id="server-points", scale=2, min_width=260)  # fmt: skip
         lookup = gr.Textbox("", label=LOOKUP_BOX, info=LOOKUP, lines=4, max_lines=12,
                             elem_id="server-lookup", scale=2, min_width=260)  # fmt: skip
-        log = gr.Textbox("", label="Or paste a log", info="For the tokens of a round. Nothing of it is kept.", lines=4,
-                         max_lines=12, elem_id="server-log", scale=2, min_width=260)  # fmt: skip
+        log = gr.Textbox("", label="Or paste a log", info="It gives the tokens of a round. Nothing of it is kept.",
+                         lines=4, max_lines=12, elem_id="server-log", scale=2, min_width=260)  # fmt: skip
     with gr.Row(elem_classes="sl-actions"):
         run = gr.Button("Explain", variant="primary", elem_id="server-explain", scale=2, min_width=160)
         files = open_files("Fill in from recordings", "server-files")
