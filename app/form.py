@@ -1,6 +1,7 @@
-"""Defines every control of a run in one list, from which the page, its links and its API are made. Uses no gradio.
+"""Defines every control of a run in one list, from which the page and its links are made. Uses no gradio.
 
-A control's name is its element's id, its parameter in a link, and its argument in the API.
+A control's name is its element's id, its parameter in a link, and its argument in the API, whose signature
+(`app/api/endpoints.py`) keeps an order of its own for clients that pass arguments by position.
 """
 
 import difflib
@@ -89,7 +90,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
     Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
     Control("seed", "Seed", "Same seed, same output.", 0, "number", 0, 2**53 - 1, 1),
-    Control("tokens", "Max tokens", "Where the run ends at the latest.", 128, "number", 1, None, 1),
+    Control("tokens", "Max tokens", "", 128, "number", 1, None, 1),  # the hint is this server's limit
     Control(
         "form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",
         choices={"chat": "chat", "raw": "raw text"}, advanced=True,
@@ -159,7 +160,7 @@ def controls_by_name(limits: Limits) -> dict[str, Control]:
 
 
 def defaults(limits: Limits | None = None) -> dict[str, Any]:
-    """Returns the value of every control at start and after a reset."""
+    """Returns the value of every control after a reset. A page starts with its recorded run's (`startup_run`)."""
     return {name: control.default for name, control in controls_by_name(limits or Limits()).items()}
 
 
