@@ -37,7 +37,7 @@ class SweepHandlers(InParts):
     points_type = SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
-    REMAINS = "A turn of all settings is kept once it is whole: the same sweep goes on after the last one."
+    REMAINS = "Every finished turn of all settings is kept, and the same sweep goes on from there."
 
     def parse(self, values) -> tuple[RunConfig, SweepPlan]:
         return parse_form(*values)
