@@ -24,7 +24,7 @@ EXAMPLE = "0 26.5\n1 17.7 1.747\n7 12.2 3.107"
 BOX, LOOKUP_BOX = "Points of your server", "Points of a lookup, if you have some"
 POINTS = "One point a line: γ, tokens per second, tokens a round (acceptance length)."
 LOOKUP = (
-    "Points with n-gram lookup as the drafter. It drafts for nothing, so they tell what a row costs, and with it the "
+    "Points with n-gram lookup as the drafter. It drafts at no cost, so they show what a row costs, and with it the "
     "best γ for 4 and 16 users."
 )
 
