@@ -26,7 +26,7 @@ TSC := $(VENV)/typescript-$(TSC_VERSION)/node_modules/.bin/tsc
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map way fake picture format bench bench-ui bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map way fake picture format bench bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -140,12 +140,6 @@ bench: $(APP)
 bench-gpu: $(DEV)
 	$(PY) -m engine fetch $(PAIR)
 	$(PY) -m engine random-models --device cuda --out assets/data/benchmarks/gpu.jsonl $(ARGS)
-
-# What the page costs; on a quiet machine. `make load` brings a class of thirty.
-bench-ui: $(DEV)
-	$(PY) -m engine fetch $(PAIR)
-	@$(PY) tests/browser/chromium.py --install
-	PYTHONPATH=.:tests/helpers $(PY) tests/browser/measure.py
 
 # Many users at once over the public API, each with a prompt of their own: make load USERS=30
 USERS ?= 30

@@ -1,6 +1,7 @@
-"""Defines every control of a run in one list, from which the page, its links and its API are made. Uses no gradio.
+"""Defines every control of a run in one list, from which the page and its links are made. Uses no gradio.
 
-A control's name is its element's id, its parameter in a link, and its argument in the API.
+A control's name is its element's id, its parameter in a link, and its argument in the API, whose signature
+(`app/api/endpoints.py`) keeps an order of its own for clients that pass arguments by position.
 """
 
 import difflib
@@ -89,7 +90,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
     Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
     Control("seed", "Seed", "Same seed, same output.", 0, "number", 0, 2**53 - 1, 1),
-    Control("tokens", "Max tokens", "Where the run ends at the latest.", 128, "number", 1, None, 1),
+    Control("tokens", "Max tokens", "", 128, "number", 1, None, 1),  # the hint is this server's limit
     Control(
         "form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",
         choices={"chat": "chat", "raw": "raw text"}, advanced=True,
@@ -98,13 +99,13 @@ CONTROLS: tuple[Control, ...] = (
         "thinking", "Thinking", "Whether the model reasons aloud before it answers.", "default", "choice",
         choices={"default": "the template's default", "on": "on", "off": "off"}, advanced=True,
     ),
-    Control("system", "System prompt", "Empty: the template's own.", "", "text", advanced=True, lines=2),
+    Control("system", "System prompt", "Leave it empty for the template's own.", "", "text", advanced=True, lines=2),
     Control("constraint", "Constraint", "What the whole answer must match. A click fills in an example:",
             FREE, "choice", choices=CONSTRAINT_LABELS, advanced=True),
     *(Control(kind, title[0].upper() + title[1:], CONSTRAINT_HINTS[kind], CONSTRAINT_EXAMPLES[kind].text, "text",
               advanced=True, lines=3, only=("constraint", kind))
       for kind, (title, _) in _CONSTRAINT_TITLES.items()),
-    Control("compact_json", "Compact JSON", "No spaces between its parts. More of the text must then come as it does.",
+    Control("compact_json", "Compact JSON", "No spaces between its parts, so more of the text is certain beforehand.",
             True, "switch", advanced=True, only=("constraint", "json_schema")),
     Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1, advanced=True),
     Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", 1, "slider", 0.05, 1, 0.05,
@@ -129,8 +130,8 @@ CONTROLS: tuple[Control, ...] = (
     Control("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
             1, 16, 1, advanced=True, only=LOOKAHEAD),
     Control(
-        "precision", "Precision", "Of weights and arithmetic; changing it loads the model again.", AUTO, "choice",
-        choices={name: name for name in PRECISIONS}, advanced=True,
+        "precision", "Precision", "How exact weights and arithmetic are; changing it loads the model again.", AUTO,
+        "choice", choices={name: name for name in PRECISIONS}, advanced=True,
     ),
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)
@@ -159,7 +160,7 @@ def controls_by_name(limits: Limits) -> dict[str, Control]:
 
 
 def defaults(limits: Limits | None = None) -> dict[str, Any]:
-    """Returns the value of every control at start and after a reset."""
+    """Returns the value of every control after a reset. A page starts with its recorded run's (`startup_run`)."""
     return {name: control.default for name, control in controls_by_name(limits or Limits()).items()}
 
 

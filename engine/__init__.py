@@ -1,4 +1,4 @@
-"""SpecLens' engine: exact, traced speculative decoding. Light on purpose: importing it brings no torch."""
+"""SpecLens' engine: exact, traced speculative decoding. Light on purpose: it imports no torch by itself."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Checks comments, docstrings, names and lessons by the rules of prose.toml: `python tests/check_prose.py [PATH …]`.
+"""Checks comments, sentences, names, documents and lessons by prose.toml: `python tests/check_prose.py [PATH …]`.
 
 It finds the worst patterns only; plain English is still the writer's job.
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +20,9 @@ STARTS = re.compile(rf"(?:{'|'.join(DOCSTRINGS['starts'])})\b")
 FUNCTIONS = RULES["functions"]
 LESSONS = RULES["lessons"]
 LESSON_FILES = sorted(ROOT.glob("lessons/[0-9]*.md"))
+DOCUMENTS = (".md", ".html")
+# A string of several words, in JavaScript.
+SENTENCE = re.compile(r"""'(?:[^'\\\n]|\\.)* (?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)* (?:[^`\\\n]|\\.)*`""")
 # Words that can only be contractions; "'s" may be a possessive.
 CONTRACTION = re.compile(
     r"\b(?:\w+n['’]t|\w+['’](?:re|ve|ll|d|m)|(?:it|that|there|here|let|what|who|how)['’]s)\b", re.I
@@ -41,6 +44,21 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
             text = ast.get_docstring(node, clean=False)
             if text:
                 yield node.body[0].lineno, text
+
+
+def sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, text) of a document as a whole, or of each comment, docstring and string of several words."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix in DOCUMENTS:
+        yield 1, source
+        return
+    yield from prose(path)
+    if path.suffix == ".js":
+        yield from ((source.count("\n", 0, match.start()) + 1, match[0][1:-1]) for match in SENTENCE.finditer(source))
+    elif path.suffix == ".py":
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+                yield node.lineno, node.value
 
 
 def names(path: Path) -> Iterator[tuple[int, str]]:
@@ -84,8 +102,18 @@ def verbless_docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.body[0].lineno, words[0]
 
 
+def old_words(texts: Iterable[tuple[int, str]]) -> Iterator[str]:
+    for line, text in texts:
+        for pattern, advice in RULES["everywhere"].items():
+            for match in re.finditer(pattern, text, re.M):
+                yield f"{line + text.count(chr(10), 0, match.start())}: {match[0]!r}: {advice}"
+
+
 def problems(path: Path) -> Iterator[str]:
     place = path.relative_to(ROOT).as_posix()
+    yield from old_words(prose(path) if place.startswith("tests/") and path.suffix == ".py" else sentences(path))
+    if path.suffix in DOCUMENTS:
+        return
     for line, text in prose(path):
         for pattern, advice in RULES["phrases"].items():
             for match in re.finditer(pattern, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text), re.I):
@@ -133,9 +161,11 @@ def lesson_problems(path: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    paths = sys.argv[1:] or ["app", "engine", "lessons", "assets", "tests", "app.py"]
+    paths = sys.argv[1:] or ["app", "engine", "lessons", "assets", "tests", "app.py", "*.md"]
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", *paths], cwd=ROOT, text=True)
-    files = [ROOT / name for name in sorted(set(listed.splitlines())) if name.endswith((".py", ".js", ".css"))]
+    files = [
+        ROOT / name for name in sorted(set(listed.splitlines())) if name.endswith((".py", ".js", ".css", *DOCUMENTS))
+    ]
     found = [f"{path.relative_to(ROOT)}:{problem}" for path in files if path.exists() for problem in problems(path)]
     if not sys.argv[1:]:
         found += [f"{path.relative_to(ROOT)}:{problem}" for path in LESSON_FILES for problem in lesson_problems(path)]

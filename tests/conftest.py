@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "browser"))
@@ -16,6 +17,9 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.pop("HF_HUB_OFFLINE", None)  # the hub that tests ask is their own
 # Before torch is imported. Otherwise the threads of two workers, and of the servers they start, wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A busy machine makes single examples slow, and the code is not at fault.
+hypothesis.settings.register_profile("without-deadline", deadline=None)
+hypothesis.settings.load_profile("without-deadline")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
 
 

@@ -41,7 +41,7 @@ class RunNumbers:
         )  # fmt: skip
         _gauge("runs_waiting", "Runs in the queue.", lambda: worker.waiting, registry)
         _gauge("runs_running", "Runs under way.", lambda: worker.batch_size, registry)
-        _gauge("memory_available_bytes", "Of this machine.", lambda: psutil.virtual_memory().available, registry)
+        _gauge("memory_available_bytes", "Free memory.", lambda: psutil.virtual_memory().available, registry)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

@@ -44,7 +44,7 @@ class Runs:
 
     @property
     def most_requests(self) -> int:
-        """Events of the page that may be open at once: of each visitor who runs or waits a press and its successor."""
+        """The most events that may be open at once: two for each visitor who runs or waits."""
         return 2 * (self.limits.queue + self.worker.most_running)
 
     @property

@@ -11,7 +11,7 @@ from lessons.schema import LessonError
 class TextRenderer:
     """Turns lines into pieces that a page can draw with textContent alone.
 
-    ``place``: where an expression stands, for errors; ``known``: names in expressions; ``words``: the glossary words
+    ``place``: where an expression is, for errors; ``known``: names in expressions; ``words``: the glossary words
     in use; ``marks``: the text of each number to drag and of each result, by style and name."""
 
     def __init__(self, place: str, known: Mapping[str, Any]):

@@ -12,7 +12,6 @@ from app.lessons_tab.variables import names, token_at, variables_of
 from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
-from lessons import expressions
 from lessons.loader import minutes
 from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Sentence, Step
 
@@ -54,12 +53,6 @@ def live(lesson: Lesson) -> dict[str, Any]:
     values = defaults() | dict(lesson.live)
     settings(values)
     return {"values": values, "hint": lesson.live_hint}
-
-
-def broken_claims(lesson: Lesson, runs: Mapping[str, Trace]) -> list[str]:
-    """Returns the sentences of the lesson's checks that do not hold for its runs."""
-    known = names(runs)
-    return [check.says for check in lesson.checks if expressions.evaluate(check.holds, known) is not True]
 
 
 def _source(trace: Trace) -> str:

@@ -77,7 +77,7 @@ class PairHandlers:
 
 
 def precision_info(offered: Sequence[str], steps: Mapping[str, float], distances: Mapping[str, Any]) -> str:
-    """Says what each precision brings here, as far as it was measured, and how far it is from fp32. ``steps``: seconds
+    """Says how fast each precision is here, as far as it was measured, and how far it is from fp32. ``steps``: seconds
     of a plain step; ``distances``: `engine.bench.precisions.Distance` of each."""
     info = ["Changing it loads the model again."]
     if "int8" in offered:

@@ -106,7 +106,7 @@ def _with_branch_of(run: Trace, first: Trace) -> Trace:
 
 
 def repeat_configs(config: RunConfig, count: int, first: int = 2) -> NamedConfigs:
-    """Yields the request and its baseline in turn, from the ``first`` measurement to the last."""
+    """Returns the request and its baseline in turn, from the ``first`` measurement to the last."""
     pairs = [(f"run {n}", config, f"baseline {n}", baseline_of(config)) for n in range(first, count + 1)]
     return tuple(named for run, drafting, plain, baseline in pairs for named in ((run, drafting), (plain, baseline)))
 

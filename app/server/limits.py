@@ -41,6 +41,8 @@ class Limits:
     visitor's choice may download weights. ``own_models``: whether visitors may name folders and models of the hub.
     ``log``: whether each run is a line of JSON on stdout. ``tab``: where an engine in a visitor's tab gets the model's
     file, "none" for a page without one.
+
+    Nothing limits how often visitors may ask, because each has one run at a time and the queue is limited.
     """
 
     prompt_chars: int = 8_000

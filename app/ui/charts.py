@@ -1,6 +1,6 @@
 """Builds charts that are redrawn in place. The value is views.charts; plotly.js comes from plotly's Python package.
 
-Not a gr.Plot, because that is mounted anew on every update: seconds of stall, and the reader's zoom is lost.
+Not a gr.Plot, because that is mounted again on every update: seconds of stall, and the reader's zoom is lost.
 """
 
 from pathlib import Path

@@ -118,11 +118,11 @@ def _read() -> tuple[Target, ...]:
 TARGETS = _read()
 
 
-def production(choice: Choice, whence: str = "as set above", measured: str = "") -> str:
-    """Returns every engine's recipe as JSON, with a lead sentence about the draft length. ``whence``: the origin of the
+def production(choice: Choice, origin: str = "as set above", measured: str = "") -> str:
+    """Returns every engine's recipe as JSON, with a lead sentence about the draft length. ``origin``: the origin of the
     setting; ``measured``: a sentence on what it brought here."""
     targets = () if choice.method == AUTO else TARGETS
-    lead = f"{measured} {_lead(choice, whence)}".strip()
+    lead = f"{measured} {_lead(choice, origin)}".strip()
     return encode({"lead": lead, "engines": [_answer(target, choice) for target in targets]})
 
 
@@ -169,14 +169,14 @@ def outcome_sentence(ratio: Speedup, device: str) -> str:
     return f"Measured {ratio.value:.2f}× on {device}, one request at a time. Measure again on your server."
 
 
-def _lead(choice: Choice, whence: str) -> str:
+def _lead(choice: Choice, origin: str) -> str:
     if choice.method == AUTO:
         return "Press Run or choose a method: auto takes the best drafter for each round."
     if _plain(choice):
-        return f"Plain decoding, {whence}, needs no configuration."
+        return f"Plain decoding, {origin}, needs no configuration."
     drafting = METHODS[choice.method].title if choice.method in METHODS else choice.method
     if isinstance(choice.gamma, int):
-        return f"For {drafting} with γ = {choice.gamma}, {whence}."
+        return f"For {drafting} with γ = {choice.gamma}, {origin}."
     fixed = f"For {drafting}. Here γ is chosen again each round; most of these engines take one fixed number"
     if choice.chosen:
         return f"{fixed}, so it gets the average of the run on screen: {choice.chosen}."

@@ -238,7 +238,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
     layout = axes("round", "ms", barmode="stack", bargap=0.15)
     total = sum(numbers.time.values())
     note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
-    note = f"Of the time of all rounds: {note}." if note else "No time was measured."
+    note = f"Shares of the time of all rounds: {note}." if note else "No time was measured."
     if baseline and baseline.rounds:
         plain = 1000 * mean_round(baseline)
         layout["shapes"] = [level(plain)]

@@ -103,8 +103,8 @@ def scoring(run: Trace, baseline: Trace | None) -> Figure:
     note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {quantity(costs.context, 'token')}."
     if costs.c:
         note += f" A draft step costs c = {costs.c:.3f} of that."
-    if dear := {name: c for name, c in costs.draft_costs.items() if c}:
-        note += f" A draft step costs {', '.join(f'{c:.3f} ({name})' for name, c in dear.items())} of that."
+    if by_draft := {name: c for name, c in costs.draft_costs.items() if c}:
+        note += f" A draft step costs {', '.join(f'{c:.3f} ({name})' for name, c in by_draft.items())} of that."
     return Figure([measured, alone], layout, f"{note} {about_costs(costs)}".rstrip() + steadiness(run, baseline))
 
 

@@ -104,7 +104,7 @@ class AnswerPlan:
 
 
 def texts_of_users(texts: Sequence[Any], users: int) -> list[Any]:
-    """Returns a text for each user, from the whole list, because its kinds often stand one after the other. With fewer
+    """Returns a text for each user, from the whole list, because its kinds often follow each other. With fewer
     texts than users some ask the same."""
     return [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
 
@@ -237,7 +237,7 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
 
 def shortlist(cells: Sequence[Cell]) -> list[Setting]:
     """Returns the settings that are worth measuring with more users: the best length of the two best methods, and one
-    draft a round of every method that may pay alone, because every further row is dearer there."""
+    draft a round of every method that may pay alone, because every further row costs more there."""
     possible = [
         cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
     ]

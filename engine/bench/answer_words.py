@@ -88,8 +88,10 @@ def _tokens(result: AnswerResult) -> str:
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
             best[method] = cell
-    words = [f"{cell.tau:.2f} with {name((method, cell.gamma))}" for method, cell in best.items()]
-    return f"On your texts a pass brings {and_list(words)} tokens." if words else "Nothing is counted yet."
+    if not best:
+        return "Nothing is counted yet."
+    words = and_list(f"{cell.tau:.2f} with {METHODS[method].title} (γ {cell.gamma})" for method, cell in best.items())
+    return f"On your texts, a pass writes {words.replace(' with', ' tokens with', 1)}."
 
 
 def _tokens_by_kind(result: AnswerResult) -> str:
@@ -154,7 +156,7 @@ def _sure(result: AnswerResult) -> str:
         sure += f" {came} tokens per pass can be, which is noise: measure again{at_end}."
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
-        sure += " how many tokens a pass brings is counted on whole answers."
+        sure += " how many tokens a pass writes is counted on whole answers."
     if refuted := result.refuted_predictions():
         users, setting, value, measured = refuted[-1]
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"

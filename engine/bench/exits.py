@@ -1,4 +1,4 @@
-"""Measures what leaving the target early would bring: how often its state after k layers says the next word, and what
+"""Measures what leaving the target early would gain: how often its state after k layers says the next word, and what
 these layers cost.
 
 Without training a state is read as the last one is, by the target's last norm and output layer: the logit lens

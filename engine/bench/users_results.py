@@ -115,7 +115,7 @@ class UsersRow:
 
     @property
     def measured(self) -> Speedup | None:
-        """``all_writing_over_plain`` and what it can bear; plain decoding is 1 by definition."""
+        """``all_writing_over_plain`` and how certain it is; plain decoding is 1 by definition."""
         if self.method == BASELINE:
             return PLAIN
         gain = self.all_writing_over_plain

@@ -183,7 +183,7 @@ def _say(test, mistake: str) -> None:
 def synthetic(
     alphas: Annotated[str, typer.Option(help="Chances that a draft is accepted; commas between.")] = "0.3,0.5,0.7,0.9",
     gammas: Annotated[str, typer.Option(help="Draft lengths; commas between.")] = "1,2,4",
-    method: Annotated[str, typer.Option(help="Whose costs; its drafts are accepted by chance.")] = "eagle-chain",
+    method: Annotated[str, typer.Option(help="Its costs are used; chance accepts its drafts.")] = "eagle-chain",
     repeats: Annotated[int, typer.Option(min=1, max=100)] = 1,
     max_new_tokens: options.NewTokens = 96,
     prompt: str = "Tell me about dogs.",

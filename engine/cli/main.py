@@ -111,9 +111,9 @@ def run(
     acceptance: options.Acceptance = "token",
     epsilon: options.Epsilon = RunConfig.epsilon,
     delta: options.Delta = RunConfig.delta,
-    window: Annotated[int, typer.Option(help="Of lookahead: columns of its window.")] = LookaheadSizes.window,
-    ngram_size: Annotated[int, typer.Option(help="Of lookahead: tokens of an n-gram.")] = LookaheadSizes.ngram,
-    guesses: Annotated[int, typer.Option(help="Of lookahead: n-grams tried at once.")] = LookaheadSizes.guesses,
+    window: Annotated[int, typer.Option(help="Columns of the window of lookahead.")] = LookaheadSizes.window,
+    ngram_size: Annotated[int, typer.Option(help="Tokens of an n-gram of lookahead.")] = LookaheadSizes.ngram,
+    guesses: Annotated[int, typer.Option(help="n-grams that lookahead tries at once.")] = LookaheadSizes.guesses,
     json_schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The answer must be JSON that matches this schema.")
     ] = None,

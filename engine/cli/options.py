@@ -27,8 +27,8 @@ Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
 _LOSSY = " and ".join(name for name, rule in ACCEPTANCE.items() if rule.is_lossy)
 Acceptance = Annotated[str, typer.Option(help=f"{', '.join(ACCEPTANCE)}; {_LOSSY} is lossy.")]
-Epsilon = Annotated[float, typer.Option(help="Of typical acceptance: p above this is always enough.")]
-Delta = Annotated[float, typer.Option(help="Of typical acceptance: so is p above this times exp(−entropy).")]
+Epsilon = Annotated[float, typer.Option(help="Typical acceptance: a p above this is always enough.")]
+Delta = Annotated[float, typer.Option(help="Typical acceptance: so is a p above this times exp(−entropy).")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}.")]
 

@@ -17,7 +17,7 @@ def prove(
     method: Annotated[str, typer.Argument(help=f"{options.METHOD_LIST}, or one of your own.")],
     pair: Annotated[str, typer.Option(help="A pair of `pairs` or folders; without one the three-word toy.")] = "",
     gamma: Annotated[int, typer.Option(min=1, max=16)] = 3,
-    runs: Annotated[int | None, typer.Option(min=20, help="Of each law; 2,000 on the toy, 400 on a pair.")] = None,
+    runs: Annotated[int | None, typer.Option(min=20, help="Runs of a test; 2,000 on the toy, 400 on a pair.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every check with its numbers, as JSON on stdout.")] = False,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip

@@ -27,12 +27,12 @@ Work = Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
-Precision = Annotated[str, typer.Option(help="Of the target that writes; on a CPU int8 is the quickest.")]
+Precision = Annotated[str, typer.Option(help="The target's, while it writes; on a CPU int8 is the quickest.")]
 Files = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE.npz|DIR", help="Samples: a file, or a folder of parts; may be given again."),
 ]
-Bits = Annotated[int, typer.Option(help="Of each weight: 16, or 8, for lm, eagle and block, in half the size.")]
+Bits = Annotated[int, typer.Option(help="Bits of a weight: 16, or 8, for lm, eagle and block, in half the size.")]
 Student = Annotated[str, typer.Argument(metavar="lm|eagle|block|medusa|exit", help="Which kind of draft.")]
 
 
@@ -140,11 +140,11 @@ def distil(
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=1.0)] = 2e-3,
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
-    layers: Annotated[int, typer.Option(min=1, max=8, help="Of a block head; more guess better, and cost more.")] = 1,
+    layers: Annotated[int, typer.Option(min=1, max=8, help="A block head's; more guess better, and cost more.")] = 1,
     normed: Annotated[bool, typer.Option(help="An EAGLE head that norms what it reads and feeds back (3.1).")] = False,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
     start: Annotated[Path | None, typer.Option(metavar="DIR", help="WORK/STUDENT, or an exported draft.")] = None,
-    precision: Annotated[str, typer.Option(help="Of the target whose states are read: fp32, bf16 or fp16.")] = AUTO,
+    precision: Annotated[str, typer.Option(help="The target's, while its states are read: fp32, bf16 or fp16.")] = AUTO,
     samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""

@@ -1,12 +1,15 @@
 """Decides how many tokens each round drafts (γ): fixed, adaptive, or as a trace recorded it.
 
-`AdaptiveGamma` (γ = auto) keeps one decaying estimate of α for each confidence key of the drafter (n-gram: the length
-of the match; draft model: its highest probability), starting from a shipped prior.
+`_gamma_policy` in `runtime/engine.py` picks the policy of a run, and each round asks its ``choose``.
+`AdaptiveGamma` (γ = auto) decides from c, v(W) and the acceptance seen so far. It keeps one decaying estimate of α for
+each confidence key of the drafter (n-gram: the length of the match; draft model: its highest probability), starting
+from the drafter's ``priors``. A draft's cost c is that of one draft step: `medusa` and `block` take one step a round,
+which gives all its drafts (`Method.passes` in `config.py`), and all others take one for each draft.
 
-If the keys are known before drafting, it chooses the length with the most expected tokens per cost. A draft model has a
-key only after each of its steps (``PER_TOKEN``). Two decisions are then made per token: is this guess worth verifying,
-and is another draft step worth its cost? Both use the distribution the token is drawn from, never the drawn token,
-because otherwise the output would not be exact.
+If the keys are known before drafting, it chooses the length with the most expected tokens per cost (`best_length` of
+`trace/speedup_model.py`). A draft model has a key only after each of its steps (``PER_TOKEN``). Two decisions are then
+made per token: is this guess worth verifying, and is another draft step worth its cost (``worth_drafting``)? Both use
+the distribution the token is drawn from, never the drawn token, because otherwise the output would not be exact.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

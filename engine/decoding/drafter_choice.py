@@ -5,6 +5,8 @@ tokens − R · cost (Dinkelbach's rule for a ratio of sums). R is the tokens pe
 drafter with a model promises if that is more, because such a drafter can draft any round. A round that no
 promise would speed up goes to a drafter with a model, too, until that has cost too much. Otherwise it could never prove
 itself. One that has cost too much promises nothing for some rounds.
+`Drafts.competitors` in `runtime/drafts.py` says who competes: beside an EAGLE head only the drafters that read the text
+itself (`ngram`), otherwise all that can run here except those with ``competes=False``.
 Promises are made of committed text and of past rounds, never of a drawn draft, because otherwise the output would not
 be exact.
 """

@@ -1,7 +1,7 @@
 """Drafts with a model of another tokenizer: the part that `intersection.py` and `reencoding.py` share.
 
 The model reads the committed text in its own tokens. Drafts that were accepted stay in its cache as they were drafted;
-the text after them is encoded anew, from the place where they end.
+the text after them is encoded again, from the place where they end.
 """
 
 from collections.abc import Sequence

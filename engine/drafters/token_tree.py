@@ -1,9 +1,14 @@
 """Grows a tree of guesses where it pays, and keeps the best nodes: the dynamic tree of EAGLE-2 (Li et al. 2024).
 
-A node's reach is the chance that it ends on the accepted path. A tree grows level by level. Of guesses that are the
-likeliest words, those with the most reach are kept in the end; this depends on the tokens, so such drafts are one-hot.
-Guesses that are draws (`drawn_tree.py`) are all kept, and a shape says how many follow a node before they are drawn.
-Knows no model.
+A node's reach is the chance that it ends on the accepted path, by the acceptance measured so far. A tree grows level by
+level, and a node is kept if its reach beats the cost of one more row of the target's pass: v(W + 1) − v(W), times the
+tokens per cost of the recent rounds. So on a CPU it is mostly a chain, and where rows are nearly free it has up to 64
+nodes. Lookup branches as well (`ngram.py`), to what followed earlier occurrences, but only with γ = auto.
+
+At temperature 0, guesses are the likeliest words, and those with the most reach are kept in the end; this depends on
+the tokens, so such drafts are one-hot. Above it, guesses are draws without replacement (`drawn_tree.py`). They are all
+kept, and a shape says how many follow a node before they are drawn. With a fixed γ that shape is the tree of γ drafts
+with the most accepted ones (`static_tree.py`), and at temperature 0 the γ nodes with the most reach. Knows no model.
 """
 
 import math

@@ -36,7 +36,7 @@ _CHUNKS = (1, 7, 16)  # of the tokens before
 
 class OnnxLlama:
     """A checkpoint folder as a graph. ``precision``: of its products, one of PRECISIONS; ``trees``: whether a pass may
-    hold a token tree, which rounded inputs do not bear; ``same_bits``: whether a row has the same bits in every pass.
+    hold a token tree, which rounded inputs do not allow; ``same_bits``: whether a row has the same bits in every pass.
     Raises Unavailable for other architectures."""
 
     on_host, spare = True, SPARE

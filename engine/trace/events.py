@@ -181,7 +181,7 @@ class PromptToken:
 @dataclass(frozen=True, slots=True)
 class Translated:
     """A draft model with another tokenizer. ``by``: "tokens" drafts those that both vocabularies have, ``common`` of
-    them; "text" drafts in its own and encodes the text anew. ``target`` and ``draft``: tokens in each vocabulary."""
+    them; "text" drafts in its own and encodes the text again. ``target`` and ``draft``: tokens in each vocabulary."""
 
     by: Literal["tokens", "text"]
     common: int

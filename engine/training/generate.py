@@ -100,7 +100,7 @@ def _read_parts(folder: Path, vocab_size: int = 1 << 32) -> list[tuple[np.ndarra
         try:
             index = np.load(path.with_suffix(".npy"), allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise BadInput(f"{path.with_suffix('.npy')} is damaged; delete {folder} and sample anew.") from error
+            raise BadInput(f"{path.with_suffix('.npy')} is damaged; delete {folder} and sample again.") from error
         parts.append((index, dataset.load(path, vocab_size)))
     return parts
 

@@ -149,7 +149,7 @@ class TrainingProject:
         if layers > 1 and student != "block":
             raise BadInput(f"A {student} draft has its number of layers; --layers is for block heads.")
         if is_normed and (student != "eagle" or (start and is_exported(start))):
-            raise BadInput("--normed is for an EAGLE head that begins anew, or as an older one of that kind.")
+            raise BadInput("--normed is for an EAGLE head that starts from scratch, or from an older one of that kind.")
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
         described = samples.fingerprint()

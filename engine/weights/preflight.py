@@ -15,7 +15,7 @@ from engine.weights.store import locate
 from engine.weights.vocabulary import Vocabulary, needs_translation
 
 UNTRIED = "Not run by us: its figures are those of its model card."
-TRANSLATED = "The {method} draft has another tokenizer than the target: it works by translation, expect less."
+TRANSLATED = "The {method} draft has a tokenizer of its own: its tokens are translated, so fewer are accepted."
 
 
 def check_pair(

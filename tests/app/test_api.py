@@ -1,6 +1,7 @@
 """The endpoints for programs, as functions and once through a real client: plain values, refusals as sentences."""
 
 import gzip
+import inspect
 import json
 import re
 import socket
@@ -21,6 +22,7 @@ from tiny_pairs import model_folder
 
 from app.api.endpoints import Api
 from app.api.http import http_route
+from app.form import CONSTRAINT_CONTROLS, defaults
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.page import build, launch_options
@@ -96,6 +98,14 @@ def test_a_constraint_that_cannot_be_followed_is_a_sentence(tmp_path):
     *_, (text, figures, _) = api.run(who(), "aaa", **settings, choice=["the cat"])
     assert text == "the cat" and figures["status"] == "finished"
     api.service.engine.worker.close()
+
+
+def test_every_control_is_an_argument():
+    """gamma None is the control ``auto``, and each constraint has an argument of its own, which is at first empty."""
+    arguments = inspect.signature(Api.run).parameters
+    assert set(defaults()) - {"auto", "constraint"} <= set(arguments)
+    apart = {"prompt", "auto", "gamma", *CONSTRAINT_CONTROLS}
+    assert all(arguments[name].default == value for name, value in defaults().items() if name not in apart)
 
 
 def test_a_lossy_run_says_so():

@@ -145,7 +145,7 @@ class FakeModel(SharedPasses):
                 yield RunFinished("cancelled", "", 0.02, 0.05, 0.1, 0.1)
                 return
             yield event
-            time.sleep(worker.step * isinstance(event, Round))  # read anew, so that a test can let a slow run go
+            time.sleep(worker.step * isinstance(event, Round))  # read again, so that a test can let a slow run go
 
     def has(self, method):
         return True

@@ -75,7 +75,7 @@ def settings_for(page: Page, field: Locator):
 
 
 def click_until(button: Locator, state: str) -> None:
-    """Clicks until the button matches a selector, because a click while gradio lays its tabs out anew is lost."""
+    """Clicks until the button matches a selector, because a click while gradio lays its tabs out again is lost."""
     for _ in range(100):
         if button.evaluate("(node, state) => node.matches(state)", state):
             return

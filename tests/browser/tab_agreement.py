@@ -56,7 +56,7 @@ def decisions(trace: Trace) -> list:
 
 
 def largest_difference(ours: Trace, theirs: Trace) -> float:
-    """Of any probability or gap of two runs with the same tokens."""
+    """Returns the largest difference of any probability or gap of two runs with the same tokens."""
     largest = 0.0
     pairs = zip(ours.rounds, theirs.rounds, strict=True)
     for mine, other in ((a, b) for r, s in pairs for a, b in zip(r.tokens, s.tokens, strict=True)):

@@ -138,7 +138,7 @@ def test_u_is_drawn_after_the_bet_and_decides(open_offline, site):
     expect(u).to_be_hidden()
     assert not re.search(r"0\.36", page.locator(".sl-lesson-body").inner_text())
     answer(page)
-    expect(page.locator(".sl-lesson-body")).to_contain_text("u came out as 0.36")
+    expect(page.locator(".sl-lesson-body")).to_contain_text("u was 0.36")
     assert result(page, "verdict") == "accepted"
     u.press("End")
     assert result(page, "verdict") == "rejected"

@@ -56,7 +56,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
     check_light_and_dark(page, "#lab-theory")
     page.set_viewport_size({"width": 1280, "height": 900})
 
-    for tab in ("Sweep", "Theory"):  # the curves are fed anew when the tab is opened again
+    for tab in ("Sweep", "Theory"):  # the curves are fed again when the tab is opened again
         open_tab(page, tab, "lab-tabs")
     expect(marks).to_have_count(possible)
     page.locator("#theory-restart").click()

@@ -97,7 +97,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     again.locator("#lessons-tab-button").click()
     expect(again.locator('[href="#lesson-draft_then_verify"]')).to_contain_text("✓ done")
     again.locator('[href="#lesson-draft_then_verify"]').click()
-    expect(again.locator(".sl-lesson-where")).to_have_text(re.compile("^Step 1 of"))  # a finished one begins anew
+    expect(again.locator(".sl-lesson-where")).to_have_text(re.compile("^Step 1 of"))  # a finished one begins again
     press(again, "All lessons")
     again.get_by_role("button", name="Clear my progress").click()
     expect(again.locator('[href="#lesson-draft_then_verify"]')).to_contain_text("minutes")

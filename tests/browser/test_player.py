@@ -102,7 +102,7 @@ def test_rows_that_scroll_beneath_a_resting_mouse_are_not_pointed_at(open_player
     expect(tip).to_be_hidden()
     there.locator(".sl-token").first.hover()
     expect(tip).to_be_visible()
-    there.locator(".sl-token").first.evaluate(SLIPPED)  # the same token, in a row drawn anew
+    there.locator(".sl-token").first.evaluate(SLIPPED)  # the same token, in a row drawn again
     expect(tip).to_be_visible()
     here.locator(".sl-index").evaluate(SLIPPED)
     expect(tip).to_be_hidden()
@@ -162,7 +162,7 @@ def test_step_of_a_long_trace_touches_no_more_than_of_a_short_one(open_player):
     assert page.evaluate(UNDERLINED) == 0
 
 
-# Gradio writes each rule anew from what the browser has read: of a shorthand with a variable nothing is left where a
+# Gradio writes each rule again from what the browser has read: of a shorthand with a variable nothing is left where a
 # longhand of it follows.
 LOST = """text => {
   const read = text => {

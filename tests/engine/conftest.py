@@ -37,8 +37,8 @@ def pairs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def heads(tmp_path_factory):
-    """Of each kind in ``root/KIND``: ``models``: transformers' own target; ``students``: the trained module;
-    ``pair(kind)``: the name of the pair."""
+    """Writes a head of each kind into ``root/KIND``. ``models``: transformers' own target; ``students``: the trained
+    module; ``pair(kind)``: the name of the pair."""
     return write_heads(tmp_path_factory.mktemp("heads"))
 
 

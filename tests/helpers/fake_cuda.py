@@ -187,7 +187,7 @@ class RecordedGraphs:
 class FakeCuda:
     """Replaces the device: ``captured`` says whether passes are graphs. ``reads``: waits of the rounds so far, each at
     the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree after each level, and after each round
-    of lookahead and of drafts that are encoded anew; ``waits``: the device of each other wait, as after a prefill;
+    of lookahead and of drafts that are encoded again; ``waits``: the device of each other wait, as after a prefill;
     ``marks``: the device of each time that was taken; ``replays``: captured steps that ran again and were equal."""
 
     def __init__(self, patch, captured: bool = True):

@@ -1,6 +1,6 @@
 """Writes the types of a trace for the browser's code, from engine/trace/events.py and what the page gets of it.
 
-`python tests/helpers/trace_types.py` writes assets/web/player/trace.d.ts anew; a test compares the two.
+`python tests/helpers/trace_types.py` writes assets/web/player/trace.d.ts again; a test compares the two.
 """
 
 import sys

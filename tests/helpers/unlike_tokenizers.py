@@ -73,7 +73,7 @@ def toy_translation() -> Translation:
 
 
 def renumbered(source: Path, folder: Path, merges: int | None = None) -> Path:
-    """Writes a checkpoint with tied embeddings anew, in 16 bits: its ids in reverse, and the tokens of its first
+    """Writes a checkpoint with tied embeddings again, in 16 bits: its ids in reverse, and the tokens of its first
     ``merges`` only. The special tokens keep their names."""
     convert(source, folder, 16)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))

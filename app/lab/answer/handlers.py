@@ -44,7 +44,7 @@ class AnswerHandlers(Measurement):
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Part"
-    REMAINS = "Whole turns of all settings are kept, and the same question goes on after them."
+    REMAINS = "Every finished turn of all settings is kept, and the same question goes on from there."
 
     def points_type(self, engine, pair: str, plan: AnswerPlan, afresh: bool):
         return work.points(engine, pair, plan, afresh)

@@ -16,8 +16,8 @@ from app.ui.widgets import QUIET, download, open_files
 from engine.config import MAX_SHARERS
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
-PLACE = "Speedups are measured. Of another server only tokens per pass are counted, unless you open its recordings."
-MODEL = "Its name, for the commands below; empty takes this page's."
+PLACE = "Speedups are measured. For another server, only tokens per pass are counted, unless you open its recordings."
+MODEL = "Its name, for the commands below. Leave it empty for this page's."
 
 
 def answer(service: Service) -> Wiring:

@@ -124,15 +124,15 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
         if not nearest:
             words = "no setting was as fast, and plain decoding is what every engine does by itself"
             return nothing(f"Leave drafting off: {words}.")
-        whence = "to try, because it came nearest; no difference was certain here"
-        return production(_choice(result, models, model, *nearest[0]), whence)
+        origin = "to try, because it came nearest; no difference was certain here"
+        return production(_choice(result, models, model, *nearest[0]), origin)
     chosen = users if users in paying else max(paying)
     method, gamma = next(setting for setting in result.best(chosen) if setting != NONE)
     where = f"for {people(chosen)}"
     if chosen != users:
         slower = result.best(users) == [NONE]
         where += f"; for {people(users)} " + ("leave it off" if slower else "no difference was certain")
-    return production(_choice(result, models, model, method, gamma), whence=where)
+    return production(_choice(result, models, model, method, gamma), origin=where)
 
 
 def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -> Choice:
@@ -152,4 +152,4 @@ def _to_try(result: AnswerResult, models, model: str) -> str:
     if not cells:
         return nothing("A draft's acceptance has to be counted on your own server: nothing here can choose one.")
     method, gamma = max(cells, key=lambda setting: cells[setting].tau)
-    return production(_choice(result, models, model, method, gamma), whence="to try, because it needs no draft model")
+    return production(_choice(result, models, model, method, gamma), origin="to try, because it needs no draft model")

@@ -28,8 +28,8 @@ PAIR_START = {"temperature": 1.0, "top_k": 3, "top_p": 1.0, "runs": 150, "length
 CONTROLS = (
     Control("pair", "Model", "The toy shows every mistake; a real pair shows that the engine is right.", TOY, "choice"),
     Control("rule", "Rule", "How drafts are accepted: the right way, or with one mistake.", RIGHT, "choice"),
-    Control("method", "Method", "What guesses ahead. A mistake on the toy brings its own.", TOY_START["method"],
-            "choice"),
+    Control("method", "Method", "What guesses ahead. On the toy, each mistake sets the method that shows it.",
+            TOY_START["method"], "choice"),
     Control("gamma", "Draft length γ", "Tokens guessed in a round.", 2, "slider", 1, 8, 1),
     Control("temperature", "Temperature", "Above 0; 1 leaves the model as it is.", TOY_START["temperature"], "slider",
             0.05, 2, 0.05),
@@ -39,9 +39,9 @@ CONTROLS = (
             0.01),
     Control("runs", "Runs", f"More runs see smaller errors. Up to {MOST_RUNS:,}.", TOY_START["runs"], "number", 20,
             MOST_RUNS, 1),
-    Control("length", "Tokens looked at", "Of each run, from its beginning.", TOY_START["length"], "slider", 1,
-            MOST_LENGTH, 1),
-    Control("first", "First seed", "Each run has the next one; another start makes other runs.", 0, "number", 0,
+    Control("length", "Tokens looked at", "How many tokens at the start of each run are compared.",
+            TOY_START["length"], "slider", 1, MOST_LENGTH, 1),
+    Control("first", "First seed", "Each run has the next one. Start at another seed for other runs.", 0, "number", 0,
             MOST_SEED, 1),
     Control("prompt", "Text to continue", "Every run continues it.", "The weather today is", "text", lines=2),
 )  # fmt: skip

@@ -65,7 +65,7 @@ class RuleTest:
 
     @property
     def method(self) -> str:
-        """On the toy a mistake brings the method that shows it."""
+        """On the toy, each mistake sets the method that shows it."""
         return MISTAKES[self.rule].method if self.toy and self.rule != RIGHT else self.config.method
 
     @property

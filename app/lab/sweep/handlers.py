@@ -37,7 +37,7 @@ class SweepHandlers(InParts):
     points_type = SweepPoints
     RUN = "Run the sweep"
     NOUN = "Run"
-    REMAINS = "Whole turns of all settings are kept, and the same sweep goes on after them."
+    REMAINS = "Every finished turn of all settings is kept, and the same sweep goes on from there."
 
     def parse(self, values) -> tuple[RunConfig, SweepPlan]:
         return parse_form(*values)
@@ -80,11 +80,11 @@ class SweepHandlers(InParts):
         fastest = fixed[0]
         models = self.service.engine.models(result.pair, fastest.method)
         choice = Choice.from_models(models, fastest.method, fastest.gamma, greedy=temperature == 0)
-        whence = "the fastest above" if fixed == [fastest] else "as fast as any above"
+        origin = "the fastest above" if fixed == [fastest] else "as fast as any above"
         if fastest not in first:
-            whence += " whose length is fixed, because other engines have no γ = auto"
+            origin += " whose length is fixed, because other engines have no γ = auto"
         speed = f"Measured {fastest.measured.words}, one request at a time."
-        return production(choice, whence, speed)
+        return production(choice, origin, speed)
 
     def files(self, result: SweepResult) -> Mapping[str, str]:
         settings = {"pair": result.pair} | self.where() | asdict(result.plan)

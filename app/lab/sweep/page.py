@@ -66,8 +66,9 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
         repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="sweep-repeats", min_width=160,
                             info="Repeats of the whole sweep, each with a different seed.")  # fmt: skip
         tokens = gr.Slider(8, min(256, service.limits.new_tokens), min(48, service.limits.new_tokens), step=8,
-                           label="Max tokens", info="Of each run.", elem_id="sweep-tokens", min_width=160)  # fmt: skip
+                           label="Max tokens", info="The longest that a run may get.", elem_id="sweep-tokens",
+                           min_width=160)  # fmt: skip
     own = gr.Textbox(label="Also a text of your own", lines=2, max_lines=8, elem_id="sweep-own",
-                     info="It counts as a kind of its own. Empty: only the kinds above.")  # fmt: skip
+                     info="It counts as a kind of its own. Leave it empty to use only the kinds above.")  # fmt: skip
     pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
     return [pair, ticked, gammas, temperatures, kinds, each, own, repeats, tokens]

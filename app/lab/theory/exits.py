@@ -1,4 +1,4 @@
-"""Renders how often each layer of a target says the next word already, and what leaving there would bring."""
+"""Renders how often each layer of a target says the next word already, and how fast leaving there would be."""
 
 import json
 from pathlib import Path

@@ -73,7 +73,8 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
         pair = pair_control(service, "theory", scale=3)
         method = gr.Dropdown(
             choices(METHOD_LABELS, methods), value=methods[0], label="Method", elem_id="theory-method", scale=3,
-            info="Whose drafts are paid for. N-gram lookup drafts only where the text repeats.", min_width=220,
+            min_width=220,
+            info="The method whose draft cost is used. N-gram lookup drafts only where the text repeats.",
         )  # fmt: skip
     with gr.Row(equal_height=True):
         alphas = gr.CheckboxGroup(
@@ -87,6 +88,6 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
     with gr.Row(equal_height=True):
         tokens = slider(min(FEWEST_TOKENS, most), most, min(48, most), label="Tokens of a run",
                         info="Longer runs are steadier.", elem_id="theory-tokens")  # fmt: skip
-        repeats = slider(1, MOST_REPEATS, 3, label="Repeats", info="Of each point; they give its interval.",
-                         elem_id="theory-repeats")  # fmt: skip
+        repeats = slider(1, MOST_REPEATS, 3, label="Repeats", elem_id="theory-repeats",
+                         info="How often each point is measured. More repeats give narrower intervals.")  # fmt: skip
     return [pair, method, alphas, gammas, tokens, repeats]

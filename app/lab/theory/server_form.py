@@ -24,7 +24,7 @@ EXAMPLE = "0 26.5\n1 17.7 1.747\n7 12.2 3.107"
 BOX, LOOKUP_BOX = "Points of your server", "Points of a lookup, if you have some"
 POINTS = "One point a line: γ, tokens per second, tokens a round (acceptance length)."
 LOOKUP = (
-    "Points with n-gram lookup as the drafter. It drafts for nothing, so they tell what a row costs, and with it the "
+    "Points with n-gram lookup as the drafter. It drafts at no cost, so they show what a row costs, and with it the "
     "best γ for 4 and 16 users."
 )
 
@@ -89,8 +89,8 @@ def server_form(session: gr.State, tabs: Sequence[gr.Tab]) -> None:
                             elem_id="server-points", scale=2, min_width=260)  # fmt: skip
         lookup = gr.Textbox("", label=LOOKUP_BOX, info=LOOKUP, lines=4, max_lines=12,
                             elem_id="server-lookup", scale=2, min_width=260)  # fmt: skip
-        log = gr.Textbox("", label="Or paste a log", info="For the tokens of a round. Nothing of it is kept.", lines=4,
-                         max_lines=12, elem_id="server-log", scale=2, min_width=260)  # fmt: skip
+        log = gr.Textbox("", label="Or paste a log", info="It gives the tokens of a round. Nothing of it is kept.",
+                         lines=4, max_lines=12, elem_id="server-log", scale=2, min_width=260)  # fmt: skip
     with gr.Row(elem_classes="sl-actions"):
         run = gr.Button("Explain", variant="primary", elem_id="server-explain", scale=2, min_width=160)
         files = open_files("Fill in from recordings", "server-files")

@@ -44,7 +44,7 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
         )
         gamma = gr.Radio(
             GAMMAS, value="2", label="Draft length γ", elem_id="users-gamma", min_width=260,
-            info="Of each method; the method auto chooses its own.",
+            info="The same for every method; auto chooses its own.",
         )  # fmt: skip
     with gr.Row():
         contexts = gr.CheckboxGroup(
@@ -52,10 +52,10 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
             info="A long text makes every user's cache large.", elem_id="users-contexts",
         )  # fmt: skip
         most = min(256, service.limits.new_tokens)
-        tokens = gr.Slider(8, most, min(32, most), step=8, label="Max tokens", info="Of each answer.",
-                           elem_id="users-tokens", min_width=160)  # fmt: skip
+        tokens = gr.Slider(8, most, min(32, most), step=8, label="Max tokens", elem_id="users-tokens", min_width=160,
+                           info="The longest that an answer may get.")  # fmt: skip
         repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
-                            info="Of every point; more make its interval narrower.")  # fmt: skip
+                            info="How often each point is measured. More repeats give narrower intervals.")  # fmt: skip
     pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
     return [pair, ticked, numbers, gamma, contexts, tokens, repeats]
 

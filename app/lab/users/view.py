@@ -154,7 +154,7 @@ def _doubts(rows: Rows) -> str:
 
 
 def doubts_about(rows: Mapping[str, Rows]) -> str:
-    """Warns of noise in any context, also in what sharing passes brings, and of a busy machine."""
+    """Warns of noise in any context, also in the gain from sharing passes, and of a busy machine."""
     every = [row for each in rows.values() for row in each]
     shared = [gain for each in rows.values() if (gain := _gain_of_sharing(_rows_of(each, BASELINE)))]
     has_noise = any(map(_is_noise, every)) or not all(gain.is_possible for gain in shared)
@@ -213,8 +213,8 @@ def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict
 
 def _first_load_not_paying(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
     """Returns the first number of users with whom a draft of chance α no longer pays; none without one."""
-    dear = next((users for users, chance in chances.items() if chance > alpha), None)
-    return [(dear, alpha)] if dear is not None and dear > 1 else []
+    first = next((users for users, chance in chances.items() if chance > alpha), None)
+    return [(first, alpha)] if first is not None and first > 1 else []
 
 
 # ── in words and numbers ──
@@ -259,7 +259,7 @@ def _each(row: UsersRow) -> float | None:
 
 
 def finding(rows: Rows, methods: Sequence[str]) -> str:
-    """Says what sharing passes brings, then from how many users on each method no longer pays."""
+    """Says what sharing passes gains, then from how many users on each method no longer pays."""
     plain, sentences = _rows_of(rows, BASELINE), []
     if gain := _gain_of_sharing(plain):
         few, many = plain[0], plain[-1]
@@ -297,13 +297,13 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     if pays is None and set(tones) == {"slower"}:
         return f"{name} does not pay with any number of users here."
     if pays is None:
-        return f"{name} is certainly faster with no number of users here, and slower with {stops}."
+        return f"{name} isn't certainly faster with any number of users, and it's slower with {stops}."
     if pays == users[-1]:
         return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
     if stops is None:
         return f"{name} pays with {'up to ' * (pays > 1)}{_people(pays)}; with more there is no certain difference."
-    between = f" It turns somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
-    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{between}"
+    gap = f" It stops paying somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
+    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{gap}"
 
 
 def _people(users: int) -> str:

@@ -26,7 +26,7 @@ export function mount(part) {
   let columns = [],
     by = 'round',
     follow = false,
-    changed = new Set(); // ``changed``: numbers of rows to draw anew
+    changed = new Set(); // ``changed``: numbers of rows to draw again
 
   // ── drawing ──
   function rowNode(number) {
@@ -48,7 +48,7 @@ export function mount(part) {
     if (focused) row.children[focused.cell]?.querySelectorAll('.sl-token')[focused.at]?.focus({ preventScroll: true });
   }
 
-  // A row that is drawn anew keeps the keyboard where it was.
+  // A row that is drawn again keeps the keyboard where it was.
   function focusPlace(row) {
     const node = document.activeElement;
     if (!row.contains(node) || node === row) return null;

@@ -47,7 +47,7 @@ export function mount(part) {
     const began = performance.now(),
       now = set(),
       v = costs();
-    // Looked up before anything is written: in between, each look would lay the page out anew.
+    // Looked up before anything is written: in between, each look would lay the page out again.
     const wide = Object.fromEntries(Object.entries(boxes).map(([name, box]) => [name, box.clientWidth]));
     for (const [name, input] of Object.entries(sliders)) {
       const shown = name === 'gamma' ? String(now.gamma) : now[name].toFixed(2);

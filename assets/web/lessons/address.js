@@ -48,7 +48,7 @@ export function makeAddress(element, { isHere, current, open, list }) {
     return Boolean(name);
   }
 
-  // Gradio 6.31 sets a base URL without the query, so the browser itself would load the page anew, and a run would be lost.
+  // Gradio 6.31 sets a base URL without the query, so the browser itself would load the page again, and a run would be lost.
   element.addEventListener('click', event => {
     const link = event.target.closest('a[href^="#lesson-"]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

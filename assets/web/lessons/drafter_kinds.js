@@ -53,7 +53,7 @@ export const KINDS = {
     text: 'all',
     guesses: 'branch',
     writes:
-      'The same head, but several guesses may stand for one place. It keeps the four that are likeliest to be accepted.',
+      'The same head, but there may be several guesses for one place. It keeps the four that are likeliest to be accepted.',
   },
   heads: {
     name: 'Medusa',

@@ -1,4 +1,4 @@
-// Makes numbers of a sentence draggable: by pointer, by touch and by arrow keys. The sentence's results are computed anew by a
+// Makes numbers of a sentence draggable: by pointer, by touch and by arrow keys. The sentence's results are computed again by a
 // function that a tool of the lesson uses, too.
 
 import { MODELS } from './sentence_models.js';

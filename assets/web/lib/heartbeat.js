@@ -3,7 +3,7 @@
 // waits for ever. Any later event opens a new stream and brings the held-back answers. So this sends an event that does
 // nothing after some silence.
 
-// Seldomer and seldomer, because the events of thirty waiting pages cost the engine time; and only three times where no
+// Waits longer each time, because the events of thirty waiting pages cost the engine time; and only three times where no
 // answer need come.
 const FIRST = 4000,
   LONGEST = 32000,

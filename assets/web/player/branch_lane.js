@@ -4,7 +4,7 @@ import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';
 
 // ``player``: {timeline, branch, playback, rows, texts}; ``unlock()``: lets the inspected token go; ``moved()``: draws the
-// place anew; ``engine``: see makePlayer.
+// place again; ``engine``: see makePlayer.
 export function makeBranchLane(root, { timeline, branch, playback, rows, texts }, { unlock, moved }, engine) {
   const heads = makeLaneHeads(
     root.querySelector('.sl-lane-heads'),

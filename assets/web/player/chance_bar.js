@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.js';
 import { format, ratioPart } from '../lib/format.js';
 
-// ``u``: undefined before the verdict; ``isRolled``: it was drawn anew, and the trace's own is shown as well.
+// ``u``: undefined before the verdict; ``isRolled``: it was drawn again, and the trace's own is shown as well.
 export function chanceNode(token, u, isRolled, isBlock) {
   const below = isBlock ? token.h : token.accept,
     [passes, fails] = isBlock ? ['passes', 'fails'] : ['accepted', 'rejected'];

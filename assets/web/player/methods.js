@@ -42,5 +42,5 @@ export function ownPart(token, round, about) {
   if (rows === undefined) return '';
   return token.index < round.drafts - rows
     ? 'From an n-gram of the pool.'
-    : 'A token of the window: its row moves the window on, and is tried by the way.';
+    : 'A token of the window. Its row moves the window forward, and the target tests it too.';
 }

@@ -4,7 +4,7 @@ import { endCaptions, roundToExplain, showCaptions, wasSeen } from './captions.j
 
 const SECONDS_TO_READ = 2.8; // the captions, before the recorded run plays on
 
-// ``calm``: the reader's wish for reduced motion; ``moved()``: draws the place anew.
+// ``calm``: the reader's wish for reduced motion; ``moved()``: draws the place again.
 export function makeOpening(root, { timeline, playback, rows }, { labels, calm, moved }) {
   let isWaiting = false,
     isInSight = false;

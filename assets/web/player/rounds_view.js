@@ -174,7 +174,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     return !shownRounds ? 0 : branch.on && isOver ? rows.count : rows.indexOf(shownRounds - 1) + 1;
   }
 
-  // The rows anew, because a branch came or went.
+  // The rows again, because a branch came or went.
   function rebuild() {
     rows.clear();
     virtual.clear();

@@ -50,7 +50,7 @@ export function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hid
   frame.addEventListener('mouseover', event => {
     if (where(event) !== mouse) return;
     if (pointed && tokenAt(event.target) === pointed)
-      preview(elementAt(event.target)); // the row was drawn anew
+      preview(elementAt(event.target)); // the row was drawn again
     else rest();
   });
   frame.addEventListener('mousemove', event => {

@@ -27,7 +27,7 @@ export function mount(part) {
     hidden = [],
     openedPresenting = false;
 
-  // ── hiding: by a style sheet, because gradio may draw its controls anew at any time ──
+  // ── hiding: by a style sheet, because gradio may draw its controls again at any time ──
   const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 

@@ -35,7 +35,7 @@ def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
 
 
 def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
-    handlers, said = pairs(), "The lm draft has another tokenizer than the target: it works by translation."
+    handlers, said = pairs(), "The lm draft has a tokenizer of its own: its tokens are translated."
     assert json.loads(handlers.select("smollm2-135m", "lm").note)["text"] == ""
     monkeypatch.setattr(handlers.service.engine, "notes", lambda pair: [said])
     note = json.loads(handlers.select("smollm2-135m", "lm").note)

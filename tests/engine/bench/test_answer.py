@@ -124,7 +124,7 @@ def test_another_server_gets_tokens_a_pass_and_no_speedup():
     cells = (*CELLS, cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"), cell("ngram", 2, 0.8, 0.1, 1.1, "mails"))
     words = sentences(result(cells=cells, plan=kinds))
     assert words["answer"] == (
-        "On your texts a pass brings 1.80 with EAGLE head with γ 1 and 1.80 with n-gram lookup with γ 1 tokens."
+        "On your texts, a pass writes 1.80 tokens with EAGLE head (γ 1) and 1.80 with n-gram lookup (γ 1)."
     )
     assert "×" not in json.dumps(words, ensure_ascii=False) and "No speedup is given" in words["change"]
     assert "SQL: up to 4.50" in words["kinds"] and "processor" not in words["sure"], "no program changes a count"

@@ -38,7 +38,7 @@ def test_words_name_every_load_and_what_was_not_measured(ask):
     said = ask("--users", "2").stdout
     assert "For 2 users at once" in said and "| 2 | ngram |" in said and "More than 2 requests at once" in said
     counted = ask("--elsewhere")
-    assert counted.exit_code == 0 and "a pass brings" in counted.stdout and "×" not in counted.stdout
+    assert counted.exit_code == 0 and "a pass writes" in counted.stdout and "×" not in counted.stdout
 
 
 def test_ctrl_c_prints_what_there_is(ask, monkeypatch):

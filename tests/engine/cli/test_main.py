@@ -175,14 +175,14 @@ def test_pairs_report_what_works_by_translation(tiny_pair, tmp_path):
     shown = call("pairs", f"{target}+{tmp_path / 'pieces'}", f"{target}+{tmp_path / 'nothing'}", tiny_pair)
     assert shown.exit_code == 0
     said = shown.stdout.splitlines()[-2:]
-    assert "The lm draft has another tokenizer than the target: it works by translation, expect less." in said[0]
+    assert "The lm draft has a tokenizer of its own: its tokens are translated, so fewer are accepted." in said[0]
     assert "no token in common with the target's" in said[1]
     result = run(f"{target}+{tmp_path / 'pieces'}", "--method", "lm", "--raw", "--temperature", 1)
     assert re.search(r"by tokens that both have; \d+ in common, of the target's 261 and the draft's", result.stdout)
 
 
 def test_calibrate_measures_and_remembers(tiny_pair, monkeypatch):
-    """With steps of a made-up length, because a busy machine's costs are measured anew."""
+    """With steps of a made-up length, because a busy machine's costs are measured again."""
     steps = count(1)
 
     def measure(target, drafter=None, widths=calibration.WIDTHS, **settings):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.drafters.static_tree import StaticTrees, best_tree
 
-quick = settings(max_examples=40, deadline=None, derandomize=True)
+quick = settings(max_examples=40, derandomize=True)
 chances = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=3).map(tuple)
 
 

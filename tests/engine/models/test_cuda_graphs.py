@@ -95,7 +95,7 @@ def test_a_replay_gives_the_eager_logits_whatever_its_output_held_before(engine_
             tokens = torch.arange(step, step + width, device=device) + 3
             got, want = graphed.forward(tokens, shape), eager.forward(tokens, shape)
             torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
-            got.fill_(float("nan"))  # the next replay must write every element anew
+            got.fill_(float("nan"))  # the next replay must write every element again
             if shape is not None:
                 for made in (graphed, eager):
                     made.keep(made.length - width, [0, 2])

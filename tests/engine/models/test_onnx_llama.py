@@ -145,7 +145,7 @@ def test_a_product_is_that_of_the_rounded_weights_and_inputs(precision, bits):
 
 @pytest.mark.parametrize("shift", [-9.0, 0.0, 9.0])
 def test_groups_far_from_zero_keep_their_values_in_eight_bits(shift):
-    """The zero point of such a group would not fit 8 bits, so it is rounded anew."""
+    """The zero point of such a group would not fit 8 bits, so it is rounded again."""
     torch.manual_seed(0)
     weight = GroupedWeight.round(torch.randn(4, 64) + shift, 4)
     n, scale, zero = (torch.from_numpy(part).float() for part in eight_bits(weight))

@@ -14,7 +14,7 @@ from engine.exactness.mutants import MUTANTS, rules
 from engine.sampling.rejection import residual, verify_chain, verify_tree_at_once, walk_tree
 from engine.sampling.warping import draw, one_hot
 
-quick = settings(max_examples=80, deadline=None, derandomize=True)
+quick = settings(max_examples=80, derandomize=True)
 VERDICT = ("path", "tested", "last", "closing")
 TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_once])
 

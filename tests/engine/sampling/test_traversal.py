@@ -28,7 +28,7 @@ from engine.sampling.rejection import residual, walk_tree
 from engine.sampling.traversal import Order, verify_traversal
 from engine.sampling.warping import draw, one_hot
 
-quick = settings(max_examples=60, deadline=None, derandomize=True)
+quick = settings(max_examples=60, derandomize=True)
 FORK = (0, 0, 1)
 VERDICT = ("path", "tested", "last", "closing")
 

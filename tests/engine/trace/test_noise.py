@@ -1,4 +1,4 @@
-"""What a measurement can bear: bounds, intervals, winners, crossings, and costs that can be true."""
+"""How certain a measurement is: bounds, intervals, winners, crossings, and costs that can be true."""
 
 import random
 from dataclasses import replace

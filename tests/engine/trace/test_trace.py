@@ -90,7 +90,7 @@ def forked(draw) -> Trace:
 
 
 @given(forked())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_trace_round_trips(whole):
     again = from_json(to_json(whole).encode())
     assert again == whole and to_json(again) == to_json(whole)
