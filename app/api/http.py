@@ -3,7 +3,7 @@
 import inspect
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -125,12 +125,15 @@ async def _last(update, updates: Any, request: Request, threads: CapacityLimiter
     return update
 
 
-async def _stream(lines: Iterator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
-    while line := await run_sync(next, lines, "", limiter=threads):
-        yield line
+async def _stream(lines: Generator[str], threads: CapacityLimiter) -> AsyncIterator[str]:
+    try:
+        while line := await run_sync(next, lines, "", limiter=threads):
+            yield line
+    finally:
+        lines.close()  # the client may have gone: at once, not when Python collects it
 
 
-def _lines(first, updates: Iterator) -> Iterator[str]:
+def _lines(first, updates: Iterator) -> Generator[str]:
     yield json.dumps(_answer(first)) + "\n"
     try:
         for update in updates:

@@ -241,10 +241,11 @@ def test_a_full_queue_over_http_may_be_tried_again():
     assert 'kind="QueueFull"' in service.runs.numbers.text().decode()
 
 
-def test_a_run_over_http_ends_when_its_client_goes(url, service):
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_run_over_http_ends_when_its_client_goes(url, service, stream):
     """Without a stream nothing is sent before the end, so the server has to look."""
     address = urllib.parse.urlsplit(url)
-    body = json.dumps({"prompt": "Gone", "tokens": 400, "alone": True}).encode()
+    body = json.dumps({"prompt": f"Gone, {stream}", "tokens": 400, "alone": True, "stream": stream}).encode()
     head = f"POST /api/run HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((address.hostname, address.port)) as client:
         client.sendall(head.encode() + body)
