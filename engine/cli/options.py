@@ -104,7 +104,9 @@ def parse_users(text: str, most: int) -> tuple[int, ...]:
 
 def check_writable(path: Path | None) -> None:
     """Raises BadInput before the work and not after it."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+    if path is not None and path.is_dir():
+        raise BadInput(f"{path} is a folder; name a file in it.")
+    if path is not None and not path.absolute().parent.is_dir():
         raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
 
 
