@@ -116,7 +116,7 @@ export function makeFloatSums(settings, touched) {
     ['fp32', 'fp32'],
     ['bf16, added up in fp32', 'mixed'],
   ]);
-  const rows = make('div', 'sl-add-rows'),
+  const rows = make('div', 'sl-float-rows'),
     result = makeResult(),
     shares = ['A ahead', 'equal', 'B ahead'].map(name => ({ name, bar: meter() }));
   let seed = 1;
@@ -131,7 +131,7 @@ export function makeFloatSums(settings, touched) {
   const row = (cells, kind) =>
     make(
       'div',
-      `sl-add-row ${kind}`,
+      `sl-float-row ${kind}`,
       cells.map(text => make('span', '', text)),
     );
   const digits = x => (precision.value === 'fp32' ? x.toFixed(6) : String(Number(x.toFixed(6))));
@@ -141,13 +141,13 @@ export function makeFloatSums(settings, touched) {
       pair = twoLogits(leadAt(lead.value), seed),
       drawn = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
     rows.replaceChildren(
-      row(['order', 'A', 'B', 'highest'], 'sl-add-head'),
+      row(['order', 'A', 'B', 'highest'], 'sl-float-head'),
       ...Object.entries({ forwards: 'forwards', backwards: 'backwards', blocks: 'blocks of eight' }).map(
         ([way, name]) => {
           const sums = pair.map(each => WAYS[way](each, how));
           return row(
             [name, ...sums.map(digits), drawn(sums)],
-            drawn(sums) === 'A' || !leadAt(lead.value) ? '' : 'sl-add-turned',
+            drawn(sums) === 'A' || !leadAt(lead.value) ? '' : 'sl-float-turned',
           );
         },
       ),

@@ -50,7 +50,7 @@ export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured
           chips[name].focus();
           touched();
         },
-        'sl-button sl-block',
+        'sl-button sl-blocks-chip',
       ),
     ]),
   );

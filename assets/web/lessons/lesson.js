@@ -87,7 +87,7 @@ export function mount({ element, props, trigger }) {
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
     const { at: left, over } = progress.of(page.slug),
-      game = text ? page.steps.findIndex(step => step.tool === 'guess') : -1;
+      game = text ? page.steps.findIndex(step => step.tool === 'guess_words') : -1;
     if (game >= 0) page.steps[game].settings.text = text;
     go(game >= 0 ? game : over ? 0 : left); // a finished lesson begins again
     find('#sl-lesson-title').focus({ preventScroll: true });
@@ -123,7 +123,7 @@ export function mount({ element, props, trigger }) {
   function drawOwn() {
     const { note, ...settings } = page.own;
     find('.sl-lesson-own > div').replaceChildren(
-      ...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own(settings, () => {})] : []),
+      ...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own_text(settings, () => {})] : []),
     );
   }
   find('.sl-lesson-own').addEventListener('toggle', () => {

@@ -18,7 +18,7 @@ export function outcome(p, q, from) {
 export function makeOverlap({ p: targets, q: offers }, touched) {
   const words = Object.keys(targets),
     logs = row => words.map(word => Math.log(row[word]));
-  const heat = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 });
+  const temperature = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 });
   const drafter = picker('Drafter', [
     ['draws from q', 'sampled'],
     ['greedy or a copy: one word, q = 1', 'certain'],
@@ -51,8 +51,8 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
   let counts;
 
   function now() {
-    const p = softmax(logs(targets), heat.value),
-      drawn = softmax(logs(offers), heat.value),
+    const p = softmax(logs(targets), temperature.value),
+      drawn = softmax(logs(offers), temperature.value),
       first = drawn.indexOf(Math.max(...drawn));
     return { p, q: drafter.value === 'certain' ? drawn.map((_, i) => Number(i === first)) : drawn };
   }
@@ -125,7 +125,7 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     'What is accepted, what is replaced',
     restart,
     touched,
-    heat.row,
+    temperature.row,
     drafter.row,
     source.row,
     buttons,

@@ -14,7 +14,7 @@ export function makeRejectionDemo(settings, touched) {
       slider(`${name}(${word})`, { low: 0, high: 10, step: 0.5, value: start[name][i], words: () => '' }),
     ),
   );
-  const heat = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
+  const temperature = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
   const rule = picker(
     'Rule',
     settings.rules ? RULES : RULES.slice(0, 1),
@@ -24,15 +24,15 @@ export function makeRejectionDemo(settings, touched) {
     ),
   );
   const threshold = slider('Threshold ε of typical acceptance', { low: 0, high: 0.2, step: 0.01, value: 0.09 });
-  const chances = make('div', 'sl-dice-chances'),
+  const chances = make('div', 'sl-rejection-chances'),
     one = makeResult(),
-    tally = make('div', 'sl-dice-tally');
+    tally = make('div', 'sl-rejection-tally');
 
   function now() {
     const [raw, rawDraft] = bars.map(row => normal(row.map(each => each.value)));
     return {
-      p: warped(raw, heat.value),
-      q: warped(rawDraft, heat.value),
+      p: warped(raw, temperature.value),
+      q: warped(rawDraft, temperature.value),
       before: rawDraft,
       threshold: threshold.value,
     };
@@ -72,8 +72,8 @@ export function makeRejectionDemo(settings, touched) {
           q[i] > 0 ? `accepted ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
           `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`,
         ];
-        return make('div', 'sl-dice-row', [
-          make('span', 'sl-dice-word', word),
+        return make('div', 'sl-rejection-row', [
+          make('span', 'sl-rejection-word', word),
           ...texts.map(text => make('span', '', text)),
         ]);
       }),
@@ -157,7 +157,7 @@ export function makeRejectionDemo(settings, touched) {
   ]);
   const sides = make(
     'div',
-    'sl-dice-sides',
+    'sl-rejection-sides',
     bars.map(row =>
       make(
         'div',
@@ -172,7 +172,7 @@ export function makeRejectionDemo(settings, touched) {
     draw,
     () => {},
     sides,
-    heat.row,
+    temperature.row,
     ...(settings.rules ? [rule.row, threshold.row] : []),
     chances,
     buttons,

@@ -65,20 +65,20 @@ export function makeTokenizerMismatch(settings, touched) {
   const draft = makeTokenizer(MERGES.code),
     target = makeTokenizer(MERGES.prose);
   const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
-  const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);
+  const field = make('label', 'sl-text-field', [make('span', '', 'Your text'), words]);
   const count = slider('Tokens drafted', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
-  const both = make('div', 'sl-cut-both'),
+  const both = make('div', 'sl-tokenizer-both'),
     aligned = make('p', 'sl-figure-note'),
-    way = make('ol', 'sl-cut-way'),
+    way = make('ol', 'sl-tokenizer-way'),
     result = makeResult();
   const shared = draft.pieces.filter(piece => target.number.has(piece)),
     same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
 
-  const chip = (piece, kind, after = '') => make('span', `sl-cut ${kind}`, seenPiece(piece) + after);
+  const chip = (piece, kind, after = '') => make('span', `sl-tokenizer-piece ${kind}`, seenPiece(piece) + after);
   const line = (kind, pieces, after) =>
     make(
       'span',
-      'sl-cut-line',
+      'sl-tokenizer-line',
       pieces.map((piece, i) => chip(piece, kind, after?.(piece, i))),
     );
   const stop = (title, ...parts) => make('li', '', [make('strong', '', title), ...parts]);
@@ -90,7 +90,7 @@ export function makeTokenizerMismatch(settings, touched) {
       pairs = stretches(one, other);
     both.replaceChildren(
       ...pairs.map(([top, below]) =>
-        make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)]),
+        make('span', 'sl-tokenizer-pair', [line('sl-tokenizer-draft', top), line('sl-tokenizer-target', below)]),
       ),
     );
     aligned.textContent = `Above are the draft’s ${counted(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${counted(pairs.length, 'time')}.`;
@@ -101,19 +101,19 @@ export function makeTokenizerMismatch(settings, touched) {
     const { proposed, text: proposedText, anew, become, misread } = translated(draft, target, text, count.value);
     const left = anew.slice(0, -1),
       last = anew.slice(-1);
-    const tested = line('sl-cut-target', left);
-    tested.append(...last.map(piece => chip(piece, 'sl-cut-held')));
+    const tested = line('sl-tokenizer-target', left);
+    tested.append(...last.map(piece => chip(piece, 'sl-tokenizer-held')));
     way.replaceChildren(
       stop(
         'Draft tokens, with their numbers',
-        line('sl-cut-draft', proposed, piece => ` ${draft.number.get(piece)}`),
+        line('sl-tokenizer-draft', proposed, piece => ` ${draft.number.get(piece)}`),
       ),
-      stop('Their text', line('sl-cut-plain', proposedText ? [marked(proposedText)] : [])),
-      stop('The target’s pieces of it', line('sl-cut-target', anew)),
+      stop('Their text', line('sl-tokenizer-plain', proposedText ? [marked(proposedText)] : [])),
+      stop('The target’s pieces of it', line('sl-tokenizer-target', anew)),
       stop('To be tested; the last is held back', tested),
       stop(
         'If the numbers were sent instead, the target would read',
-        line('sl-cut-wrong', misread ? [marked(misread)] : []),
+        line('sl-tokenizer-wrong', misread ? [marked(misread)] : []),
       ),
     );
     const end =
