@@ -3,8 +3,8 @@
 // @ts-check
 import { expandAll, expandRow } from './blocks.js';
 import { loadModel } from './pass.js';
-import { DRAFTING } from './philox.js';
-import { bestOf, draw, warp } from './probabilities.js';
+import { DRAFTING } from './random_streams.js';
+import { bestOf, draw, warp } from './warping.js';
 
 const LONGEST_CATCH_UP = 8; // tokens that are read in the pass of a draft; more are read before it
 const CHUNK = 64;
@@ -42,7 +42,7 @@ export async function loadBlockHead(ort, graph, file, facts, embed) {
  * @param {{ facts: HeadFacts, mask: Float32Array, model: any }} head
  * @param {{ statesOf: (start: number, end: number) => Float32Array }} target
  * @param {number} vocabulary
- * @param {import('./probabilities.js').Sampling} sampling
+ * @param {import('./warping.js').Sampling} sampling
  * @param {(stream: number, place: number) => number} uniform
  */
 export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, uniform) {

@@ -4,11 +4,11 @@
 import { makeBlock } from './block_head.js';
 import { makeDraftLength } from './draft_length.js';
 import { makeNgram } from './ngram.js';
-import { ACCEPTING, CLOSING, makeUniforms } from './philox.js';
-import { warp } from './probabilities.js';
-import { finished, makeRecorder, roundOf } from './recorder.js';
-import { verifyChain } from './rule.js';
+import { ACCEPTING, CLOSING, makeUniforms } from './random_streams.js';
+import { verifyChain } from './rejection.js';
 import { makeDetokenizer } from './tokens.js';
+import { finished, makeRecorder, roundOf } from './trace_recorder.js';
+import { warp } from './warping.js';
 
 const MAX_GAMMA = 32;
 const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer

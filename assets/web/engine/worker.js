@@ -5,8 +5,8 @@ import { loadBlockHead } from './block_head.js';
 import { expandAll, expandRow } from './blocks.js';
 import { decode } from './loop.js';
 import { loadModel } from './pass.js';
-import { started } from './recorder.js';
 import { makeTokenizer } from './tokens.js';
+import { started } from './trace_recorder.js';
 import { getFile, isStored, Refusal, remove } from './weights.js';
 
 const MOST_THREADS = 4;

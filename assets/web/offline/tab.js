@@ -8,7 +8,7 @@ import {
   roundLine,
   speedupOf,
   toneOf,
-} from '../engine/feed.js';
+} from '../engine/player_feed.js';
 import { make } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
