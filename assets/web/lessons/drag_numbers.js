@@ -8,7 +8,7 @@ const WIDTH = 260; // pixels from the lowest value to the highest, as long as a 
 const digitsOf = step => (String(step).split('.')[1] ?? '').length;
 
 // The value that is on a step of the slider's, within its ends.
-export const onStep = (value, { low, high, step }) =>
+const onStep = (value, { low, high, step }) =>
   Number(Math.min(high, Math.max(low, low + Math.round((value - low) / step) * step)).toFixed(digitsOf(step)));
 
 // ``node``: the number; ``range``: label, value, low, high and step; ``changed(value)`` is called after each change.

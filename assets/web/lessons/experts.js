@@ -7,7 +7,7 @@ import { figure, makeResult, meter, short, slider } from './widgets.js';
 export const EXPERTS = { all: 128, used: 8, within: 29, outside: 1.5 };
 
 // The expected share of experts that tokens read which choose independently.
-export const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
+const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
 
 // Billions of weights that a pass over ``tokens`` reads, and the part of all weights that one token reads.
 export const weightsRead = tokens => EXPERTS.outside + EXPERTS.within * expertsRead(tokens);

@@ -5,7 +5,7 @@ import { figure, makeResult, short } from './widgets.js';
 
 // The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out. ``places``: by
 // block, "above", "below" or "".
-export function readFraction(places, blocks) {
+function readFraction(places, blocks) {
   const on = side => Object.keys(blocks).filter(name => places[name] === side),
     sum = names => names.reduce((all, name) => all + blocks[name].value, 0);
   const above = on('above'),

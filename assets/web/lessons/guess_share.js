@@ -5,7 +5,7 @@ import { copyText } from '../lib/copy_button.js';
 import { make, makeButton } from '../lib/dom.js';
 
 // Blue is accepted, orange rejected, white discarded, and yellow the target's own token.
-export const gridOf = rounds =>
+const gridOf = rounds =>
   rounds
     .map(
       ({ accepted, tested, drafted }) =>

@@ -34,7 +34,7 @@ function placeOf(text) {
 }
 
 // The words that may follow a text; null where every word may.
-export function allowedAfter(text) {
+function allowedAfter(text) {
   const place = placeOf(text);
   return place === -1 ? null : (GRAMMAR[place] ?? []);
 }

@@ -44,7 +44,7 @@ export function verdictOn({ drafts, own }) {
 }
 
 // ``page``: the lines and the run of app/lessons_tab/minute.py; ``links``: the ways on, as nodes.
-export function makeMinute(page, markup, links) {
+function makeMinute(page, markup, links) {
   const { rounds } = page,
     moves = movesOf(rounds),
     total = rounds.flatMap(added).length;

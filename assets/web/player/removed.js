@@ -9,10 +9,10 @@ const WORDS = 3; // that are named; a trace has a few more
 const LEAST = 1e-3; // a share that is worth a word
 
 /** @param {Distribution} removed */
-export const removedShare = ({ top, rest }) => Math.min(1, top.reduce((sum, [, , mass]) => sum + mass, 0) + rest);
+const removedShare = ({ top, rest }) => Math.min(1, top.reduce((sum, [, , mass]) => sum + mass, 0) + rest);
 
 /** @param {Distribution} removed */
-export function removedSentence(removed) {
+function removedSentence(removed) {
   const share = removedShare(removed),
     words = removed.top.slice(0, WORDS).filter(([, , mass]) => mass >= LEAST);
   if (share < LEAST) return 'The grammar removed nothing of p here.';
