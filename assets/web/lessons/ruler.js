@@ -35,7 +35,7 @@ export const CAUSES = {
     name: 'γ too long',
     sign: 'most drafts are never tested, and all of them cost time.',
   },
-  dear: {
+  costly: {
     setting: 'c',
     value: 0.6,
     name: 'drafts cost too much',
@@ -165,7 +165,7 @@ export function makeRuler({ healthy, mine }, touched) {
 
 // Five rounds that lose, each for one cause. A test holds that mending the cause helps more than mending any other setting.
 export const MYSTERIES = [
-  { cause: 'dear', alpha: 0.6, gamma: 3, c: 0.5, slope: 0.03, users: 1, launch: 0.01 },
+  { cause: 'costly', alpha: 0.6, gamma: 3, c: 0.5, slope: 0.03, users: 1, launch: 0.01 },
   { cause: 'few', alpha: 0.06, gamma: 2, c: 0.06, slope: 0.05, users: 2, launch: 0.01 },
   { cause: 'full', alpha: 0.6, gamma: 3, c: 0.04, slope: 0.02, users: 96, launch: 0.01 },
   { cause: 'long', alpha: 0.5, gamma: 14, c: 0.07, slope: 0.06, users: 1, launch: 0.02 },

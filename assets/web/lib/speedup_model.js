@@ -60,10 +60,10 @@ export function breakEven(gamma, c, v) {
 }
 
 // The highest cost of a draft step at which some draft length is as fast as none; below 0 if none ever is.
-export function dearestDraft(alpha, v, most) {
-  let dearest = -Infinity;
+export function highestPayingCost(alpha, v, most) {
+  let highest = -Infinity;
   for (let gamma = 1; gamma <= most; gamma++) {
-    dearest = Math.max(dearest, (expectedTokens(alpha, gamma) - interpolate(v, gamma + 1)) / gamma);
+    highest = Math.max(highest, (expectedTokens(alpha, gamma) - interpolate(v, gamma + 1)) / gamma);
   }
-  return dearest;
+  return highest;
 }
