@@ -4,6 +4,7 @@
 import { make, makeButton } from '../lib/dom.js';
 import { counted, visible } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
+import { readText, storeText } from '../lib/storage.js';
 import { ownRounds, ownSpeedup } from './lookup_rounds.js';
 import { MERGES } from './merges.js';
 import { makeTokenizer, textOf } from './tokenizer_mismatch.js';
@@ -13,28 +14,8 @@ const MOST = 10;
 const STARTING =
   'The robot baked bread. The robot baked the bread every day, and every day the bread was better. The children said: the robot baked bread.';
 
-const keeper = (() => {
-  const KEY = 'speclens-own-text';
-  let text = STARTING;
-  try {
-    text = localStorage.getItem(KEY) ?? STARTING;
-  } catch {
-    /* not allowed here */
-  }
-  return {
-    get text() {
-      return text;
-    },
-    set text(to) {
-      text = to;
-      try {
-        localStorage.setItem(KEY, to);
-      } catch {
-        /* not allowed here */
-      }
-    },
-  };
-})();
+const KEY = 'speclens-own-text';
+let lastText = readText(KEY) ?? STARTING; // also where nothing can be stored
 
 // ``v``: costs by width, where speed is predicted. ``view``: "rounds", "lengths" (every γ beside each other), "tree" (a second place to
 // copy from), or "users" (who share a pass with ``seats`` tokens for one reading of the weights).
@@ -71,7 +52,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     });
   const ways = view === 'tree' ? 2 : 1;
   let shown = 0;
-  field.value = keeper.text;
+  field.value = lastText;
 
   const chip = (token, status) =>
     make('span', 'sl-chip', visible(textOf([token])), {
@@ -187,7 +168,10 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     ),
   );
   box.addEventListener('input', event => {
-    if (event.target === field) keeper.text = field.value;
+    if (event.target === field) {
+      lastText = field.value;
+      storeText(KEY, lastText);
+    }
     shown = 0;
     draw();
   });

@@ -1,20 +1,9 @@
 // Stores the learner's progress in this browser alone. Lessons also work where the browser stores nothing.
+import { readObject, storeObject } from '../lib/storage.js';
 
 export function makeProgress(key = 'speclens-lessons') {
-  let stored = {};
-  try {
-    stored = JSON.parse(localStorage.getItem(key)) || {};
-  } catch {
-    /* nothing stored, or not ours */
-  }
-  if (typeof stored !== 'object' || Array.isArray(stored)) stored = {};
-  const save = () => {
-    try {
-      localStorage.setItem(key, JSON.stringify(stored));
-    } catch {
-      /* not allowed here */
-    }
-  };
+  let stored = readObject(key);
+  const save = () => storeObject(key, stored);
   const of = slug => {
     const lesson = stored[slug];
     return {
