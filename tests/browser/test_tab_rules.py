@@ -165,7 +165,7 @@ SAMPLE = """async ([logits, seeds, method, gamma, headLogits]) => {
     for (let seed = 0; seed < seeds; seed++) {
         const config = { prompt: 'x', sampling, method, gamma, seed, max_new_tokens: 3, trace_top: 4 };
         const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, head,
-            tokenizer, eos: new Set(), control: new Set(), costs, cancelled: async () => false, now: () => 0 });
+            tokenizer, eos: new Set(), control: new Set(), costs, isCancelled: async () => false, now: () => 0 });
         const written = [];
         for await (const event of run) for (const token of event.tokens ?? []) {
             if (/accepted|resampled|bonus|plain/.test(token.status)) written.push(token.id);

@@ -7,7 +7,7 @@ import { makeNgram } from './ngram.js';
 import { ACCEPTING, CLOSING, makeUniforms } from './random_streams.js';
 import { verifyChain } from './rejection.js';
 import { makeDetokenizer } from './tokens.js';
-import { finished, makeRecorder, roundOf } from './trace_recorder.js';
+import { finishedEvent, makeRecorder, roundOf } from './trace_recorder.js';
 import { warp } from './warping.js';
 
 const MAX_GAMMA = 32;
@@ -46,10 +46,10 @@ function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
 }
 
 // Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
-// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``cancelled()`` is awaited once a round;
+// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``isCancelled()`` is awaited once a round;
 // ``now()``: seconds.
 export async function* decode(run) {
-  const { config, prompt, model, tokenizer, eos, cancelled, now } = run;
+  const { config, prompt, model, tokenizer, eos, isCancelled, now } = run;
   const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config,
     greedy = sampling.temperature === 0,
     uniform = makeUniforms(seed),
@@ -67,7 +67,7 @@ export async function* decode(run) {
     draftLength = makeDraftLength(gamma, run.costs);
 
   async function poll() {
-    if (!reason && (await cancelled())) reason = 'cancelled';
+    if (!reason && (await isCancelled())) reason = 'cancelled';
     return reason;
   }
 
@@ -135,5 +135,5 @@ export async function* decode(run) {
     first ??= last;
     yield last;
   }
-  yield finished(reason, output, prefill, first, last, clock());
+  yield finishedEvent(reason, output, prefill, first, last, clock());
 }

@@ -31,7 +31,7 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
    * @param {Float32Array} p
    * @param {number} draft
    */
-  function left(p, draft) {
+  function residualWithout(p, draft) {
     if (greedy) return likeliest(p);
     const { values, ids } = topOf(p, top + 1);
     let total = 0;
@@ -100,7 +100,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
       Object.assign(numbers, { gap, p_top: likeliest(p[row]) });
       if (isDraft) {
         Object.assign(numbers, { q: q ? q[i][id] : 1, accept: accept[i], q_top: q ? likeliest(q[i]) : certain(id) });
-        if (accept[i] < 1) Object.assign(numbers, { residual: q ? likeliest(residual(p[i], q[i])) : left(p[i], id) });
+        if (accept[i] < 1)
+          Object.assign(numbers, { residual: q ? likeliest(residual(p[i], q[i])) : residualWithout(p[i], id) });
       } else if (refused) {
         const drawn = q ? q[last][id] : Number(refused.id === id);
         Object.assign(numbers, { q: drawn, q_top: refused.q_top, residual: refused.residual });
@@ -115,7 +116,7 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
 }
 
 // The events around the rounds. ``facts``: of the model, as its description has them; ``head``: of the head that drafts.
-export const started = (facts, config, prompt, nameOf, device, head) => ({
+export const startedEvent = (facts, config, prompt, nameOf, device, head) => ({
   config,
   prompt: prompt.map(id => ({ id, text: nameOf(id), label: null })),
   pair: facts.pair,
@@ -151,7 +152,7 @@ export const roundOf = (index, drafts, steps, tokens, context, timings, start, e
   forbidden: [],
 });
 
-export const finished = (reason, text, prefill, first, last, seconds) => ({
+export const finishedEvent = (reason, text, prefill, first, last, seconds) => ({
   reason,
   text,
   prefill,

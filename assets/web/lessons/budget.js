@@ -50,11 +50,11 @@ export function surestFirst(chances) {
   }
 }
 
-const seated = users => Array.from({ length: users }, (_, i) => SURENESS[i % SURENESS.length]);
+const surenessOf = users => Array.from({ length: users }, (_, i) => SURENESS[i % SURENESS.length]);
 
 // Tokens for each plain step with no drafts, with the best γ that is the same for all, and with the surest drafts first.
 export function ratesOf(users) {
-  const chances = survivals(seated(users)),
+  const chances = survivals(surenessOf(users)),
     same = sameForAll(chances);
   return {
     plain: tokensAStep(
@@ -78,7 +78,7 @@ export function makeBudget(settings, touched) {
     depths = [];
 
   function seat() {
-    kinds = seated(users.value);
+    kinds = surenessOf(users.value);
     chances = survivals(kinds);
     depths = kinds.map(() => 0);
     show();

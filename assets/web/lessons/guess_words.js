@@ -1,7 +1,7 @@
 // Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted, visible } from '../lib/format.js';
+import { quantity, visible } from '../lib/format.js';
 import { linkTo, makeShare, messageOf } from './guess_share.js';
 import { figure, makeResult, meter, picker } from './widgets.js';
 
@@ -48,7 +48,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
   }
 
   // The last token of the text needs no draft: a pass gives it.
-  const wanted = () => Math.min(gamma, now.tokens.length - at - 1);
+  const countDrafts = () => Math.min(gamma, now.tokens.length - at - 1);
 
   function ask() {
     const isOver = at >= now.tokens.length || rounds.length >= limit,
@@ -65,8 +65,8 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
     if (isOver) return;
     where.textContent =
       limit === 1
-        ? `Guess ${guesses.length + 1} of ${wanted()}`
-        : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
+        ? `Guess ${guesses.length + 1} of ${countDrafts()}`
+        : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${countDrafts()}`;
     options.replaceChildren(
       ...now.candidates[place].map((candidate, i) =>
         makeButton(
@@ -81,7 +81,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
   function guess(candidate) {
     const hadFocus = options.contains(document.activeElement);
     guesses.push(candidate);
-    if (guesses.length === wanted() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
+    if (guesses.length === countDrafts() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
     ask();
     if (hadFocus) (options.isConnected && !question.hidden ? options.children[0] : again).focus();
   }
@@ -116,7 +116,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
         : accepted
           ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
           : `The model writes “${own}” instead, so no further guess could fit`;
-    return `${right}: ${counted(emitted, 'piece')} of text from one look.`;
+    return `${right}: ${quantity(emitted, 'piece')} of text from one look.`;
   }
 
   function scores() {

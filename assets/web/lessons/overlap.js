@@ -92,15 +92,15 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     const { p, q } = now(),
       share = x => (counts.all ? x / counts.all : 0),
       top = 1.12 * Math.max(...p, ...q),
-      at = x => `${Math.min(100, (100 * x) / top)}%`;
+      percentOf = x => `${Math.min(100, (100 * x) / top)}%`;
     columnsOf.forEach((each, i) => {
       const kept = share(counts.accepted[i]),
         added = share(counts.replaced[i]);
-      each.q.style.height = at(q[i]);
-      each.q.style.setProperty('--fits', at(q[i] ? Math.min(1, p[i] / q[i]) : 0));
-      each.kept.style.height = at(kept);
-      Object.assign(each.new.style, { bottom: at(kept), height: at(added) });
-      each.line.style.bottom = at(p[i]);
+      each.q.style.height = percentOf(q[i]);
+      each.q.style.setProperty('--fits', percentOf(q[i] ? Math.min(1, p[i] / q[i]) : 0));
+      each.kept.style.height = percentOf(kept);
+      Object.assign(each.new.style, { bottom: percentOf(kept), height: percentOf(added) });
+      each.line.style.bottom = percentOf(p[i]);
       each.name.textContent = `${words[i]}: p ${p[i].toFixed(2)}, out ${counts.all ? (kept + added).toFixed(2) : '–'}`;
     });
     stack.setAttribute('aria-label', columnsOf.map(each => each.name.textContent).join('; '));

@@ -2,7 +2,7 @@
 // The text goes along from lesson to lesson, in this browser alone.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted, visible } from '../lib/format.js';
+import { quantity, visible } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { readText, storeText } from '../lib/storage.js';
 import { ownRounds, ownSpeedup } from './lookup_rounds.js';
@@ -78,14 +78,14 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       make(
         'span',
         'sl-dim',
-        drafts.length ? `matched ${counted(length, 'token')}` : gamma.value ? 'nothing to copy' : 'no draft',
+        drafts.length ? `matched ${quantity(length, 'token')}` : gamma.value ? 'nothing to copy' : 'no draft',
       ),
     ]);
   }
 
   // How long a pass over ``width`` tokens of each user takes, in passes over one.
-  const shared = width => Math.max(1, (users.value * width) / seats),
-    time = width => (view === 'users' ? shared(width) / shared(1) : interpolate(v, width));
+  const sharedTime = width => Math.max(1, (users.value * width) / seats),
+    time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
 
   function drawMore(tokens, from, seen) {
     const whole = ownRounds(tokens, from, gamma.value, ways);
@@ -106,11 +106,11 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       aside.dataset.best = best;
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);
-      aside.textContent = `All of it: ${counted(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. That’s predicted to be ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × as fast as plain decoding` : ''}.`;
+      aside.textContent = `All of it: ${quantity(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. That’s predicted to be ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × as fast as plain decoding` : ''}.`;
       Object.assign(aside.dataset, { chain: chain.length, tree: whole.length });
     } else if (view === 'users') {
       const gain = ownSpeedup(whole, time);
-      aside.textContent = `All of it, with ${counted(users.value, 'user')}: ${short(gain)} × as many tokens as without drafts.`;
+      aside.textContent = `All of it, with ${quantity(users.value, 'user')}: ${short(gain)} × as many tokens as without drafts.`;
       aside.dataset.gain = gain.toFixed(4);
     } else if (v && seen.length) {
       const speed = ownSpeedup(seen, time);
@@ -139,8 +139,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       tokens.length < 2
         ? 'Type a sentence or two.'
         : shown
-          ? `${counted(emitted, 'token')} in ${counted(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
-          : `${counted(tokens.length, 'token')}, ${from} of them the prompt.`;
+          ? `${quantity(emitted, 'token')} in ${quantity(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
+          : `${quantity(tokens.length, 'token')}, ${from} of them the prompt.`;
     Object.assign(result.dataset, { tau: shown ? (emitted / shown).toFixed(4) : '', rounds: rounds.length });
     chart.replaceChildren();
     if (tokens.length > 1) drawMore(tokens, from, seen);

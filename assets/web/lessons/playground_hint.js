@@ -24,7 +24,7 @@ export function makePlaygroundHint({ back }) {
   }
 
   // The control itself, or the button that brings it into sight, or Run if this page lacks it (a device with one precision).
-  function seen(name) {
+  function findVisible(name) {
     const node = document.getElementById(name);
     return node?.getClientRects().length ? node : document.getElementById(node ? 'settings' : 'run');
   }
@@ -36,16 +36,16 @@ export function makePlaygroundHint({ back }) {
       if (tries) later = setTimeout(() => glow(name, tries - 1), 50);
       return;
     }
-    glowing = seen(name);
+    glowing = findVisible(name);
     glowing.classList.add('sl-glow');
     const { top, bottom } = glowing.getBoundingClientRect();
     if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' }); // not covered by the bar
     stop = new AbortController();
-    const acted = event => {
+    const onAct = event => {
       if (glowing?.contains(event.target)) calm();
     };
     for (const kind of ['input', 'change', 'click'])
-      document.addEventListener(kind, acted, { capture: true, signal: stop.signal });
+      document.addEventListener(kind, onAct, { capture: true, signal: stop.signal });
   }
 
   // Calls ``ended`` once, after a run of this visitor.

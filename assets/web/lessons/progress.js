@@ -4,7 +4,7 @@ import { readObject, storeObject } from '../lib/storage.js';
 export function makeProgress(key = 'speclens-lessons') {
   let stored = readObject(key);
   const save = () => storeObject(key, stored);
-  const of = slug => {
+  const read = slug => {
     const lesson = stored[slug];
     return {
       at: Number(lesson?.at) || 0,
@@ -14,21 +14,21 @@ export function makeProgress(key = 'speclens-lessons') {
   };
 
   return {
-    of,
+    read,
     isEmpty: () => !Object.keys(stored).length,
     at(slug, step) {
-      stored[slug] = { ...of(slug), at: step };
+      stored[slug] = { ...read(slug), at: step };
       save();
     },
     done(slug, step) {
-      const now = of(slug);
+      const now = read(slug);
       if (!now.done.includes(step)) {
         stored[slug] = { ...now, done: [...now.done, step] };
         save();
       }
     },
     over(slug) {
-      stored[slug] = { ...of(slug), over: true };
+      stored[slug] = { ...read(slug), over: true };
       save();
     },
     forget() {

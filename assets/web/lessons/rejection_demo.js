@@ -1,7 +1,7 @@
 // Demonstrates rejection sampling at one place of the text: shape p and q, draw once or many times, break the rule.
 
 import { make, makeButton } from '../lib/dom.js';
-import { normal, pick, RULES, residual, typical, warped } from './draft_rules.js';
+import { normal, pick, RULES, residual, typical, warp } from './draft_rules.js';
 import { figure, makeResult, meter, picker, slider } from './widgets.js';
 
 export function makeRejectionDemo(settings, touched) {
@@ -31,8 +31,8 @@ export function makeRejectionDemo(settings, touched) {
   function now() {
     const [raw, rawDraft] = bars.map(row => normal(row.map(each => each.value)));
     return {
-      p: warped(raw, temperature.value),
-      q: warped(rawDraft, temperature.value),
+      p: warp(raw, temperature.value),
+      q: warp(rawDraft, temperature.value),
       before: rawDraft,
       threshold: threshold.value,
     };
@@ -142,9 +142,9 @@ export function makeRejectionDemo(settings, touched) {
 
   // A row of zeros is not a distribution, so the last slider of a row that reaches 0 goes back one step.
   function holdAboveZero() {
-    for (const row of bars) if (row.every(each => each.value === 0)) row[moved(row)].value = 0.5;
+    for (const row of bars) if (row.every(each => each.value === 0)) row[indexOfMoved(row)].value = 0.5;
   }
-  const moved = row =>
+  const indexOfMoved = row =>
     Math.max(
       0,
       row.findIndex(each => each.row.contains(document.activeElement)),

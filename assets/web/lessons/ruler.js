@@ -1,7 +1,7 @@
 // Draws the time of a round to scale above the plain steps for the same tokens, breaks a healthy run, and asks for the cause.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { makeCases, namesOf } from './cases.js';
 import { figure, makeResult, makeSigns, short, slider } from './widgets.js';
@@ -135,7 +135,7 @@ export function makeRuler({ healthy, mine }, touched) {
     const values = Object.fromEntries(Object.entries(sliders).map(([name, each]) => [name, each.value])),
       time = roundTime(values);
     bars.show(time, values);
-    result.textContent = `${counted(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${counted(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
+    result.textContent = `${quantity(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${quantity(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
     const speeds = Array.from({ length: 17 }, (_, gamma) => roundTime({ ...values, gamma }).speedup),
       best = speeds.indexOf(Math.max(...speeds));
     aside.textContent = best

@@ -1,8 +1,8 @@
 // Tokenizes one text with two byte-pair tokenizers (merges.js), and retokenizes a draft of one for the other.
 
-import { BYTE_MARKS, bytesOf, makeCutter, marked } from '../lib/byte_pairs.js';
+import { BYTE_MARKS, byteMarks, bytesOf, makeCutter } from '../lib/byte_pairs.js';
 import { make } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { MERGES } from './merges.js';
 import { figure, makeResult, slider } from './widgets.js';
 
@@ -41,7 +41,7 @@ function stretches(one, other) {
 
 // Follows the first ``count`` draft tokens: their text, the target's pieces of it, and the piece that the last of these
 // becomes in the full text (undefined where the full text has the same border).
-export function translated(draft, target, full, count) {
+export function translate(draft, target, full, count) {
   const proposed = draft.cut(full).slice(0, count),
     text = textOf(proposed),
     anew = target.cut(text);
@@ -93,12 +93,12 @@ export function makeTokenizerMismatch(settings, touched) {
         make('span', 'sl-tokenizer-pair', [line('sl-tokenizer-draft', top), line('sl-tokenizer-target', below)]),
       ),
     );
-    aligned.textContent = `Above are the draft’s ${counted(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${counted(pairs.length, 'time')}.`;
+    aligned.textContent = `Above are the draft’s ${quantity(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${quantity(pairs.length, 'time')}.`;
     drawWay(text);
   }
 
   function drawWay(text) {
-    const { proposed, text: proposedText, anew, become, misread } = translated(draft, target, text, count.value);
+    const { proposed, text: proposedText, anew, become, misread } = translate(draft, target, text, count.value);
     const left = anew.slice(0, -1),
       last = anew.slice(-1);
     const tested = line('sl-tokenizer-target', left);
@@ -108,12 +108,12 @@ export function makeTokenizerMismatch(settings, touched) {
         'Draft tokens, with their numbers',
         line('sl-tokenizer-draft', proposed, piece => ` ${draft.number.get(piece)}`),
       ),
-      stop('Their text', line('sl-tokenizer-plain', proposedText ? [marked(proposedText)] : [])),
+      stop('Their text', line('sl-tokenizer-plain', proposedText ? [byteMarks(proposedText)] : [])),
       stop('The target’s pieces of it', line('sl-tokenizer-target', anew)),
       stop('To be tested; the last is held back', tested),
       stop(
         'If the numbers were sent instead, the target would read',
-        line('sl-tokenizer-wrong', misread ? [marked(misread)] : []),
+        line('sl-tokenizer-wrong', misread ? [byteMarks(misread)] : []),
       ),
     );
     const end =

@@ -16,8 +16,8 @@ export function interpolate(v, width) {
   if (right < 0) right = widths.length - 1;
   const low = widths[Math.max(right - 1, 0)],
     high = widths[Math.max(right, 1)];
-  const from = known => (v[high] - v[known]) / (high - known);
-  const slope = width > high ? Math.max(from(low), from(widths[0]), 0) : from(low);
+  const slopeFrom = known => (v[high] - v[known]) / (high - known);
+  const slope = width > high ? Math.max(slopeFrom(low), slopeFrom(widths[0]), 0) : slopeFrom(low);
   return v[high] + slope * (width - high);
 }
 

@@ -1,7 +1,7 @@
 // Draws the candidates of one place as one table: q to the left of a middle line, p to the right; the part of p over q,
 // which the residual keeps, is hatched.
 import { make, makeButton } from '../lib/dom.js';
-import { format, isolated, percent, shown, spoken, visible } from '../lib/format.js';
+import { format, isolate, percent, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { massOf, residualRows } from './probabilities.js';
 import { quote } from './sentences.js';
 
@@ -37,7 +37,7 @@ function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean))
     for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
-  for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, shown(one));
+  for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, tokenText(one));
   const own = (symbol, id) =>
     isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol]; // its p is the target's
   const mass = (distribution, symbol, id) => distribution && (own(symbol, id) ?? massOf(distribution, id).mass);
@@ -84,7 +84,7 @@ function forkButton(text, action) {
   icon.setAttribute('aria-hidden', 'true');
   path.setAttribute('d', FORK);
   icon.append(path);
-  const words = `Force “${isolated(visible(text))}” here and go on from it`;
+  const words = `Force “${isolate(visible(text))}” here and go on from it`;
   return makeButton([icon], action, 'sl-fork', { 'aria-label': words, title: words });
 }
 
@@ -92,6 +92,6 @@ function residualSentence({ rows, total }, drawn, { weight, isLeft }) {
   const share =
     rows.find(row => row.id === drawn.id)?.share ??
     (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
-  const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
+  const part = share === undefined ? '' : `; ${quote(drawn)} has ${spokenPercent(share)} of it`;
   return `Hatched: the residual, ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, ${format(total)} in all` : ''}${part}.`;
 }

@@ -2,7 +2,7 @@
 // @ts-check
 /** @import { Distribution } from './trace.d.ts' */
 import { make } from '../lib/dom.js';
-import { isolated, spoken, visible } from '../lib/format.js';
+import { isolate, spokenPercent, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 
 const WORDS = 3; // that are named; a trace has a few more
@@ -16,8 +16,8 @@ function removedSentence(removed) {
   const share = removedShare(removed),
     words = removed.top.slice(0, WORDS).filter(([, , mass]) => mass >= LEAST);
   if (share < LEAST) return 'The grammar removed nothing of p here.';
-  const first = words.map(([, text, mass]) => `“${isolated(visible(text))}”\u00a0${spoken(mass)}`).join(', ');
-  return `The grammar removed ${spoken(share)} of p${first ? `, first of all ${first}` : ''}.`;
+  const first = words.map(([, text, mass]) => `“${isolate(visible(text))}”\u00a0${spokenPercent(mass)}`).join(', ');
+  return `The grammar removed ${spokenPercent(share)} of p${first ? `, first of all ${first}` : ''}.`;
 }
 
 /** @param {Distribution} removed */

@@ -2,7 +2,7 @@
 // @ts-check
 /** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
-import { format, shown } from '../lib/format.js';
+import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
 /**
@@ -30,7 +30,7 @@ export function siblingsNode(token, round) {
   const cells = (...texts) => texts.map(text => make('td', '', text));
   const rows = siblingsOf(token, round).map(other =>
     make('tr', other === token ? 'sl-here' : '', [
-      make('th', 'sl-name', [make('bdi', '', shown(other))], { scope: 'row' }),
+      make('th', 'sl-name', [make('bdi', '', tokenText(other))], { scope: 'row' }),
       ...(isTested(other)
         ? cells(leftOfP(other), format(other.q), format(other.u), STATUSES[other.status].word)
         : cells('', '', '', 'untested')),
