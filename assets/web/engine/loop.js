@@ -1,5 +1,5 @@
-// Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for chains; with no
-// drafts it is plain decoding.
+// Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for
+// chains; with no drafts it is plain decoding.
 // @ts-check
 import { makeBlock } from './block_head.js';
 import { makeDraftLength } from './draft_length.js';
@@ -27,8 +27,9 @@ function gapOf(row) {
   return Math.fround(first - second);
 }
 
-// What drafts with a method: ``reset`` and ``read`` prepare it for a run; ``keysOf`` gives the key of each guess that could be
-// proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from (null: one-hot), and its model's passes.
+// What drafts with a method: ``reset`` and ``read`` prepare it for a run; ``keysOf`` gives the key of each
+// guess that could be proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from
+// (null: one-hot), and its model's passes.
 function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
   if (config.method === 'block') return makeBlock(head, model, tokenizer.size, config.sampling, uniform);
   const ready = { reset() {}, read() {}, keysOf: () => [], propose: () => NOTHING };
@@ -46,8 +47,8 @@ function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
 }
 
 // Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
-// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``isCancelled()`` is awaited once a round;
-// ``now()``: seconds.
+// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``isCancelled()`` is
+// awaited once a round; ``now()``: seconds.
 export async function* decode(run) {
   const { config, prompt, model, tokenizer, eos, isCancelled, now } = run;
   const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config,

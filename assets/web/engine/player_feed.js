@@ -1,5 +1,5 @@
-// Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a test
-// compares the two. For runs of our own engines, whose every number is known.
+// Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a
+// test compares the two. For runs of our own engines, whose every number is known.
 // @ts-check
 import { quantity } from '../lib/format.js';
 import { isEmitted, isTested } from '../lib/statuses.js';
@@ -52,7 +52,8 @@ function tokenLine(token, refused) {
   const made = { text, status, position, id, ...(label === null ? {} : { label }) };
   for (const name of NUMBERS) if (token[name] !== null) made[name] = roundTo(token[name], 6);
   const { p, q, accept } = token;
-  if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true; // tried after one
+  // It was tried after a sibling that was rejected.
+  if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true;
   for (const name of ['p_top', 'q_top', 'residual']) {
     const repeats = status === 'resampled' && JSON.stringify(refused?.[name]) === JSON.stringify(token[name]);
     if (token[name] && !repeats) made[name] = distributionLine(token[name]);
@@ -111,7 +112,8 @@ export function speedupOf(run, plain) {
   return totalsOf(run).speed / totalsOf(plain).speed;
 }
 
-// The standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times differ by noise.
+// The standard error of the rounds' total time as a share of it: of rounds of the
+// same shape, whose times differ by noise.
 /** @param {Run} run */
 function roundsError({ rounds }) {
   const alike = {};

@@ -1,5 +1,5 @@
-// Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is the
-// rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
+// Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is
+// the rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
 // @ts-check
 import { draw, residual } from './warping.js';
 

@@ -26,7 +26,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     );
   }
 
-  // What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft, divided by the mass that this leaves.
+  // What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft,
+  // divided by the mass that this leaves.
   /**
    * @param {Float32Array} p
    * @param {number} draft
@@ -66,7 +67,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     ...numbers,
   });
 
-  // The status of each draft, and of the closing token if the text reaches it. ``emitted``: tokens up to the text's end.
+  // The status of each draft, and of the closing token if the text reaches it.
+  // ``emitted``: tokens up to the text's end.
   /**
    * @param {number} N
    * @param {{ last: number, tested: number }} verdict
@@ -115,7 +117,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   return { tokensOf };
 }
 
-// The events around the rounds. ``facts``: of the model, as its description has them; ``head``: of the head that drafts.
+// The events around the rounds. ``facts``: of the model, as its description has
+// them; ``head``: of the head that drafts.
 export const startedEvent = (facts, config, prompt, nameOf, device, head) => ({
   config,
   prompt: prompt.map(id => ({ id, text: nameOf(id), label: null })),

@@ -1,5 +1,5 @@
-// Draws the three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width; ``run``: the
-// value of the component, whose ``here`` holds the costs and points measured on this machine.
+// Draws the three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width;
+// ``run``: the value of the component, whose ``here`` holds the costs and points measured on this machine.
 import { bestGamma, breakEven, highestPayingCost, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
 import { niceStep, plot, shape } from './svg_chart.js';
 
@@ -20,7 +20,8 @@ function measuredMarks(frame, points, x) {
   for (const point of points) frame.mark(point[x], point[2], SHAPES[point[1]], `sl-point sl-gamma-${point[1]}`);
 }
 
-// Names in the free room at the right, each at the end of its line and none on another. ``ends``: [height, text, class].
+// Names in the free room at the right, each at the end of its line and none on
+// another. ``ends``: [height, text, class].
 function nameEnds(frame, ends) {
   let free = -Infinity;
   for (const [height, text, kind] of ends.toSorted((a, b) => b[0] - a[0])) {

@@ -6,9 +6,9 @@ import { cacheOf, chosenModel, chosenWidth, DEVICES } from './devices.js';
 import { EXPERTS, ONE_TOKEN, weightsRead } from './experts.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
-// The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
-// computed in that time. ``cache``: what a user's text adds to each reading, as a part of all weights. ``experts``: whether
-// tokens choose weights, of which one token reads a part only.
+// The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens
+// are computed in that time. ``cache``: what a user's text adds to each reading, as a part of all weights. ``experts``:
+// whether tokens choose weights, of which one token reads a part only.
 export function passTime(tokens, users, { free, cache, experts }) {
   const weights = experts ? weightsRead(tokens) / weightsRead(1) : 1;
   return Math.max(weights + (users * cache) / (experts ? ONE_TOKEN : 1), tokens / free);

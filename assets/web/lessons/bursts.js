@@ -13,8 +13,8 @@ export const burstBars = (bursts, name) =>
   );
 
 const LUMP = 6;
-// What a listener sees of an answer under a defence, and its price: ``sent``, how many times the data, and ``wait``, how
-// many passes a token is held back on average.
+// What a listener sees of an answer under a defence, and its price: ``sent``, how many times the data, and ``wait``,
+// how many passes a token is held back on average.
 export function defend(bursts, how, largest) {
   const tokens = bursts.reduce((a, b) => a + b, 0),
     arrived = bursts.flatMap((size, pass) => Array.from({ length: size }, () => pass));

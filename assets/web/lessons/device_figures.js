@@ -1,6 +1,6 @@
-// Of model cards and the makers' data sheets. One JSON object, because app/lab/answer/plan.py reads it, too. Models: billions
-// of weights; layers; key-value heads and their size, for the cache. Devices: GB/s, GB of memory, and trillions of bf16
-// operations a second without sparsity, where the maker says. A PC's memory varies.
+// Of model cards and the makers' data sheets. One JSON object, because app/lab/answer/plan.py reads it, too. Models:
+// billions of weights; layers; key-value heads and their size, for the cache. Devices: GB/s, GB of memory, and
+// trillions of bf16 operations a second without sparsity, where the maker says. A PC's memory varies.
 export const FIGURES = {
   "models": {
     "SmolLM2 135M": {"weights": 0.135, "layers": 30, "heads": 3, "size": 64, "family": "SmolLM2"},

@@ -1,5 +1,5 @@
-// Decides about one draft of a small vocabulary, by the right rule of rejection sampling and by wrong ones. Knows no DOM.
-// The arithmetic runs in the browser; engine/sampling/rejection.py does the same for a model.
+// Decides about one draft of a small vocabulary, by the right rule of rejection sampling and by wrong ones. Knows no
+// DOM. The arithmetic runs in the browser; engine/sampling/rejection.py does the same for a model.
 
 export const normal = row => {
   const sum = row.reduce((a, b) => a + b, 0) || 1;

@@ -14,8 +14,8 @@ export function roundCost({ steps, c, v, emitted }) {
   return { cost, rate: emitted / cost };
 }
 
-// ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps, c, v, copied } }
-// ``drawn``: whether the kinds that no run shows are offered, too.
+// ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps,
+// c, v, copied } } ``drawn``: whether the kinds that no run shows are offered, too.
 export function makeDrafters({ places, drawn }, touched) {
   const kinds = Object.keys(KINDS).filter(name =>
     KINDS[name].drawn ? drawn : Object.values(places).some(each => name in each.drafters),

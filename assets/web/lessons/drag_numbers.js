@@ -1,5 +1,5 @@
-// Makes numbers of a sentence draggable: by pointer, by touch and by arrow keys. The sentence's results are computed anew by a
-// function that a tool of the lesson uses, too.
+// Makes numbers of a sentence draggable: by pointer, by touch and by arrow keys. The sentence's results are computed
+// anew by a function that a tool of the lesson uses, too.
 
 import { MODELS } from './sentence_models.js';
 
@@ -57,8 +57,8 @@ function makeDraggable(node, range, changed) {
   return { set };
 }
 
-// Brings the numbers in ``blocks`` to life. ``sentence``: the model's name, its other inputs, the numbers and the digits of each
-// result. A number with a ``slider`` moves the slider of that label in ``tool``, and follows it.
+// Brings the numbers in ``blocks`` to life. ``sentence``: the model's name, its other inputs, the numbers and the
+// digits of each result. A number with a ``slider`` moves the slider of that label in ``tool``, and follows it.
 export function makeSentence(blocks, { model, inputs, numbers, results }, tool, touched) {
   const find = (kind, name) => blocks.flatMap(block => [...block.querySelectorAll(`[data-${kind}="${name}"]`)]),
     values = { ...inputs };

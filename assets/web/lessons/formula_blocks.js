@@ -3,8 +3,8 @@
 import { make, makeButton } from '../lib/dom.js';
 import { figure, makeResult, short } from './widgets.js';
 
-// The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out. ``places``: by
-// block, "above", "below" or "".
+// The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out.
+// ``places``: by block, "above", "below" or "".
 function readFraction(places, blocks) {
   const blocksOn = side => Object.keys(blocks).filter(name => places[name] === side),
     sum = names => names.reduce((all, name) => all + blocks[name].value, 0);
@@ -26,7 +26,8 @@ function readFraction(places, blocks) {
   }
 }
 
-// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v``: those of a run; v is that of a full round's pass. ``measured``: its speedup by the clock.
+// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v``: those of a run; v is that of a full round's pass.
+// ``measured``: its speedup by the clock.
 export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured }, touched) {
   const blocks = {
     alpha: { name: 'α', value: alpha },

@@ -1,4 +1,5 @@
-// Grows a token tree by hand: expected tokens against the cost of its rows. The formulas are below, apart from the page.
+// Grows a token tree by hand: expected tokens against the cost of its rows. The
+// formulas are below, apart from the page.
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
@@ -22,7 +23,8 @@ export function worth(tree, first, second, row) {
   return { words: words.length, tokens, speedup: tokens / (1 + row * words.length) };
 }
 
-// Adds the likeliest word as long as that makes the round faster. No other shape of as many words is accepted more often.
+// Adds the likeliest word as long as that makes the round faster. No other shape of
+// as many words is accepted more often.
 export function bestTree(first, second, row, most) {
   const tree = [],
     open = [{ into: tree, rank: 0, reach: 1 }];

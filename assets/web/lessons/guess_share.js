@@ -1,5 +1,5 @@
-// Makes what a player of “Be the drafter” may send to a friend: a row of coloured squares for each round, the score, and a link
-// to the same text.
+// Makes what a player of “Be the drafter” may send to a friend: a row of coloured squares for each round,
+// the score, and a link to the same text.
 
 import { copyText } from '../lib/copy_button.js';
 import { make, makeButton } from '../lib/dom.js';

@@ -1,11 +1,13 @@
-// Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
+// Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges,
+// and compares α and τ with the drafters’.
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { linkTo, makeShare, messageOf } from './guess_share.js';
 import { figure, makeResult, meter, picker } from './widgets.js';
 
-// One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a guess is accepted if it is the token.
+// One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a
+// guess is accepted if it is the token.
 export function judgeGuesses(guesses, tokens) {
   const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]),
     accepted = wrong < 0 ? guesses.length : wrong;
@@ -21,9 +23,10 @@ export function guessScore(rounds) {
   };
 }
 
-// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs. ``limit``: after
-// how many rounds it is over; then nothing is compared. The single round of ``limit`` 1 ends with a wrong guess, because the
-// next choices would give the right word away. ``text``: the number of the text to begin with, from 1.
+// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded
+// runs. ``limit``: after how many rounds it is over; then nothing is compared. The single round of
+// ``limit`` 1 ends with a wrong guess, because the next choices would give the right word away. ``text``:
+// the number of the text to begin with, from 1.
 export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: first = 1 }, touched) {
   const names = Object.keys(texts),
     text = picker('Text', Object.entries(texts), Math.min(first, names.length) - 1),

@@ -1,5 +1,6 @@
-// Writes a small JSON answer with drafts, under the right masks and under four mistakes that servers have made. The rounds
-// are computed below, apart from the page: greedy, with a model that would rather think, fence its code and chat.
+// Writes a small JSON answer with drafts, under the right masks and under four mistakes that servers
+// have made. The rounds are computed below, apart from the page: greedy, with a model that would
+// rather think, fence its code and chat.
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';

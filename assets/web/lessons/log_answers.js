@@ -10,7 +10,8 @@ const parseJson = text => {
   }
 };
 
-// Every JSON object of the text, each with what names its answer: an id, else the stream that it is part of, else nothing.
+// Every JSON object of the text, each with what names its answer: an id, else the
+// stream that it is part of, else nothing.
 function objectsOf(text) {
   const all = parseJson(text);
   if (all !== undefined) return within(all, null, 0);
@@ -72,8 +73,8 @@ const sglangAnswer = name => (rounds, drafted, accepted, more) => {
   return row(accepted, drafted, rounds, gamma, reached.length ? filled : []);
 };
 
-// Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that passes without
-// a draft are among them.
+// Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that
+// passes without a draft are among them.
 function llamaAnswer(drafted, accepted, more) {
   const total = countsOf(more, ['predicted_n']);
   return row(accepted, drafted, total ? Math.max(0, total[0] - 1 - accepted) || null : null);

@@ -9,8 +9,8 @@ function lookUp(text, gamma, besides) {
 }
 
 // The rounds that write ``tokens`` from ``known`` on, greedy: { at, length, drafts, others, accepted, isOther, emitted,
-// rows }. ``ways`` 2: ``others`` are guesses from another place, and ``isOther`` if theirs were accepted. The last round
-// drafts no more than is left but one.
+// rows }. ``ways`` 2: ``others`` are guesses from another place, and ``isOther`` if theirs were accepted. The last
+// round drafts no more than is left but one.
 export function ownRounds(tokens, known, gamma, ways = 1) {
   const rounds = [],
     right = (drafts, at) => {

@@ -20,8 +20,8 @@ const addedTexts = ({ drafts, own }) => [
 export const movesOf = rounds =>
   rounds.flatMap((each, round) => (each.drafts.length ? MOVES : ['keep']).map(move => ({ round, move })));
 
-// What a move has brought: the tokens that are written, and how many there would be by then without guesses. A round counts
-// once its last move is made.
+// What a move has brought: the tokens that are written, and how many there would be by then without guesses. A
+// round counts once its last move is made.
 export function standing(rounds, { round, move }) {
   const over = rounds.slice(0, round + (move === 'keep')),
     time = over.length ? over[over.length - 1].at : 0;
@@ -163,8 +163,8 @@ function makeMinute(page, markup, links) {
   ];
 }
 
-// Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson. ``playground``:
-// what takes the place of that tab on a site without a server.
+// Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson.
+// ``playground``: what takes the place of that tab on a site without a server.
 export function mountMinute(box, page, markup, playground) {
   const content = box.querySelector('div'),
     openPlayground = () => document.getElementById('playground-tab-button').click();

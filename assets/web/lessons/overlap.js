@@ -1,10 +1,12 @@
-// Stacks accepted drafts and replacements, draw after draw, against p: with the residual they fill it, with p they overshoot.
+// Stacks accepted drafts and replacements, draw after draw, against p: with the
+// residual they fill it, with p they overshoot.
 
 import { make, makeButton } from '../lib/dom.js';
 import { softmax } from './temperature.js';
 import { figure, makeResult, picker, slider } from './widgets.js';
 
-// The chance of each word to come out: accepted as a draft, and drawn in place of a rejected one. ``from``: residual or p.
+// The chance of each word to come out: accepted as a draft, and drawn in place of a
+// rejected one. ``from``: residual or p.
 export function outcome(p, q, from) {
   const accepted = p.map((x, i) => Math.min(x, q[i])),
     rejected = 1 - accepted.reduce((a, b) => a + b, 0);

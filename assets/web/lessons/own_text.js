@@ -1,5 +1,5 @@
-// Plays rounds of n-gram lookup on the reader's own text, without a model: the text itself says what would have been written.
-// The text goes along from lesson to lesson, in this browser alone.
+// Plays rounds of n-gram lookup on the reader's own text, without a model: the text itself says what would have been
+// written. The text goes along from lesson to lesson, in this browser alone.
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
@@ -17,8 +17,8 @@ const STARTING =
 const KEY = 'speclens-own-text';
 let lastText = readText(KEY) ?? STARTING; // also where nothing can be stored
 
-// ``v``: costs by width, where speed is predicted. ``view``: "rounds", "lengths" (every γ beside each other), "tree" (a second place to
-// copy from), or "users" (who share a pass with ``seats`` tokens for one reading of the weights).
+// ``v``: costs by width, where speed is predicted. ``view``: "rounds", "lengths" (every γ beside each other), "tree" (a
+// second place to copy from), or "users" (who share a pass with ``seats`` tokens for one reading of the weights).
 export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128, known = 0.5 }, touched) {
   const { cut } = makeTokenizer(MERGES.prose);
   const field = make('textarea', 'sl-own-field', '', { rows: 4, maxlength: 2000, 'aria-label': 'Your text' });
@@ -59,7 +59,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       'data-status': status,
       'aria-label': `${textOf([token])}: ${status}`,
     });
-  // Guesses of one place, of which the first ``accepted`` are right; without a test (``tested`` false) all are discarded.
+  // Guesses of one place, of which the first ``accepted`` are right; without a test
+  // (``tested`` false) all are discarded.
   const guesses = (drafts, accepted, tested) =>
     drafts.map((draft, i) =>
       chip(draft, !tested ? 'discarded' : i < accepted ? 'accepted' : i === accepted ? 'rejected' : 'discarded'),

@@ -9,11 +9,12 @@ import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 const BLOCKS = 12,
   FRAME = 130;
 
-// The time of a pass over ``width`` tokens in passes over one, on a device with arithmetic for ``free`` tokens a reading.
+// The time of a pass over ``width`` tokens in passes over one, on a device with
+// arithmetic for ``free`` tokens a reading.
 export const pictureTime = (width, { v, free }) => (v ? interpolate(v, width) : Math.max(1, width / free));
 
-// ``v``: measured times by width; ``zoom``: "one" pass, "two" models or many "users"; ``width``: tokens to begin with; ``c``: cost
-// of a draft step.
+// ``v``: measured times by width; ``zoom``: "one" pass, "two" models or many "users"; ``width``: tokens to
+// begin with; ``c``: cost of a draft step.
 export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, touched) {
   const bf16 = ({ operations, speed }) => (1000 * operations) / speed;
   const machine = picker('Machine', [

@@ -1,5 +1,6 @@
 // Shows what one pass reads: who sees whom, the chances at every place, and the cache before and after a rejection.
-// Rows and columns count from the last token of the text (0); draft k is row k, and parents[k - 1] is the row before it.
+// Rows and columns count from the last token of the text (0); draft k is row k,
+// and parents[k - 1] is the row before it.
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { MEMORIES, memoryAfter } from './place_memory.js';
@@ -11,7 +12,8 @@ export function sees(parents, row, column) {
   return row === column;
 }
 
-// The accepted path, and each row's state: "accepted", "rejected", "gone" (assumes a rejected draft), "branch" (not taken).
+// The accepted path, and each row's state: "accepted", "rejected", "gone" (assumes a
+// rejected draft), "branch" (not taken).
 export function judge(parents, rejected) {
   const rows = parents.map((_, i) => i + 1),
     path = [0],
@@ -40,7 +42,8 @@ export function judge(parents, rejected) {
   };
 }
 
-// The chances of the closing token: p, less the q of each draft that was rejected there, and scaled to 1. null: nothing is left.
+// The chances of the closing token: p, less the q of each draft that was rejected there,
+// and scaled to 1. null: nothing is left.
 export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
@@ -50,7 +53,8 @@ export function closingChances(p, offers) {
   }, p);
 }
 
-// ``shapes``: "chain", "tree" or both; each has the text, the drafts' words, parents, p of every row and q of every draft.
+// ``shapes``: "chain", "tree" or both; each has the text, the drafts' words,
+// parents, p of every row and q of every draft.
 export function makePassPlaces(shapes, touched) {
   const NAMES = { chain: 'one after the other', tree: 'a tree, two words a place' },
     kinds = Object.keys(shapes),

@@ -1,5 +1,5 @@
-// Shows a bar over the playground or the lab: a task, and a button back to the lesson. The control of the task glows until
-// it is touched. The bar listens to the page and changes nothing there.
+// Shows a bar over the playground or the lab: a task, and a button back to the lesson. The control of the task glows
+// until it is touched. The bar listens to the page and changes nothing there.
 import { make, makeButton } from '../lib/dom.js';
 
 export function makePlaygroundHint({ back }) {
@@ -23,7 +23,8 @@ export function makePlaygroundHint({ back }) {
     stop?.abort();
   }
 
-  // The control itself, or the button that brings it into sight, or Run if this page lacks it (a device with one precision).
+  // The control itself, or the button that brings it into sight, or Run if this page
+  // lacks it (a device with one precision).
   function findVisible(name) {
     const node = document.getElementById(name);
     return node?.getClientRects().length ? node : document.getElementById(node ? 'settings' : 'run');
@@ -39,7 +40,8 @@ export function makePlaygroundHint({ back }) {
     glowing = findVisible(name);
     glowing.classList.add('sl-glow');
     const { top, bottom } = glowing.getBoundingClientRect();
-    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' }); // not covered by the bar
+    // Not covered by the bar.
+    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' });
     stop = new AbortController();
     const onAct = event => {
       if (glowing?.contains(event.target)) calm();

@@ -1,5 +1,5 @@
-// Draws questions. A prediction has one guess, then shows the measured answer; before a class, votes are counted first; a quiz may be tried
-// again.
+// Draws questions. A prediction has one guess, then shows the measured answer; before a class, votes are
+// counted first; a quiz may be tried again.
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';

@@ -44,8 +44,8 @@ export function makeRejectionDemo(settings, touched) {
     return seen.map(x => x / times);
   }
   const distance = (a, b) => a.reduce((sum, x, i) => sum + Math.abs(x - b[i]), 0) / 2;
-  // The second-highest distance of 200 honest samples from p: a new one is beyond it with chance 2/201. It is measured at
-  // 10,000 draws, once for each p, and scaled, because it shrinks with the square root of their number.
+  // The second-highest distance of 200 honest samples from p: a new one is beyond it with chance 2/201. It is measured
+  // at 10,000 draws, once for each p, and scaled, because it shrinks with the square root of their number.
   let measured = { p: '', band: 0 };
   function noise(p, times) {
     if (measured.p !== String(p)) measured = { p: String(p), band: bandAround(p) };

@@ -1,4 +1,5 @@
-// Draws the time of a round to scale above the plain steps for the same tokens, breaks a healthy run, and asks for the cause.
+// Draws the time of a round to scale above the plain steps for the same tokens, breaks
+// a healthy run, and asks for the cause.
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
@@ -6,11 +7,13 @@ import { expectedTokens } from '../lib/speedup_model.js';
 import { makeCases, namesOf } from './cases.js';
 import { figure, makeResult, makeSigns, short, slider } from './widgets.js';
 
-// A pass over W tokens of each user costs 1 until the device has no arithmetic to spare, and ``slope`` for each further token.
+// A pass over W tokens of each user costs 1 until the device has no arithmetic to spare,
+// and ``slope`` for each further token.
 const FREE_TOKENS = 128;
 const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
 
-// The time of a round in plain steps of one user, and its tokens for each. ``launch``: for each draft step, and once more.
+// The time of a round in plain steps of one user, and its tokens for each.
+// ``launch``: for each draft step, and once more.
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
   const tokens = expectedTokens(alpha, gamma),
     drafting = gamma * c,
@@ -102,7 +105,8 @@ const speedWords = speedup =>
       ? 'as fast as plain decoding'
       : `slower than plain decoding: ${short(speedup)} ×`;
 
-// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a run that gains, which six buttons break.
+// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a
+// run that gains, which six buttons break.
 export function makeRuler({ healthy, mine }, touched) {
   const bars = makeBars(),
     result = makeResult(),
@@ -163,7 +167,8 @@ export function makeRuler({ healthy, mine }, touched) {
   );
 }
 
-// Five rounds that lose, each for one cause. A test holds that mending the cause helps more than mending any other setting.
+// Five rounds that lose, each for one cause. A test holds that mending the cause
+// helps more than mending any other setting.
 export const MYSTERIES = [
   { cause: 'costly', alpha: 0.6, gamma: 3, c: 0.5, slope: 0.03, users: 1, launch: 0.01 },
   { cause: 'few', alpha: 0.06, gamma: 2, c: 0.06, slope: 0.05, users: 2, launch: 0.01 },

@@ -23,8 +23,9 @@ export const quantity = (count, noun, shown = String(count)) =>
   `${shown} ${noun}${count === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`;
 // One side of p / q: three digits that count, so that dividing them gives the ratio shown.
 export const ratioPart = x => (x > 0 && x < 0.1 && x >= 1e-4 ? String(Number(x.toPrecision(3))) : format(x));
+// No line breaks before the sign.
 export const percent = x =>
-  `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`; // no line breaks before the sign
+  `${x > 0 && x < 0.001 ? '<0.1' : x < 1 && x > 0.999 ? '>99.9' : (100 * x).toFixed(1)}\u00a0%`;
 // The same within a sentence, where < and > would be misread.
 export const spokenPercent = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
 

@@ -1,10 +1,11 @@
-// Looks up where the end of a text occurred before, and what followed. The engine's drafter and the lessons' rounds use it.
+// Looks up where the end of a text occurred before, and what followed. The engine's
+// drafter and the lessons' rounds use it.
 // @ts-check
 
 export const LONGEST = 8; // tokens of the longest match that is looked up
 
-// Each earlier place where the end of ``text`` occurred: its length and the index ``after`` it, the longest first, then the
-// most recent. ``first``: the index of the first token that may be copied.
+// Each earlier place where the end of ``text`` occurred: its length and the index ``after`` it, the longest first, then
+// the most recent. ``first``: the index of the first token that may be copied.
 /**
  * @template T
  * @param {T[]} text

@@ -1,5 +1,5 @@
-// Predicts speedups by the formulas of engine/trace/speedup_model.py, for sliders that answer at once; a test compares the
-// two. Costs are in plain target steps: c of one draft step, v(W) of scoring W tokens at once.
+// Predicts speedups by the formulas of engine/trace/speedup_model.py, for sliders that answer at once; a test compares
+// the two. Costs are in plain target steps: c of one draft step, v(W) of scoring W tokens at once.
 
 export function expectedTokens(alpha, gamma) {
   return alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
@@ -28,8 +28,8 @@ export function idealisedSpeedup(alpha, gamma, c, v) {
 // The draft length (0 = none) with the highest speedup; the shorter one on a tie.
 export const bestGamma = (alpha, c, v, most) => bestLength(Array(most).fill(alpha), c, v);
 
-// The same where acceptance depends on depth: ``alphas[i]`` is the chance of draft i + 1, given those before it. ``atOnce``: c is
-// the cost of all drafts of a round.
+// The same where acceptance depends on depth: ``alphas[i]`` is the chance of draft i + 1, given those before it.
+// ``atOnce``: c is the cost of all drafts of a round.
 export function bestLength(alphas, c, v, atOnce = false) {
   let best = 0,
     bestRate = 1,

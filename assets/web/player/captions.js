@@ -21,8 +21,8 @@ export function endCaptions(root) {
   storeText(SEEN, '1');
 }
 
-// ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens scroll
-// out of sight, and when the reader inspects one.
+// ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens
+// scroll out of sight, and when the reader inspects one.
 export function showCaptions(root, row, ended) {
   const box = make(
     'div',

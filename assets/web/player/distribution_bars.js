@@ -31,15 +31,16 @@ export function candidatesNode(token, probabilities, drawn, most = BARS, fork = 
   return make('div', fork ? 'sl-candidate-table sl-forks' : 'sl-candidate-table', parts);
 }
 
-// {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace does
-// not have is undefined. The last row is of all others.
+// {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace
+// does not have is undefined. The last row is of all others.
 function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean))
     for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
   for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, tokenText(one));
+  // The p of a token is the target's, not the one that was left.
   const own = (symbol, id) =>
-    isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol]; // its p is the target's
+    isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol];
   const mass = (distribution, symbol, id) => distribution && (own(symbol, id) ?? massOf(distribution, id).mass);
   const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
   const weight = row => (row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0));

@@ -21,8 +21,8 @@ import { makeTransport } from './transport.js';
 const NOTHING = () => {};
 
 // ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
-// ``onStatus(status)``: a sentence came; ``onPlace(place)``: the playhead moved; ``engine``: {fork, keep, drop, alone}, what it
-// does with a branch and with a run beside others; null where there is none.
+// ``onStatus(status)``: a sentence came; ``onPlace(place)``: the playhead moved; ``engine``: {fork, keep, drop, alone},
+// what it does with a branch and with a run beside others; null where there is none.
 export function makePlayer(
   root,
   { askAgain = NOTHING, runStarted = NOTHING, onStatus = NOTHING, onPlace = NOTHING, engine = null } = {},

@@ -21,8 +21,8 @@ function verdictSentence(token, u = token.u) {
     : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
 }
 
-// In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all branches, the
-// first one from the leaves.
+// In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all
+// branches, the first one from the leaves.
 function blockSentence({ status, index, u, h, accept, block, isChosen, place }) {
   const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`,
     last = `draft ${block}`;

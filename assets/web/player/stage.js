@@ -16,7 +16,8 @@ export function mount(part) {
   function bringIntoSight() {
     const head = box.querySelector('.sl-head'),
       top = head.getBoundingClientRect().top;
-    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return; // another tab is open, or it is in sight
+    // Another tab is open, or it is in sight.
+    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return;
     if (top > 0) head.scrollIntoView({ block: 'start' });
     else window.scrollTo({ top: 0 });
   }
@@ -27,7 +28,8 @@ export function mount(part) {
     document.dispatchEvent(new CustomEvent('speclens-place', { detail: status.place ?? null }));
   }
 
-  // For the tab of trees, a component of its own: where the playhead is; back come a token to inspect and a round to go to.
+  // For the tab of trees, a component of its own: where the playhead is; back come a
+  // token to inspect and a round to go to.
   const onPlace = detail => document.dispatchEvent(new CustomEvent('speclens-playhead', { detail }));
   document.addEventListener('speclens-ask-playhead', () => player.tellPlace());
   document.addEventListener('speclens-to-round', ({ detail }) => player.toRound(detail));

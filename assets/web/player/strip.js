@@ -1,10 +1,10 @@
-// Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds is
-// the one clock: it runs through both bars.
+// Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds
+// is the one clock: it runs through both bars.
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 
-// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of a
-// run beside others does; null without an engine.
+// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of
+// a run beside others does; null without an engine.
 export function makeStrip(box, timeline, measureAlone = null) {
   const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
   const ours = laneNode('run', 'this run'),

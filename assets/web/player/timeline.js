@@ -7,8 +7,8 @@
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 /**
- * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of a
- * block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
+ * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of
+ * a block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
  * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
  * ``cells``: the tokens and the forbidden drafts, as they are drawn.
  * @typedef {Trace.Token & { round: number, index: number, order?: number, isPastEnd: boolean, block?: number,
@@ -42,7 +42,8 @@ function placesOf(parents) {
   return places;
 }
 
-// The closing token has a column of its own, in the row of the draft it follows. Forbidden drafts come after their siblings.
+// The closing token has a column of its own, in the row of the draft it follows.
+// Forbidden drafts come after their siblings.
 /** @param {Round} round */
 function placeTree(round) {
   const places = placesOf([...round.parents, ...round.forbidden.map(draft => draft.parent)]),
@@ -61,12 +62,13 @@ function placeTree(round) {
   }
 }
 
-// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s numbers
-// from the token that was tested in its place.
+// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s
+// numbers from the token that was tested in its place.
 /** @param {Round} round */
 function addForbidden(round) {
   const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain
-    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1, // the node before the closing token
+    // The node before the closing token.
+    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1,
     testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
   round.forbidden = (round.forbidden ?? []).map(draft => {
     const { p_top, removed } = testedAt(draft.parent) ?? {};
