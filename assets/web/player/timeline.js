@@ -17,6 +17,11 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
  * @typedef {Omit<Trace.Round, 'tokens' | 'forbidden'> & { tokens: Token[], forbidden: Forbidden[],
  *   cells: (Token | Forbidden)[], tried: number[], drafts: number, steps: number,
  *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
+ * @typedef {{ index: number, step: number }} Position
+ * @typedef {{ rounds: Round[], about: any, ended: any, compared: any, prefix: number, forced: number, steps: number,
+ *   clear: () => void, begin: (line: any) => void, add: (round: Round) => void, locate: (step: number) => Position,
+ *   textFrom: (from: number, to?: number) => string, tokensBefore: (index: number) => number,
+ *   startOf: (index: number) => number }} Timeline
  */
 
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
@@ -114,9 +119,13 @@ export function isOnPath(round, index, last) {
   return false;
 }
 
+const NOTHING_YET = { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 };
+
 export function makeTimeline() {
   let text, stepsBefore, tokensBefore; // of all rounds; before round i, one more entry being all
+  /** @type {Timeline} */
   const timeline = {
+    ...NOTHING_YET,
     clear,
     begin,
     add,
@@ -130,7 +139,7 @@ export function makeTimeline() {
   };
 
   function clear() {
-    Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 });
+    Object.assign(timeline, NOTHING_YET, { rounds: [], about: {} });
     [text, stepsBefore, tokensBefore] = ['', [0], [0]];
   }
   clear();
