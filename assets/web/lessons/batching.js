@@ -2,7 +2,8 @@
 
 import { make } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
-import { cacheOf, chosenModel, chosenWidth, DEVICES } from './devices.js';
+import { DEVICES } from './device_figures.js';
+import { cacheOf, chosenModel, chosenWidth } from './devices.js';
 import { EXPERTS, ONE_TOKEN, weightsRead } from './experts.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 

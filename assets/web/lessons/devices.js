@@ -1,10 +1,8 @@
 // Lets the reader choose the model and the device of the calculators.
 import { readObject, storeObject } from '../lib/storage.js';
-import { FIGURES } from './device_figures.js';
+import { DEVICES, MODELS } from './device_figures.js';
 import { picker, short } from './widgets.js';
 
-export const MODELS = FIGURES.models;
-export const DEVICES = FIGURES.devices;
 export const PRECISIONS_OF_WEIGHTS = {
   'fp32, 4 bytes a weight': 4,
   'bf16, 2 bytes': 2,

@@ -3,7 +3,7 @@
 import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
-import { DEVICES } from './devices.js';
+import { DEVICES } from './device_figures.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 const BLOCKS = 12,

@@ -12,8 +12,7 @@ export function sees(parents, row, column) {
   return row === column;
 }
 
-// The accepted path, and each row's state: "accepted", "rejected", "gone" (assumes a
-// rejected draft), "branch" (not taken).
+// The accepted path, and each row's state: accepted, rejected, gone (assumes a rejected draft), branch (not taken).
 export function judge(parents, rejected) {
   const rows = parents.map((_, i) => i + 1),
     path = [0],
@@ -42,8 +41,7 @@ export function judge(parents, rejected) {
   };
 }
 
-// The chances of the closing token: p, less the q of each draft that was rejected there,
-// and scaled to 1. null: nothing is left.
+// The chances of the closing token: p, less the q of each draft rejected there, scaled to 1. null: nothing is left.
 export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
