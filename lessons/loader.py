@@ -41,16 +41,6 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
     return parsed
 
 
-# Minutes to play with a tool, where they are not 45 seconds.
-PLAY = {"drafters": 2.5, "guess": 2.5, "mystery": 2.0, "unknown": 1.5, "reports": 1.0, "bursts": 1.0, "json": 1.0,
-        "budget": 1.0, "duel": 0.5, "pass": 0.5}  # fmt: skip
-
-
-def _play(step) -> float:
-    is_one_round = step.tool == "guess" and step.settings.get("rounds") == 1
-    return 0.5 if is_one_round else PLAY.get(step.tool, 0.75) if step.tool else 0
-
-
 def minutes(lesson: Lesson, together: bool = False) -> int:
     """Estimates how long a learner takes alone: 238 words a minute (Brysbaert 2019), of a question's replies the
     longest one, 12 seconds to decide on each question, and a while to play with each tool. ``together``: a class, which
@@ -63,7 +53,7 @@ def minutes(lesson: Lesson, together: bool = False) -> int:
         texts += [*(text for text, _ in answers), max((reply for _, reply in answers), key=len, default="")]
     texts += [question.text for question in lesson.quiz]
     words = sum(map(_words, (*lines, *map(markup.line, texts))))
-    play = sum(map(_play, lesson.steps))
+    play = sum(step.minutes_to_play for step in lesson.steps)
     return math.ceil(words / 238 + (0.8 if together else 0.2) * (len(asks) + len(lesson.quiz)) + play)
 
 

@@ -24,6 +24,15 @@ LABS = {
     "distribution": "Is it lossless?",
     "users": "Many users",
 }
+# The modules of assets/web/lessons that are tools, and the minutes that a learner plays with each. ruler.js has two.
+TOOLS = dict.fromkeys(
+    ("roofline", "temperature", "acceptance_log", "overlap", "pass_places", "rejection_demo", "curve", "formula_blocks",
+     "memory", "batching", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "recipe", "experts", "own_text",
+     "kinds_of_text", "ruler"), 0.75
+) | {
+    "drafters": 2.5, "guess_words": 2.5, "mystery": 2.0, "unknown_runs": 1.5, "reports": 1.0, "bursts": 1.0,
+    "json_masks": 1.0, "budget": 1.0, "duel": 0.5, "pass_picture": 0.5,
+}  # fmt: skip
 # The list shows the lessons in these parts, each of lessons that follow each other.
 Part = Literal["Start here", "How it works", "Is it right?", "Does it pay?", "Better guesses", "Use it"]
 PARTS: tuple[str, ...] = get_args(Part)
@@ -58,11 +67,7 @@ Position = Annotated[
 ]
 Token = Annotated[str, matching(r"token \d+\.\d+", '"token ROUND.N"')]
 Lab = Annotated[str, matching("|".join(["", *LABS]), f"one of {', '.join(LABS)}")]
-Tool = Literal[
-    "", "roofline", "heat", "dice", "curve", "memory", "crowd", "cuts", "adding", "price", "duel", "log", "overlap",
-    "places", "blocks", "drafters", "experts", "own", "pass", "grow", "recipe", "guess", "kinds", "ruler", "mystery",
-    "reports", "budget", "bursts", "json", "unknown",
-]  # fmt: skip
+Tool = Annotated[str, matching("|".join(["", *TOOLS]), f"one of {', '.join(TOOLS)}")]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -250,6 +255,11 @@ class Step:
             raise ValueError("'lab' and 'hint' go together: which experiment to open, and what to try there")
         if self.vote and (self.ask is None or self.ask.kind == "number"):
             raise ValueError("'vote' needs a question with options")
+
+    @property
+    def minutes_to_play(self) -> float:
+        is_one_round = self.tool == "guess_words" and self.settings.get("rounds") == 1
+        return 0.5 if is_one_round else TOOLS.get(self.tool, 0)
 
 
 @dataclass(frozen=True, config=STRICT)

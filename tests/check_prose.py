@@ -23,6 +23,8 @@ LESSON_FILES = sorted(ROOT.glob("lessons/[0-9]*.md"))
 DOCUMENTS = (".md", ".html")
 # A string of several words, in JavaScript.
 SENTENCE = re.compile(r"""'(?:[^'\\\n]|\\.)* (?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)* (?:[^`\\\n]|\\.)*`""")
+# ``function name(``, and a name that is declared as an arrow function.
+JS_FUNCTION = re.compile(r"\bfunction\*?\s+(\w+)\s*\(|\b(\w+) = (?:async )?(?:\((?:[^()]|\([^()]*\))*\)|\w+) =>")
 # Words that can only be contractions; "'s" may be a possessive.
 CONTRACTION = re.compile(
     r"\b(?:\w+n['’]t|\w+['’](?:re|ve|ll|d|m)|(?:it|that|there|here|let|what|who|how)['’]s)\b", re.I
@@ -77,16 +79,28 @@ def names(path: Path) -> Iterator[tuple[int, str]]:
 def bare_names(path: Path) -> Iterator[tuple[int, str]]:
     """(line, name) of each function that is called by a participle or a preposition alone. A property may have a word
     of the field, and one that is True or False any participle."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".js":
+        for match in JS_FUNCTION.finditer(source):
+            name = match[1] or match[2]
+            if is_participle(name) or name in FUNCTIONS["prepositions"]:
+                yield source.count("\n", 0, match.start()) + 1, name
+        return
+    for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         word = node.name.strip("_").lower()
-        is_bare = (word.endswith("ed") and word not in FUNCTIONS["verbs"]) or word in FUNCTIONS["irregular"]
+        is_bare = is_participle(word)
         if is_property(node):
             is_bool = isinstance(node.returns, ast.Name) and node.returns.id == "bool"
             is_bare = is_bare and not is_bool and word not in FUNCTIONS["of_the_field"]
-        if "_" not in word and (is_bare or word in FUNCTIONS["prepositions"]):
+        if is_bare or word in FUNCTIONS["prepositions"]:
             yield node.lineno, node.name
+
+
+def is_participle(name: str) -> bool:
+    is_one_word = "_" not in name and name == name.lower()
+    return is_one_word and ((name.endswith("ed") and name not in FUNCTIONS["verbs"]) or name in FUNCTIONS["irregular"])
 
 
 def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -126,9 +140,10 @@ def problems(path: Path) -> Iterator[str]:
                 yield f"{line}: {name} is too long: test_subject_verb[_condition], at most {RULES['tests']['longest']}"
         elif name.strip("_").lower() in RULES["names"]["participles"]:
             yield f"{line}: the name {name!r} is a participle: use a noun, a verb or is_…"
-    if path.suffix == ".py" and not place.startswith("tests/"):
+    if path.suffix in (".py", ".js") and not place.startswith("tests/"):
         for line, name in bare_names(path):
             yield f"{line}: the function {name!r} is called by a participle or a preposition: use a verb or a noun"
+    if path.suffix == ".py" and not place.startswith("tests/"):
         for line, word in () if place.startswith(tuple(DOCSTRINGS["without_verbs"])) else verbless_docstrings(path):
             yield f"{line}: a function's docstring begins with a verb, as in 'Returns …', not with {word!r}"
 

@@ -23,6 +23,15 @@ def test_participles_and_prepositions_name_no_function(tmp_path):
     assert {name for _, name in bare_names(tmp_path / "some.py")} == {"shown", "_listed", "of"}
 
 
+def test_participles_and_prepositions_name_no_javascript_function(tmp_path):
+    lines = (
+        "export async function stored(name) {}", "function* walkTree() {}", "  feed = text => text,", "const sum = 1;",
+        "const of = ({ a }, b = f(1)) => a,", "  isStarted = () => 1,", "  shared = x => 2 * x;", "won = a.b(c => 1);",
+    )  # fmt: skip
+    (tmp_path / "some.js").write_text("\n".join(lines))
+    assert list(bare_names(tmp_path / "some.js")) == [(1, "stored"), (5, "of"), (7, "shared")]
+
+
 def test_docstring_of_a_function_begins_with_a_verb(tmp_path):
     starts = ("The sum.", "Tokens a second.", "Returns the sum.", "Also adds them.")
     lines = [f'def f():\n    """{start}"""' for start in starts] + ['@property\ndef g():\n    """The sum."""']

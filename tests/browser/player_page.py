@@ -35,16 +35,12 @@ def literal(text: str) -> str:
 def page(value: str = "", dark: bool = False) -> str:
     """HTML with the player in it, fed with ``value``; ``feed(text)`` in the page hands it the next."""
     styles = "\n".join(map(read, STYLES))
-    shades = (
-        "--body-text-color: #f1f5f9; --body-background-fill: #0f172a;"
-        if dark
-        else "--body-text-color: #1e293b; --body-background-fill: #f8fafc;"
-    )
-    return f"""<!doctype html><html lang="en" class="{"dark" if dark else ""}"><head><meta charset="utf-8">
+    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>The player</title>
-<style>body {{ margin: 12px; font: 15px/1.5 system-ui; {shades} --color-accent: #6366f1;
+<style>body {{ margin: 12px; font: 15px/1.5 system-ui;
 background: var(--body-background-fill); color: var(--body-text-color) }} {styles}</style></head>
-<body class="gradio-container"><textarea id="typing" rows="1"></textarea><div id="stage"></div><script>
+<body class="gradio-container{" dark" if dark else ""}">
+<textarea id="typing" rows="1"></textarea><div id="stage"></div><script>
 {bundle("player/stage.js")}
 const element = document.getElementById('stage'), props = {{ value: {literal(value)} }};
 const watchers = [], asked = [];

@@ -53,7 +53,7 @@ def test_break_even_and_the_border_of_the_map_are_the_engines(script):
         assert [x is None for x in found] == [x is None for x in expected]
         assert [x for x in found if x is not None] == pytest.approx([x for x in expected if x is not None], abs=1e-9)
     for v, alpha in itertools.product(COSTS[:3], ALPHAS[2:]):
-        (border,) = script("dearestDraft", [(alpha, as_object(v), 16)])
+        (border,) = script("highestPayingCost", [(alpha, as_object(v), 16)])
         assert best_gamma(alpha, border + 1e-6, v, 16) == 0, "beyond it no length pays"
         assert border < 1e-6 or best_gamma(alpha, border - 1e-6, v, 16) > 0
 

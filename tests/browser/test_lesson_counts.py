@@ -78,7 +78,7 @@ def test_reports_of_the_script_are_judged_by_its_own_limits(bare):
 
 def test_a_defence_hides_the_bursts_and_has_its_price(bare):
     bursts = [1, 5, 5, 1, 1, 2]
-    script = "([bursts, how]) => defended(bursts, how, 5)"
+    script = "([bursts, how]) => defend(bursts, how, 5)"
     found = {how: bare.evaluate(script, [bursts, how]) for how in ("open", "padded", "lumps", "single")}
     assert found["open"] == {"seen": bursts, "sent": 1, "wait": 0}
     assert found["padded"] == {"seen": [5] * 6, "sent": 30 / 15, "wait": 0}

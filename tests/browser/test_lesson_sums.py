@@ -51,7 +51,7 @@ def test_what_is_left_of_a_draft_is_what_the_library_leaves(bare):
     cases = [(text, count) for text in (TEXTS[0], TEXTS[4], TEXTS[6]) for count in (1, 4, 9, 16, 20)]
     found = bare.evaluate(
         "cases => cases.map(([text, count]) =>"
-        " translated(makeTokenizer(MERGES.code), makeTokenizer(MERGES.prose), text, count))",
+        " translate(makeTokenizer(MERGES.code), makeTokenizer(MERGES.prose), text, count))",
         cases,
     )
     draft, target = bpe_demo.tokenizer("code"), bpe_demo.tokenizer("prose")
@@ -160,7 +160,7 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
         one = trace.rounds[0]
         *drafts, closing = one.tokens
         rejected = [i for i, token in enumerate(drafts, 1) if token.status == "rejected"]
-        found = bare.evaluate("([parents, rejected]) => judged(parents, new Set(rejected))", [one.parents, rejected])
+        found = bare.evaluate("([parents, rejected]) => judge(parents, new Set(rejected))", [one.parents, rejected])
         path = [i for i, token in enumerate(drafts, 1) if token.status == "accepted"]
         assert (found["path"], found["closing"]) == ([0, *path], closing.status), seed
         states = {"rejected": "rejected", "accepted": "accepted"}

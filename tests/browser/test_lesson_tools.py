@@ -52,7 +52,7 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     page.keyboard.press("n")  # typed, and no way on
     text = hostile + "n"
     expect(page.get_by_label("Your text")).to_have_value(text)
-    expect(page.locator(".sl-cut-pair")).to_have_count(len(borders("code", text) & borders("prose", text)))
+    expect(page.locator(".sl-tokenizer-pair")).to_have_count(len(borders("code", text) & borders("prose", text)))
     assert page.locator(".sl-figure-box img").count() == 0
 
 

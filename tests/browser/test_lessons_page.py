@@ -282,7 +282,7 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
     page = visit("#lesson-is_it_lossless")
     expect(title(page)).to_be_visible()
     page.locator(".sl-dot").nth(3).click()
-    verdict = page.locator(".sl-dice-tally .sl-result")
+    verdict = page.locator(".sl-rejection-tally .sl-result")
 
     def draws(rule: str, times: str = "10,000", repeats: int = 5) -> tuple[list[str], list[float]]:
         page.locator(".sl-pick select").select_option(label=rule)

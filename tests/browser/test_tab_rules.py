@@ -62,7 +62,7 @@ def test_uniforms_are_numpys(browser):
     third = DRAFTING + 4 * 2  # of a round's drafts
     streams = f"[{ACCEPTING}, {CLOSING}, {third}]"
     ask = f"([seed, places]) => {streams}.map(s => places.map(i => makeUniforms(BigInt(seed))(s, i)))"
-    with page_with(browser, "engine/philox.js") as page:
+    with page_with(browser, "engine/random_streams.js") as page:
         for seed in seeds:
             tables = [Uniforms(seed, 301).table(stream)[places].tolist() for stream in (ACCEPTING, CLOSING)]
             tables.append(Uniforms(seed, 301).table(DRAFTING, 2)[places].tolist())
@@ -120,18 +120,18 @@ def test_rule_decides_thousands_of_rounds_as_the_engines(browser):
         expected.append([int(verdict.last), tested, int(verdict.closing), verdict.accept[:tested].tolist()])
     counts = np.bincount([last for last, *_ in expected], minlength=N + 1)
     assert counts.min() > 200  # every outcome is among them
-    script = bundle("engine/rule.js")
-    with page_with(browser, "engine/rule.js") as page:
+    script = bundle("engine/rejection.js")
+    with page_with(browser, "engine/rejection.js") as page:
         assert decided(page, case) == expected
         case, expected = [part[:1_000] for part in case], expected[:1_000]  # enough to tell every mutant apart
         for mutant in MUTANTS:
             assert script.count(mutant[0]) == 1, mutant
             changed = script.replace(*mutant)
-            page.evaluate(f"() => {{ {changed} window.verifyChain = modules['engine/rule.js'].verifyChain; }}")
+            page.evaluate(f"() => {{ {changed} window.verifyChain = modules['engine/rejection.js'].verifyChain; }}")
             assert decided(page, case) != expected, mutant
 
 
-MUTANTS = [  # of rule.js, and of the two functions of probabilities.js that it calls
+MUTANTS = [  # of rejection.js, and of the two functions of warping.js that it calls
     ("* qOf(last)) < p[last]", "* qOf(last)) <= p[last]"),
     ("Math.fround(u[last] * qOf(last))", "u[last]"),
     ("Math.fround(u[last] *", "Math.fround(u[0] *"),
@@ -165,7 +165,7 @@ SAMPLE = """async ([logits, seeds, method, gamma, headLogits]) => {
     for (let seed = 0; seed < seeds; seed++) {
         const config = { prompt: 'x', sampling, method, gamma, seed, max_new_tokens: 3, trace_top: 4 };
         const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, head,
-            tokenizer, eos: new Set(), control: new Set(), costs, cancelled: async () => false, now: () => 0 });
+            tokenizer, eos: new Set(), control: new Set(), costs, isCancelled: async () => false, now: () => 0 });
         const written = [];
         for await (const event of run) for (const token of event.tokens ?? []) {
             if (/accepted|resampled|bonus|plain/.test(token.status)) written.push(token.id);
@@ -224,7 +224,7 @@ def test_block_head_leaves_the_law_as_it_is(empty):
 
 @pytest.fixture(scope="module")
 def probabilities(browser):
-    with page_with(browser, "engine/probabilities.js") as page:
+    with page_with(browser, "engine/warping.js") as page:
         yield page
 
 
@@ -421,7 +421,7 @@ def test_head_that_no_tab_can_run_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def feed(browser):
-    with page_with(browser, "engine/feed.js") as page:
+    with page_with(browser, "engine/player_feed.js") as page:
         yield page
 
 

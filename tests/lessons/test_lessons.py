@@ -22,12 +22,13 @@ from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
 from app.server.limits import Limits
 from app.views import engine_recipes
+from engine.files import ASSETS
 from engine.trace.branch import request_of
 from engine.trace.trace import load
 from lessons import expressions, loader, markup
 from lessons.__main__ import app as commands
 from lessons.loader import glossary, lessons, run
-from lessons.schema import TRACES, LessonError
+from lessons.schema import TOOLS, TRACES, LessonError
 
 COUNT = 18
 ALL = lessons()
@@ -289,6 +290,14 @@ def test_a_mistake_is_refused_with_the_file_and_the_place(old, new, said):
     with pytest.raises(LessonError) as error:
         loader.parse("02_draft_then_verify.md", changed("02_draft_then_verify.md", old, new), glossary())
     assert said in str(error.value) and str(error.value).startswith("02_draft_then_verify.md")
+
+
+def test_a_tool_is_a_module_of_its_name():
+    code = (ASSETS / "web" / "lessons" / "tools.js").read_text(encoding="utf-8")
+    imports = re.findall(r"^import { (.+) } from './(\w+)\.js';$", code, re.M)
+    modules = {maker: module for makers, module in imports for maker in makers.split(", ")}
+    tools = {tool: modules[maker] for tool, maker in re.findall(r"^  (\w+): (\w+),$", code, re.M)}
+    assert tools == {tool: tool for tool in TOOLS} | {"mystery": "ruler"}
 
 
 def test_a_wrong_file_name_and_a_gap_in_the_numbers_are_refused(tmp_path):

@@ -1,17 +1,18 @@
-// Drafts with a block head, all guesses of a round from one pass, as engine/drafters/block.py does with a fixed γ: masked slots
-// follow the last token that the target has read, and each guess is drawn from its own row.
+// Drafts with a block head, all guesses of a round from one pass, as engine/drafters/block.py does with a fixed γ:
+// masked slots follow the last token that the target has read, and each guess is drawn from its own row.
 // @ts-check
 import { expandAll, expandRow } from './blocks.js';
 import { loadModel } from './pass.js';
-import { DRAFTING } from './philox.js';
-import { bestOf, draw, warp } from './probabilities.js';
+import { DRAFTING } from './random_streams.js';
+import { bestOf, draw, warp } from './warping.js';
 
 const LONGEST_CATCH_UP = 8; // tokens that are read in the pass of a draft; more are read before it
 const CHUNK = 64;
 
 /**
- * ``words``: the target's id of each word that it can guess; ``mask``: the tensor that masked slots read in place of the
- * target's states, ``maskToken``: and of a token; ``slots``: the most guesses of a pass; ``reads``: the target's layers.
+ * ``words``: the target's id of each word that it can guess; ``mask``: the tensor that masked slots read in place of
+ * the target's states, ``maskToken``: and of a token; ``slots``: the most guesses of a pass; ``reads``: the target's
+ * layers.
  * @typedef {import('./pass.js').Sizes & { tensors: Record<string, import('./blocks.js').Place>, recipe: string[][],
  *   bytes: number, words: number[], mask: string, maskToken: number, slots: number, reads: number[] }} HeadFacts
  */
@@ -36,13 +37,14 @@ export async function loadBlockHead(ort, graph, file, facts, embed) {
   return { facts, mask, model: await loadModel(ort, graph, weights, facts, embed) };
 }
 
-// ``vocabulary``: words of the target. Returns what reads the prompt, the key of each guess (its place in the block), and
-// ``propose(committed, most, position)``: the drafts, and the rows q that they were drawn from, null for greedy ones.
+// ``vocabulary``: words of the target. Returns what reads the prompt, the key of each guess (its
+// place in the block), and ``propose(committed, most, position)``: the drafts, and the rows q that
+// they were drawn from, null for greedy ones.
 /**
  * @param {{ facts: HeadFacts, mask: Float32Array, model: any }} head
  * @param {{ statesOf: (start: number, end: number) => Float32Array }} target
  * @param {number} vocabulary
- * @param {import('./probabilities.js').Sampling} sampling
+ * @param {import('./warping.js').Sampling} sampling
  * @param {(stream: number, place: number) => number} uniform
  */
 export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, uniform) {

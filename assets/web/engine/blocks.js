@@ -1,5 +1,5 @@
-// Expands the tensors of a GGUF file to fp32, with the values of engine/models/gguf_blocks.py, and those of a packed head
-// (engine/models/portable_head.py), whose scales are in fp32 (Q8_F32).
+// Expands the tensors of a GGUF file to fp32, with the values of engine/models/gguf_blocks.py, and those of a packed
+// head (engine/models/portable_head.py), whose scales are in fp32 (Q8_F32).
 // @ts-check
 
 const GROUP = 32; // weights that share a scale
@@ -48,8 +48,8 @@ export function expandRow(file, { type, shape, offset }, row, out, at) {
   }
 }
 
-// The row of the file that row ``row`` of the graph is: the file stores the halves of a rotary pair side by side, and the
-// graph expects them half a head apart.
+// The row of the file that row ``row`` of the graph is: the file stores the halves of a rotary pair side by side, and
+// the graph expects them half a head apart.
 /**
  * @param {Place} place
  * @param {number} row

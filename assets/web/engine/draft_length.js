@@ -1,5 +1,5 @@
-// Decides how many tokens each round drafts, as engine/decoding/draft_length.py does for drafts whose keys are known before they
-// are made: a fixed γ, or with "auto" the length with the most expected tokens per cost.
+// Decides how many tokens each round drafts, as engine/decoding/draft_length.py does for drafts whose keys are known
+// before they are made: a fixed γ, or with "auto" the length with the most expected tokens per cost.
 // @ts-check
 import { bestLength } from '../lib/speedup_model.js';
 
@@ -9,8 +9,8 @@ const MEMORY = 24; // tests after which old evidence has faded to 1/e
 const RECOVERY = 0.02; // share of the way back to the prior in each round left undrafted
 
 /**
- * ``c``: cost of the passes that draft a round; ``v``: of scoring so many tokens at once, both in plain steps; ``priors``: the chance
- * of each key, before a run has measured any.
+ * ``c``: cost of the passes that draft a round; ``v``: of scoring so many tokens at once, both in plain steps;
+ * ``priors``: the chance of each key, before a run has measured any.
  * @typedef {{ c: number, v: Record<string, number>, priors: Record<string, number> }} Costs
  */
 

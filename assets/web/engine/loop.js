@@ -1,14 +1,14 @@
-// Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for chains; with no
-// drafts it is plain decoding.
+// Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for
+// chains; with no drafts it is plain decoding.
 // @ts-check
 import { makeBlock } from './block_head.js';
 import { makeDraftLength } from './draft_length.js';
 import { makeNgram } from './ngram.js';
-import { ACCEPTING, CLOSING, makeUniforms } from './philox.js';
-import { warp } from './probabilities.js';
-import { finished, makeRecorder, roundOf } from './recorder.js';
-import { verifyChain } from './rule.js';
+import { ACCEPTING, CLOSING, makeUniforms } from './random_streams.js';
+import { verifyChain } from './rejection.js';
 import { makeDetokenizer } from './tokens.js';
+import { finishedEvent, makeRecorder, roundOf } from './trace_recorder.js';
+import { warp } from './warping.js';
 
 const MAX_GAMMA = 32;
 const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer
@@ -27,8 +27,9 @@ function gapOf(row) {
   return Math.fround(first - second);
 }
 
-// What drafts with a method: ``reset`` and ``read`` prepare it for a run; ``keysOf`` gives the key of each guess that could be
-// proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from (null: one-hot), and its model's passes.
+// What drafts with a method: ``reset`` and ``read`` prepare it for a run; ``keysOf`` gives the key of each
+// guess that could be proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from
+// (null: one-hot), and its model's passes.
 function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
   if (config.method === 'block') return makeBlock(head, model, tokenizer.size, config.sampling, uniform);
   const ready = { reset() {}, read() {}, keysOf: () => [], propose: () => NOTHING };
@@ -46,10 +47,10 @@ function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
 }
 
 // Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
-// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``cancelled()`` is awaited once a round;
-// ``now()``: seconds.
+// ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``isCancelled()`` is
+// awaited once a round; ``now()``: seconds.
 export async function* decode(run) {
-  const { config, prompt, model, tokenizer, eos, cancelled, now } = run;
+  const { config, prompt, model, tokenizer, eos, isCancelled, now } = run;
   const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config,
     greedy = sampling.temperature === 0,
     uniform = makeUniforms(seed),
@@ -67,7 +68,7 @@ export async function* decode(run) {
     draftLength = makeDraftLength(gamma, run.costs);
 
   async function poll() {
-    if (!reason && (await cancelled())) reason = 'cancelled';
+    if (!reason && (await isCancelled())) reason = 'cancelled';
     return reason;
   }
 
@@ -135,5 +136,5 @@ export async function* decode(run) {
     first ??= last;
     yield last;
   }
-  yield finished(reason, output, prefill, first, last, clock());
+  yield finishedEvent(reason, output, prefill, first, last, clock());
 }

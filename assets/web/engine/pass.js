@@ -1,5 +1,5 @@
-// Runs the passes of a graph that the site's build wrote, on ONNX Runtime's WASM: the target's (engine/models/portable_graph.py)
-// or a head's (portable_head.py).
+// Runs the passes of a graph that the site's build wrote, on ONNX Runtime's WASM: the target's
+// (engine/models/portable_graph.py) or a head's (portable_head.py).
 // @ts-check
 const ROWS = 2; // of an attention at least: one row alone takes another kernel, which adds in another order
 
@@ -8,8 +8,8 @@ const ROWS = 2; // of an attention at least: one row alone takes another kernel,
  *   frequencies: number[], scaling: number }} Sizes
  */
 
-// ``ort``: the runtime; ``graph``: its bytes; ``weights``: all of its own, one after the other; ``embed(ids)``: the rows that it
-// reads; ``taps``: the layers whose incoming states are kept for a head.
+// ``ort``: the runtime; ``graph``: its bytes; ``weights``: all of its own, one after the other; ``embed(ids)``: the
+// rows that it reads; ``taps``: the layers whose incoming states are kept for a head.
 /**
  * @param {any} ort
  * @param {Uint8Array} graph
@@ -65,8 +65,8 @@ export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
    */
   const statesOf = (start, end) => states.subarray(start * stateWidth, end * stateWidth);
 
-  // The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and all
-  // after it, so a rollback is only a smaller ``start``. ``features``: what a head reads beside the ids.
+  // The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and
+  // all after it, so a rollback is only a smaller ``start``. ``features``: what a head reads beside the ids.
   /**
    * @param {number[]} ids
    * @param {number} start

@@ -5,8 +5,8 @@ import { bytesOf, makeCutter } from '../lib/byte_pairs.js';
 const UNFINISHED = '\ufffd'; // what bytes become whose character is not complete
 
 /**
- * ``texts``: of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: those that are
- * shown by their name; ``template``: what the chat puts before and after a prompt.
+ * ``texts``: of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: those that
+ * are shown by their name; ``template``: what the chat puts before and after a prompt.
  * @typedef {{ texts: string[], merges: string[], special: number[], marks: number[],
  *   template: { before: string, after: string } }} Vocabulary
  */
@@ -59,8 +59,8 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
   return { size: texts.length, encode, encodePrompt, templateLength, join, nameOf, labelOf };
 }
 
-// Turns ids into pieces that add up to the decoded text: bytes of an unfinished character add nothing until the token that
-// completes it.
+// Turns ids into pieces that add up to the decoded text: bytes of an unfinished character add
+// nothing until the token that completes it.
 /** @param {{ join: (list: number[]) => string }} tokenizer */
 export function makeDetokenizer({ join }) {
   let list = [],

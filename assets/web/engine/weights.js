@@ -1,5 +1,5 @@
-// Gets the model's file: from this browser's storage, else from the address that the page named. Checks its SHA-256 each
-// time and stores only a file that is right.
+// Gets the model's file: from this browser's storage, else from the address that the page named. Checks its SHA-256
+// each time and stores only a file that is right.
 // @ts-check
 
 const STORE = 'speclens-weights';
@@ -66,7 +66,8 @@ async function removeOthers(wanted) {
   return store;
 }
 
-// Returns the file's bytes, and a sentence if the browser could not keep them. ``wanted``: the hashes of all files that stay.
+// Returns the file's bytes, and a sentence if the browser could not keep them.
+// ``wanted``: the hashes of all files that stay.
 /**
  * @param {Source} source
  * @param {string[]} wanted

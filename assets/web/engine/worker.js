@@ -1,12 +1,12 @@
-// Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The site's
-// build puts the runtime before this module, as ``globalThis.ort``.
+// Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The
+// site's build puts the runtime before this module, as ``globalThis.ort``.
 // @ts-check
 import { loadBlockHead } from './block_head.js';
 import { expandAll, expandRow } from './blocks.js';
 import { decode } from './loop.js';
 import { loadModel } from './pass.js';
-import { started } from './recorder.js';
 import { makeTokenizer } from './tokens.js';
+import { startedEvent } from './trace_recorder.js';
 import { getFile, isStored, Refusal, remove } from './weights.js';
 
 const MOST_THREADS = 4;
@@ -21,7 +21,7 @@ const now = () => performance.now() / SECOND;
 
 // A turn of the event loop, in which a message about Stop arrives. A timer would wait for four milliseconds.
 const channel = new MessageChannel();
-function cancelled() {
+function isCancelled() {
   return new Promise(resolve => {
     channel.port1.onmessage = () => resolve(stopped);
     channel.port2.postMessage(null);
@@ -29,7 +29,7 @@ function cancelled() {
 }
 
 /** @param {string} name */
-async function unpacked(name) {
+async function unpack(name) {
   const response = await fetch(new URL(name, globalThis.location.href));
   if (!response.ok) throw new Refusal(`Part of the site is missing: ${name}.`);
   return new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
@@ -45,19 +45,19 @@ const say = (words, share) => post({ type: 'progress', words, share });
 
 async function describe() {
   say('Getting the engine', null);
-  const facts = JSON.parse(new TextDecoder().decode(await unpacked('model.json.gz')));
+  const facts = JSON.parse(new TextDecoder().decode(await unpack('model.json.gz')));
   return { facts, tokenizer: makeTokenizer(facts.tokenizer) };
 }
 
 // One of the files that the browser stores. ``noun``: of it.
-const stored = ({ head, ...facts }, address, { size, sha256 }, noun) =>
+const getWeights = ({ head, ...facts }, address, { size, sha256 }, noun) =>
   getFile({ address, size, sha256 }, [facts.sha256, head?.sha256], share => say(`Downloading ${noun}`, share));
 
 async function load(facts, source) {
-  const graph = new Uint8Array(await unpacked('graph.onnx.gz'));
+  const graph = new Uint8Array(await unpack('graph.onnx.gz'));
   const { ort } = /** @type {any} */ (globalThis);
-  Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpacked('ort.wasm.gz') });
-  const { bytes, note } = await stored(facts, source.address, facts, 'the model');
+  Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpack('ort.wasm.gz') });
+  const { bytes, note } = await getWeights(facts, source.address, facts, 'the model');
   say('Preparing the model', null);
   const { tensors, recipe, embedding, width, bytes: size } = facts.graph,
     file = new DataView(bytes); // it stays, because rows of the embedding are expanded when they are needed
@@ -74,8 +74,8 @@ async function load(facts, source) {
 
 async function loadHead(facts) {
   const address = new URL('head.bin', globalThis.location.href).href,
-    graph = new Uint8Array(await unpacked('head.onnx.gz')),
-    { bytes } = await stored(facts, address, facts.head, 'the block head');
+    graph = new Uint8Array(await unpack('head.onnx.gz')),
+    { bytes } = await getWeights(facts, address, facts.head, 'the block head');
   return loadBlockHead(engine.ort, graph, bytes, facts.head, engine.embed);
 }
 
@@ -93,10 +93,17 @@ async function run({ lanes, source }) {
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const begin = started(facts, config, prompt, tokenizer.nameOf, device, config.method === 'block' && facts.head);
+    const begin = startedEvent(
+      facts,
+      config,
+      prompt,
+      tokenizer.nameOf,
+      device,
+      config.method === 'block' && facts.head,
+    );
     post({ type: 'event', lane, kind: 'started', event: begin });
     const costs = facts.costs[config.method] ?? null,
-      run = { config, prompt, model, head, tokenizer, eos, control, costs, cancelled, now };
+      run = { config, prompt, model, head, tokenizer, eos, control, costs, isCancelled, now };
     for await (const event of decode(run))
       post({ type: 'event', lane, kind: 'reason' in event ? 'finished' : 'round', event });
     if (stopped) break;

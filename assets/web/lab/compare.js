@@ -30,7 +30,8 @@ export function mount(part) {
 
   // ── drawing ──
   function rowNode(number) {
-    const row = make('div', 'sl-compare-row', '', { role: 'row', 'aria-rowindex': number + 3 }); // names and facts come first
+    // Names and facts come first.
+    const row = make('div', 'sl-compare-row', '', { role: 'row', 'aria-rowindex': number + 3 });
     fillRow(row, number);
     return row;
   }

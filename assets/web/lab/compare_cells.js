@@ -1,6 +1,6 @@
 // Draws a row's cells: by round, all that a round tested; by text, the same places of the text in every column.
 import { make } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { isEmitted } from '../lib/statuses.js';
 import { makeDrafterTag, makeTokenChip, setStatus } from '../player/token_chip.js';
 
@@ -40,7 +40,7 @@ export function cellOfText(column, chunk, shownTokens) {
       'sl-line',
       tokens.map(token => chip(token, shownTokens, column, begins(token))),
     ),
-    make('span', 'sl-compare-passes', counted(passes, 'pass')),
+    make('span', 'sl-compare-passes', quantity(passes, 'pass')),
   );
 }
 

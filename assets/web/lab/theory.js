@@ -139,7 +139,8 @@ export function mount(part) {
     if (!modes.some(each => each.checked && !each.disabled)) mode('line').checked = true;
     toRun.disabled = run.alpha == null || !run.v;
     toRun.textContent = run.own ? 'Set the sliders to my run' : 'Set the sliders to the recorded run';
-    mostC = Math.max(1, Math.ceil(Math.max(run.c ?? 0, run.here?.c ?? 0) * 2) / 2); // a draft may cost more than the target
+    // A draft may cost more than the target.
+    mostC = Math.max(1, Math.ceil(Math.max(run.c ?? 0, run.here?.c ?? 0) * 2) / 2);
     sliders.c.max = mostC;
     root.dataset.run = run.own ? 'own' : 'recorded';
     root.toggleAttribute('data-here', run.here != null);

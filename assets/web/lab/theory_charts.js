@@ -1,7 +1,7 @@
-// Draws the three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width; ``run``: the
-// value of the component, whose ``here`` holds the costs and points measured on this machine.
-import { bestGamma, breakEven, dearestDraft, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
-import { niceStep, plot, shape } from '../lib/svg_chart.js';
+// Draws the three pictures of the theory tab. ``set``: α, γ and c of the sliders; ``v``: costs of scoring by width;
+// ``run``: the value of the component, whose ``here`` holds the costs and points measured on this machine.
+import { bestGamma, breakEven, highestPayingCost, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
+import { niceStep, plot, shape } from './svg_chart.js';
 
 export const MOST = 16,
   FAINT = [0.3, 0.5, 0.7, 0.9];
@@ -20,7 +20,8 @@ function measuredMarks(frame, points, x) {
   for (const point of points) frame.mark(point[x], point[2], SHAPES[point[1]], `sl-point sl-gamma-${point[1]}`);
 }
 
-// Names in the free room at the right, each at the end of its line and none on another. ``ends``: [height, text, class].
+// Names in the free room at the right, each at the end of its line and none on
+// another. ``ends``: [height, text, class].
 function nameEnds(frame, ends) {
   let free = -Infinity;
   for (const [height, text, kind] of ends.toSorted((a, b) => b[0] - a[0])) {
@@ -164,7 +165,7 @@ function field(frame, gamma, members, columns, perC) {
 
 // Where it runs inside the picture; one step beyond is drawn too, so that it reaches the edge.
 function borderLine(frame, table, mostC) {
-  const border = Array.from({ length: 201 }, (_, i) => [i / 200, dearestDraft(i / 200, table, MOST)]);
+  const border = Array.from({ length: 201 }, (_, i) => [i / 200, highestPayingCost(i / 200, table, MOST)]);
   const within = ([, c]) => c > 0 && c < mostC;
   const shown = border.filter((_, i) => border.slice(Math.max(0, i - 1), i + 2).some(within));
   const points = shown.map(

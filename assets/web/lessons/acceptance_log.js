@@ -71,7 +71,7 @@ export function adviceFor({ alphas, gamma }, best, most) {
 export function makeAcceptanceLog(settings, touched) {
   const MOST = 16,
     words = make('textarea', '', settings.text, { rows: 4, spellcheck: false });
-  const field = make('label', 'sl-cut-field', [
+  const field = make('label', 'sl-text-field', [
     make('span', '', 'Lines of your engine’s log, its /metrics or an answer'),
     words,
   ]);

@@ -1,6 +1,6 @@
-// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the numbers
-// of the edition before the lessons were put in another order, so that its links still open. With -guess-2 after it, it is
-// the second text of the lesson's guessing game. #minute is the page before the lessons.
+// Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the
+// numbers of the edition before the lessons were put in another order, so that its links still open. With -guess-2
+// after it, it is the second text of the lesson's guessing game. #minute is the page before the lessons.
 
 const NUMBERED = [
   'in_five_minutes',
@@ -22,8 +22,8 @@ const NUMBERED = [
 ];
 
 // ``isHere()``: the lessons are on the page; ``current()``: the name of the open lesson, or undefined; ``open(name,
-// text)``: opens it, at the game with that text if there is one; ``list()``: opens the list; ``element``: has the links to
-// lessons. Returns functions that write the address or clear it, and that open what it names, if anything.
+// text)``: opens it, at the game with that text if there is one; ``list()``: opens the list; ``element``: has the links
+// to lessons. Returns functions that write the address or clear it, and that open what it names, if anything.
 export function makeAddress(element, { isHere, current, open, list }) {
   function write(hash) {
     if (location.hash === hash) return;
@@ -48,7 +48,8 @@ export function makeAddress(element, { isHere, current, open, list }) {
     return Boolean(name);
   }
 
-  // Gradio 6.31 sets a base URL without the query, so the browser itself would load the page again, and a run would be lost.
+  // Gradio 6.31 sets a base URL without the query, so the browser itself would load the
+  // page again, and a run would be lost.
   element.addEventListener('click', event => {
     const link = event.target.closest('a[href^="#lesson-"]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -2,13 +2,14 @@
 
 import { make } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
-import { cacheOf, chosenModel, chosenWidth, DEVICES } from './devices.js';
+import { DEVICES } from './device_figures.js';
+import { cacheOf, chosenModel, chosenWidth } from './devices.js';
 import { EXPERTS, ONE_TOKEN, weightsRead } from './experts.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
-// The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens are
-// computed in that time. ``cache``: what a user's text adds to each reading, as a part of all weights. ``experts``: whether
-// tokens choose weights, of which one token reads a part only.
+// The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens
+// are computed in that time. ``cache``: what a user's text adds to each reading, as a part of all weights. ``experts``:
+// whether tokens choose weights, of which one token reads a part only.
 export function passTime(tokens, users, { free, cache, experts }) {
   const weights = experts ? weightsRead(tokens) / weightsRead(1) : 1;
   return Math.max(weights + (users * cache) / (experts ? ONE_TOKEN : 1), tokens / free);

@@ -34,8 +34,8 @@ export function sameForAll(chances) {
   return all.reduce((best, each) => (tokensAStep(chances, each) > tokensAStep(chances, best) ? each : best));
 }
 
-// The surest draft first, of whichever user, as long as it raises the tokens for each plain step. A draft is never surer than the
-// one before it, so no chain is left with a gap.
+// The surest draft first, of whichever user, as long as it raises the tokens for each plain step. A draft is never
+// surer than the one before it, so no chain is left with a gap.
 export function surestFirst(chances) {
   const depths = chances.map(() => 0);
   for (;;) {
@@ -50,11 +50,12 @@ export function surestFirst(chances) {
   }
 }
 
-const seated = users => Array.from({ length: users }, (_, i) => SURENESS[i % SURENESS.length]);
+const surenessOf = users => Array.from({ length: users }, (_, i) => SURENESS[i % SURENESS.length]);
 
-// Tokens for each plain step with no drafts, with the best γ that is the same for all, and with the surest drafts first.
+// Tokens for each plain step with no drafts, with the best γ that is the same for
+// all, and with the surest drafts first.
 export function ratesOf(users) {
-  const chances = survivals(seated(users)),
+  const chances = survivals(surenessOf(users)),
     same = sameForAll(chances);
   return {
     plain: tokensAStep(
@@ -78,7 +79,7 @@ export function makeBudget(settings, touched) {
     depths = [];
 
   function seat() {
-    kinds = seated(users.value);
+    kinds = surenessOf(users.value);
     chances = survivals(kinds);
     depths = kinds.map(() => 0);
     show();

@@ -13,9 +13,9 @@ export const burstBars = (bursts, name) =>
   );
 
 const LUMP = 6;
-// What a listener sees of an answer under a defence, and its price: ``sent``, how many times the data, and ``wait``, how
-// many passes a token is held back on average.
-export function defended(bursts, how, largest) {
+// What a listener sees of an answer under a defence, and its price: ``sent``, how many times the data, and ``wait``,
+// how many passes a token is held back on average.
+export function defend(bursts, how, largest) {
   const tokens = bursts.reduce((a, b) => a + b, 0),
     arrived = bursts.flatMap((size, pass) => Array.from({ length: size }, () => pass));
   if (how === 'padded') return { seen: bursts.map(() => largest), sent: (bursts.length * largest) / tokens, wait: 0 };
@@ -60,7 +60,7 @@ export function makeBursts({ answers }, touched) {
     price = make('p', 'sl-figure-note');
 
   function draw() {
-    const seen = rows.map(({ prompt }) => defended(answers[prompt], defence.value, largest));
+    const seen = rows.map(({ prompt }) => defend(answers[prompt], defence.value, largest));
     rows.forEach(({ box }, i) => box.replaceChildren(burstBars(seen[i].seen, `Answer ${letters[i]}`)));
     const given = rows.filter(({ guess }) => guess.value),
       right = rows.filter(({ guess, prompt }) => guess.value === prompt);

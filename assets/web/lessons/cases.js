@@ -2,9 +2,9 @@
 import { make, makeButton } from '../lib/dom.js';
 import { figure, makeResult } from './widgets.js';
 
-// ``noun``: what a case is called; ``verdicts``: the words of each by name; ``verdictOf(case)``: the name of the right one;
-// ``draw(case)``: fills ``parts``, and may return a sentence for the line above them; ``reply(case, chosen)``: the words after
-// an answer.
+// ``noun``: what a case is called; ``verdicts``: the words of each by name; ``verdictOf(case)``: the name of the
+// right one; ``draw(case)``: fills ``parts``, and may return a sentence for the line above them; ``reply(case,
+// chosen)``: the words after an answer.
 export function makeCases(title, { cases, noun, verdicts, verdictOf, parts, draw, reply, note }, touched) {
   const where = make('p', 'sl-figure-note'),
     result = makeResult();

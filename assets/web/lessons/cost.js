@@ -5,9 +5,9 @@ import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 // The harmonic mean of speeds: tokens a second overall, from [[share of the tokens, speed], …].
 export const overall = parts => 1 / parts.reduce((time, [share, speed]) => time + share / speed, 0);
-export const perMillion = (hour, speed) => (hour / (3600 * speed)) * 1e6;
+const perMillion = (hour, speed) => (hour / (3600 * speed)) * 1e6;
 // The share of badly fitting tokens from which on drafting always saves nothing.
-export const turningShare = (good, bad) => (1 - 1 / good) / (1 / bad - 1 / good);
+const turningShare = (good, bad) => (1 - 1 / good) / (1 / bad - 1 / good);
 
 export function makeCost(settings, touched) {
   const hour = slider('Price of the machine, an hour', { low: 0.1, high: 20, step: 0.1, value: 2 });

@@ -1,9 +1,8 @@
 // Lets the reader choose the model and the device of the calculators.
-import { FIGURES } from './device_figures.js';
+import { readObject, storeObject } from '../lib/storage.js';
+import { DEVICES, MODELS } from './device_figures.js';
 import { picker, short } from './widgets.js';
 
-export const MODELS = FIGURES.models;
-export const DEVICES = FIGURES.devices;
 export const PRECISIONS_OF_WEIGHTS = {
   'fp32, 4 bytes a weight': 4,
   'bf16, 2 bytes': 2,
@@ -12,34 +11,17 @@ export const PRECISIONS_OF_WEIGHTS = {
 };
 
 // The choices of one calculator are those of the next one, stored in this browser alone.
-const calculator = (() => {
-  const KEY = 'speclens-calculator';
-  let chosen = {};
-  try {
-    chosen = { ...JSON.parse(localStorage.getItem(KEY)) };
-  } catch {
-    /* nothing stored, or not ours */
-  }
-  return {
-    chosen,
-    save() {
-      try {
-        localStorage.setItem(KEY, JSON.stringify(chosen));
-      } catch {
-        /* not allowed here */
-      }
-    },
-  };
-})();
+const KEY = 'speclens-calculator';
+const choices = readObject(KEY);
 
 // ``options``: [words, value, key]. ``kept``: under which name the key of the choice is kept.
 function keptPicker(label, kept, options, first) {
   const index = key => options.findIndex(option => option[2] === key),
-    known = index(calculator.chosen[kept]);
+    known = index(choices[kept]);
   const list = picker(label, options, known < 0 ? index(first) : known);
   list.row.addEventListener('input', event => {
-    calculator.chosen[kept] = options[event.target.selectedIndex][2];
-    calculator.save();
+    choices[kept] = options[event.target.selectedIndex][2];
+    storeObject(KEY, choices);
   });
   return list;
 }

@@ -1,11 +1,11 @@
-// Decides about one draft of a small vocabulary, by the right rule of rejection sampling and by wrong ones. Knows no DOM.
-// The arithmetic runs in the browser; engine/sampling/rejection.py does the same for a model.
+// Decides about one draft of a small vocabulary, by the right rule of rejection sampling and by wrong ones. Knows no
+// DOM. The arithmetic runs in the browser; engine/sampling/rejection.py does the same for a model.
 
 export const normal = row => {
   const sum = row.reduce((a, b) => a + b, 0) || 1;
   return row.map(x => x / sum);
 };
-export const warped = (row, temperature) => normal(row.map(x => x ** (1 / temperature)));
+export const warp = (row, temperature) => normal(row.map(x => x ** (1 / temperature)));
 export const pick = row => {
   let left = Math.random();
   for (let i = 0; i < row.length; i++) {
@@ -53,7 +53,7 @@ function match(at) {
 function noResidual(at) {
   return test(at, pick(at.q), at.q, at.p);
 }
-function untested(at) {
+function skipTest(at) {
   if (Math.random() >= 0.01) return right(at);
   const x = pick(at.q);
   return { x, kept: true, out: x };
@@ -76,6 +76,6 @@ export const RULES = [
   ['q taken before temperature', rawQ, 'raw'],
   ['favourite, tested as if drawn', argmax, 'argmax'],
   ['no residual: redraw from p', noResidual, 'redraw'],
-  ['one draft in 100 accepted untested', untested, 'rare'],
+  ['one draft in 100 accepted untested', skipTest, 'rare'],
   ['typical acceptance: lossy on purpose', typical, 'typical'],
 ];

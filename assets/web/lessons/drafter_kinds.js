@@ -3,8 +3,8 @@
 import { sees } from './pass_places.js';
 
 // The parts that a drafter reads for a guess: the text's tokens ("all", "end"), the target's states of them ("all",
-// "last"), the guesses before it ("all", "branch"), a store. ``together``: all guesses are written in one step. ``drawn``:
-// no run shows it.
+// "last"), the guesses before it ("all", "branch"), a store. ``together``: all guesses are written in
+// one step. ``drawn``: no run shows it.
 export const KINDS = {
   lookup: {
     name: 'n-gram lookup',

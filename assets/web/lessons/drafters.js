@@ -1,7 +1,7 @@
 // Steps one recorded round through every drafter: what each reads and writes, which guesses fall, what the round cost.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { counted, visible } from '../lib/format.js';
+import { quantity, visible } from '../lib/format.js';
 import { KINDS, readsGuess } from './drafter_kinds.js';
 import { figure, makeResult, meter, picker, short } from './widgets.js';
 
@@ -14,8 +14,8 @@ export function roundCost({ steps, c, v, emitted }) {
   return { cost, rate: emitted / cost };
 }
 
-// ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps, c, v, copied } }
-// ``drawn``: whether the kinds that no run shows are offered, too.
+// ``places``: by words, { before, next, drafters: name → { guesses: [[text, status, parent]], closing, emitted, steps,
+// c, v, copied } } ``drawn``: whether the kinds that no run shows are offered, too.
 export function makeDrafters({ places, drawn }, touched) {
   const kinds = Object.keys(KINDS).filter(name =>
     KINDS[name].drawn ? drawn : Object.values(places).some(each => name in each.drafters),
@@ -59,7 +59,7 @@ export function makeDrafters({ places, drawn }, touched) {
   }
 
   // The guess that is being written, and whether something is read for it.
-  const written = () => (KINDS[kind].together ? (at >= 1 ? count() : 0) : Math.min(at, count()));
+  const countWritten = () => (KINDS[kind].together ? (at >= 1 ? count() : 0) : Math.min(at, count()));
   const isWriting = () => at >= 1 && at <= last();
   function readsText(i, all) {
     const { text: reads } = KINDS[kind],
@@ -91,7 +91,7 @@ export function makeDrafters({ places, drawn }, touched) {
     const rows = KINDS[kind].drawn ? Array.from({ length: 4 }, () => ['?', 'drafted']) : (round()?.guesses ?? []),
       parents = rows.map(row => row[2] ?? 0);
     const now = KINDS[kind].together ? -1 : at - 1,
-      shown = written();
+      shown = countWritten();
     guesses.replaceChildren(
       ...rows.slice(0, shown).map(([piece, status], j) => {
         const isRead =
@@ -124,7 +124,7 @@ export function makeDrafters({ places, drawn }, touched) {
     const { steps, c, v, emitted, guesses: all } = round(),
       { cost, rate } = roundCost(round()),
       kept = all.filter(guess => guess[1] === 'accepted').length;
-    const tokens = counted(emitted, 'token'),
+    const tokens = quantity(emitted, 'token'),
       drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
     const drafting = steps
       ? `Drafting takes ${steps} · ${c.toFixed(3)} and the pass ${v.toFixed(2)}`

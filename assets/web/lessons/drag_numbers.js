@@ -1,5 +1,5 @@
-// Makes numbers of a sentence draggable: by pointer, by touch and by arrow keys. The sentence's results are computed again by a
-// function that a tool of the lesson uses, too.
+// Makes numbers of a sentence draggable: by pointer, by touch and by arrow keys. The sentence's results are computed
+// again by a function that a tool of the lesson uses, too.
 
 import { MODELS } from './sentence_models.js';
 
@@ -8,7 +8,7 @@ const WIDTH = 260; // pixels from the lowest value to the highest, as long as a 
 const digitsOf = step => (String(step).split('.')[1] ?? '').length;
 
 // The value that is on a step of the slider's, within its ends.
-export const onStep = (value, { low, high, step }) =>
+const onStep = (value, { low, high, step }) =>
   Number(Math.min(high, Math.max(low, low + Math.round((value - low) / step) * step)).toFixed(digitsOf(step)));
 
 // ``node``: the number; ``range``: label, value, low, high and step; ``changed(value)`` is called after each change.
@@ -57,8 +57,8 @@ function makeDraggable(node, range, changed) {
   return { set };
 }
 
-// Brings the numbers in ``blocks`` to life. ``sentence``: the model's name, its other inputs, the numbers and the digits of each
-// result. A number with a ``slider`` moves the slider of that label in ``tool``, and follows it.
+// Brings the numbers in ``blocks`` to life. ``sentence``: the model's name, its other inputs, the numbers and the
+// digits of each result. A number with a ``slider`` moves the slider of that label in ``tool``, and follows it.
 export function makeSentence(blocks, { model, inputs, numbers, results }, tool, touched) {
   const find = (kind, name) => blocks.flatMap(block => [...block.querySelectorAll(`[data-${kind}="${name}"]`)]),
     values = { ...inputs };

@@ -1,4 +1,5 @@
-// Shows which experts of a mixture a pass reads: the more tokens of all users, the more of them, until all are read anyway.
+// Shows which experts of a mixture a pass reads: the more tokens of all users, the
+// more of them, until all are read anyway.
 
 import { make } from '../lib/dom.js';
 import { figure, makeResult, meter, short, slider } from './widgets.js';
@@ -7,7 +8,7 @@ import { figure, makeResult, meter, short, slider } from './widgets.js';
 export const EXPERTS = { all: 128, used: 8, within: 29, outside: 1.5 };
 
 // The expected share of experts that tokens read which choose independently.
-export const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
+const expertsRead = tokens => 1 - (1 - EXPERTS.used / EXPERTS.all) ** tokens;
 
 // Billions of weights that a pass over ``tokens`` reads, and the part of all weights that one token reads.
 export const weightsRead = tokens => EXPERTS.outside + EXPERTS.within * expertsRead(tokens);
@@ -21,7 +22,8 @@ export function makeExperts(settings, touched) {
   const without = meter('sl-meter-p'),
     withDrafts = meter(),
     result = makeResult();
-  // Each token draws its experts in an order of its own, the same for the same token, so that a slider only adds to them.
+  // Each token draws its experts in an order of its own, the same for the same token,
+  // so that a slider only adds to them.
   function order(token) {
     let x = ((token + 1) * 2654435761) >>> 0;
     return () => {

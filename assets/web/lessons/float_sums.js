@@ -29,7 +29,7 @@ export const PRECISIONS = {
 };
 
 // Numbers that look random and are the same every time (mulberry32).
-function seeded(seed) {
+function makeRandom(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
     let x = Math.imul(seed ^ (seed >>> 15), 1 | seed);
@@ -37,7 +37,7 @@ function seeded(seed) {
     return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
   };
 }
-function shuffled(row, random) {
+function shuffle(row, random) {
   const mixed = [...row];
   for (let i = mixed.length - 1; i > 0; i--) {
     const k = Math.floor(random() * (i + 1));
@@ -50,15 +50,15 @@ const TERMS = 64;
 // [products of A, products of B]. Both hold the same 63 numbers in another arrangement, so they stay equal, but for the
 // lead, when each is rounded to a precision: any later difference comes from adding.
 export function twoLogits(lead, seed) {
-  const random = seeded(seed),
+  const random = makeRandom(seed),
     products = [Math.fround(0.32)];
   while (products.length < TERMS - 1) {
     const x = Math.fround(4 * random() - 1.68);
     products.push(x, Math.fround(0.64 - x)); // around 0.32, so that 63 of them come to about 20
   }
   return [
-    [...shuffled(products, random), lead],
-    [...shuffled(products, random), 0],
+    [...shuffle(products, random), lead],
+    [...shuffle(products, random), 0],
   ];
 }
 
@@ -78,11 +78,11 @@ export const WAYS = {
 
 // In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
 export function orders([a, b], how, times, seed) {
-  const random = seeded(seed),
+  const random = makeRandom(seed),
     counts = { ahead: 0, equal: 0, behind: 0 };
   let order = a.map((_, i) => i);
   for (let i = 0; i < times; i++) {
-    order = shuffled(order, random);
+    order = shuffle(order, random);
     const [one, other] = [a, b].map(row =>
       WAYS.forwards(
         order.map(k => row[k]),
@@ -116,7 +116,7 @@ export function makeFloatSums(settings, touched) {
     ['fp32', 'fp32'],
     ['bf16, added up in fp32', 'mixed'],
   ]);
-  const rows = make('div', 'sl-add-rows'),
+  const rows = make('div', 'sl-float-rows'),
     result = makeResult(),
     shares = ['A ahead', 'equal', 'B ahead'].map(name => ({ name, bar: meter() }));
   let seed = 1;
@@ -131,7 +131,7 @@ export function makeFloatSums(settings, touched) {
   const row = (cells, kind) =>
     make(
       'div',
-      `sl-add-row ${kind}`,
+      `sl-float-row ${kind}`,
       cells.map(text => make('span', '', text)),
     );
   const digits = x => (precision.value === 'fp32' ? x.toFixed(6) : String(Number(x.toFixed(6))));
@@ -139,15 +139,15 @@ export function makeFloatSums(settings, touched) {
   function draw() {
     const how = PRECISIONS[precision.value],
       pair = twoLogits(leadAt(lead.value), seed),
-      drawn = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
+      winnerOf = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
     rows.replaceChildren(
-      row(['order', 'A', 'B', 'highest'], 'sl-add-head'),
+      row(['order', 'A', 'B', 'highest'], 'sl-float-head'),
       ...Object.entries({ forwards: 'forwards', backwards: 'backwards', blocks: 'blocks of eight' }).map(
         ([way, name]) => {
           const sums = pair.map(each => WAYS[way](each, how));
           return row(
-            [name, ...sums.map(digits), drawn(sums)],
-            drawn(sums) === 'A' || !leadAt(lead.value) ? '' : 'sl-add-turned',
+            [name, ...sums.map(digits), winnerOf(sums)],
+            winnerOf(sums) === 'A' || !leadAt(lead.value) ? '' : 'sl-float-turned',
           );
         },
       ),

@@ -3,13 +3,13 @@
 import { make, makeButton } from '../lib/dom.js';
 import { figure, makeResult, short } from './widgets.js';
 
-// The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out. ``places``: by
-// block, "above", "below" or "".
-export function readFraction(places, blocks) {
-  const on = side => Object.keys(blocks).filter(name => places[name] === side),
+// The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out.
+// ``places``: by block, "above", "below" or "".
+function readFraction(places, blocks) {
+  const blocksOn = side => Object.keys(blocks).filter(name => places[name] === side),
     sum = names => names.reduce((all, name) => all + blocks[name].value, 0);
-  const above = on('above'),
-    below = on('below'),
+  const above = blocksOn('above'),
+    below = blocksOn('below'),
     is = (names, wanted) => [...names].sort().join() === [...wanted].sort().join();
   const value = above.length ? sum(above) / (below.length ? sum(below) : 1) : null;
   return { value, says: say(), isRight: is(above, ['tau']) && is(below, ['drafting', 'pass']) };
@@ -26,7 +26,8 @@ export function readFraction(places, blocks) {
   }
 }
 
-// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v``: those of a run; v is that of a full round's pass. ``measured``: its speedup by the clock.
+// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v``: those of a run; v is that of a full round's pass.
+// ``measured``: its speedup by the clock.
 export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured }, touched) {
   const blocks = {
     alpha: { name: 'α', value: alpha },
@@ -50,7 +51,7 @@ export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured
           chips[name].focus();
           touched();
         },
-        'sl-button sl-block',
+        'sl-button sl-blocks-chip',
       ),
     ]),
   );

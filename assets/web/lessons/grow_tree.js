@@ -1,28 +1,30 @@
-// Grows a token tree by hand: expected tokens against the cost of its rows. The formulas are below, apart from the page.
+// Grows a token tree by hand: expected tokens against the cost of its rows. The
+// formulas are below, apart from the page.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { figure, makeResult, short, slider } from './widgets.js';
 
 // The chance that the child of this rank is the one accepted for its place, given its parent was accepted.
 const rankChance = (rank, first, second) => (rank === 0 ? first : (1 - first) * (1 - second) ** (rank - 1) * second);
 
 // Each word with its ``reach``: the chance that it becomes part of the text.
-function* reached(node, first, second, reach = 1) {
+function* walkTree(node, first, second, reach = 1) {
   for (const [rank, child] of node.entries()) {
     const own = reach * rankChance(rank, first, second);
     yield { child, reach: own };
-    yield* reached(child, first, second, own);
+    yield* walkTree(child, first, second, own);
   }
 }
 
 export function worth(tree, first, second, row) {
-  const words = [...reached(tree, first, second)];
+  const words = [...walkTree(tree, first, second)];
   const tokens = 1 + words.reduce((sum, { reach }) => sum + reach, 0); // and the closing token
   return { words: words.length, tokens, speedup: tokens / (1 + row * words.length) };
 }
 
-// Adds the likeliest word as long as that makes the round faster. No other shape of as many words is accepted more often.
+// Adds the likeliest word as long as that makes the round faster. No other shape of
+// as many words is accepted more often.
 export function bestTree(first, second, row, most) {
   const tree = [],
     open = [{ into: tree, rank: 0, reach: 1 }];
@@ -68,7 +70,7 @@ export function makeGrowTree(settings, touched) {
     const last = [];
     picture.replaceChildren(branch(tree, 1, 0, last));
     const now = worth(tree, first.value, second.value, row.value);
-    result.textContent = `${counted(now.tokens, 'token', short(now.tokens))} expected from a pass over ${counted(now.words + 1, 'row')}: ${now.speedup.toFixed(2)} × plain speed, if making the drafts cost nothing.`;
+    result.textContent = `${quantity(now.tokens, 'token', short(now.tokens))} expected from a pass over ${quantity(now.words + 1, 'row')}: ${now.speedup.toFixed(2)} × plain speed, if making the drafts cost nothing.`;
     Object.assign(result.dataset, { tokens: now.tokens.toFixed(4), speedup: now.speedup.toFixed(4), words: now.words });
     undo.disabled = !added.length;
     last.find(({ node }) => node === focus)?.button.focus();

@@ -1,11 +1,11 @@
-// Makes what a player of “Be the drafter” may send to a friend: a row of coloured squares for each round, the score, and a link
-// to the same text.
+// Makes what a player of “Be the drafter” may send to a friend: a row of coloured squares for each round,
+// the score, and a link to the same text.
 
 import { copyText } from '../lib/copy_button.js';
 import { make, makeButton } from '../lib/dom.js';
 
 // Blue is accepted, orange rejected, white discarded, and yellow the target's own token.
-export const gridOf = rounds =>
+const gridOf = rounds =>
   rounds
     .map(
       ({ accepted, tested, drafted }) =>

@@ -1,11 +1,13 @@
-// Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges, and compares α and τ with the drafters’.
+// Lets the learner be the drafter: guesses the next tokens of a recorded run, which then judges,
+// and compares α and τ with the drafters’.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted, visible } from '../lib/format.js';
+import { quantity, visible } from '../lib/format.js';
 import { linkTo, makeShare, messageOf } from './guess_share.js';
 import { figure, makeResult, meter, picker } from './widgets.js';
 
-// One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a guess is accepted if it is the token.
+// One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a
+// guess is accepted if it is the token.
 export function judgeGuesses(guesses, tokens) {
   const wrong = guesses.findIndex((guess, i) => guess !== tokens[i]),
     accepted = wrong < 0 ? guesses.length : wrong;
@@ -21,9 +23,10 @@ export function guessScore(rounds) {
   };
 }
 
-// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded runs. ``limit``: after
-// how many rounds it is over; then nothing is compared. The single round of ``limit`` 1 ends with a wrong guess, because the
-// next choices would give the right word away. ``text``: the number of the text to begin with, from 1.
+// ``texts``: by name, the prompt, the tokens, four candidates for each, and [drafter, α, τ] of the recorded
+// runs. ``limit``: after how many rounds it is over; then nothing is compared. The single round of
+// ``limit`` 1 ends with a wrong guess, because the next choices would give the right word away. ``text``:
+// the number of the text to begin with, from 1.
 export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: first = 1 }, touched) {
   const names = Object.keys(texts),
     text = picker('Text', Object.entries(texts), Math.min(first, names.length) - 1),
@@ -48,7 +51,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
   }
 
   // The last token of the text needs no draft: a pass gives it.
-  const wanted = () => Math.min(gamma, now.tokens.length - at - 1);
+  const countDrafts = () => Math.min(gamma, now.tokens.length - at - 1);
 
   function ask() {
     const isOver = at >= now.tokens.length || rounds.length >= limit,
@@ -65,8 +68,8 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
     if (isOver) return;
     where.textContent =
       limit === 1
-        ? `Guess ${guesses.length + 1} of ${wanted()}`
-        : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${wanted()}`;
+        ? `Guess ${guesses.length + 1} of ${countDrafts()}`
+        : `Round ${rounds.length + 1}: draft ${guesses.length + 1} of ${countDrafts()}`;
     options.replaceChildren(
       ...now.candidates[place].map((candidate, i) =>
         makeButton(
@@ -81,7 +84,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
   function guess(candidate) {
     const hadFocus = options.contains(document.activeElement);
     guesses.push(candidate);
-    if (guesses.length === wanted() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
+    if (guesses.length === countDrafts() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
     ask();
     if (hadFocus) (options.isConnected && !question.hidden ? options.children[0] : again).focus();
   }
@@ -116,7 +119,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
         : accepted
           ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
           : `The model writes “${own}” instead, so no further guess could fit`;
-    return `${right}: ${counted(emitted, 'piece')} of text from one look.`;
+    return `${right}: ${quantity(emitted, 'piece')} of text from one look.`;
   }
 
   function scores() {

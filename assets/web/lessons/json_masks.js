@@ -1,8 +1,9 @@
-// Writes a small JSON answer with drafts, under the right masks and under four mistakes that servers have made. The rounds
-// are computed below, apart from the page: greedy, with a model that would rather think, fence its code and chat.
+// Writes a small JSON answer with drafts, under the right masks and under four mistakes that servers
+// have made. The rounds are computed below, apart from the page: greedy, with a model that would
+// rather think, fence its code and chat.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { figure, makeResult, picker } from './widgets.js';
 
 const DRAFTS = 4;
@@ -34,7 +35,7 @@ function placeOf(text) {
 }
 
 // The words that may follow a text; null where every word may.
-export function allowedAfter(text) {
+function allowedAfter(text) {
   const place = placeOf(text);
   return place === -1 ? null : (GRAMMAR[place] ?? []);
 }
@@ -57,10 +58,10 @@ function wordsFrom(text, next, most = Infinity) {
 }
 
 // Where only one word may follow, it is as good as a draft.
-const forced = at => (allowedAfter(at)?.length === 1 ? allowedAfter(at)[0] : undefined);
+const onlyWord = at => (allowedAfter(at)?.length === 1 ? allowedAfter(at)[0] : undefined);
 
 function draftsFor(text, rule) {
-  if (rule === 'forced') return wordsFrom(text, forced);
+  if (rule === 'forced') return wordsFrom(text, onlyWord);
   return wordsFrom(text, at => pickFor(at, rule === 'unmasked' ? allowedAfter(at) : null), DRAFTS);
 }
 
@@ -162,9 +163,9 @@ export function makeJsonMasks(settings, touched) {
       placeOf(text) === null
         ? `Broken: “${answerOf(text)}” isn’t JSON. A word came in that the mask of its own row forbids.`
         : text.at(-1) === END
-          ? `Valid: ${answerOf(text)} after ${counted(passes, 'pass')}.`
+          ? `Valid: ${answerOf(text)} after ${quantity(passes, 'pass')}.`
           : passes
-            ? `${counted(passes, 'pass')} so far, and still good.`
+            ? `${quantity(passes, 'pass')} so far, and still good.`
             : 'The answer has to be JSON. Press “Next pass”.';
     Object.assign(result.dataset, { broken: placeOf(text) === null, passes });
   }

@@ -4,7 +4,7 @@ import { make, makeButton } from '../lib/dom.js';
 import { figure, makeResult, picker } from './widgets.js';
 
 // On how many prompts the first is faster. The lists are of the same prompts, in one order.
-export const winsOf = (mine, its) => mine.filter((speedup, i) => speedup > its[i]).length;
+const winsOf = (mine, its) => mine.filter((speedup, i) => speedup > its[i]).length;
 
 // Places a speedup on a line from 0.8 to 6 times as fast, where doubling is the same length everywhere.
 const placeOf = speedup => Math.log(Math.min(6, Math.max(0.8, speedup)) / 0.8) / Math.log(6 / 0.8);

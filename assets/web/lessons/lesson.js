@@ -87,8 +87,8 @@ export function mount({ element, props, trigger }) {
     markup.use(page.words);
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
-    const { at: left, over } = progress.of(page.slug),
-      game = text ? page.steps.findIndex(step => step.tool === 'guess') : -1;
+    const { at: left, over } = progress.read(page.slug),
+      game = text ? page.steps.findIndex(step => step.tool === 'guess_words') : -1;
     if (game >= 0) page.steps[game].settings.text = text;
     go(game >= 0 ? game : over ? 0 : left); // a finished lesson begins again
     find('#sl-lesson-title').focus({ preventScroll: true });
@@ -111,8 +111,8 @@ export function mount({ element, props, trigger }) {
     say('');
     body.replaceChildren(
       ...(at === last()
-        ? quizNodes(page, markup, hasNext(), solved)
-        : stepNodes(page, at, markup, { labWay, done, answered })),
+        ? quizNodes(page, markup, hasNext(), completeLesson)
+        : stepNodes(page, at, markup, { labWay, done: completeStep, answered: showSolution })),
     );
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
@@ -124,7 +124,7 @@ export function mount({ element, props, trigger }) {
   function drawOwn() {
     const { note, ...settings } = page.own;
     find('.sl-lesson-own > div').replaceChildren(
-      ...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own(settings, () => {})] : []),
+      ...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own_text(settings, () => {})] : []),
     );
   }
   find('.sl-lesson-own').addEventListener('toggle', () => {
@@ -134,7 +134,7 @@ export function mount({ element, props, trigger }) {
   function labWay(lab) {
     if (stored) return labNote(lab);
     return labButton(lab, () => {
-      done('');
+      completeStep('');
       hintBar.beside(lab.hint);
       address.clear();
     });
@@ -156,13 +156,13 @@ export function mount({ element, props, trigger }) {
   // Makes the token of the step glow until it is locked.
   function point(content) {
     if (!content.points?.token) return;
-    stage.glow(content.points.token, () => done(''));
+    stage.glow(content.points.token, () => completeStep(''));
     if (content.ask || content.tool) return;
     say(`Your turn: ${press} the glowing token. `);
     turn.append(makeButton('Show it to me', stage.press));
   }
 
-  function done(words) {
+  function completeStep(words) {
     // Otherwise the key N would be typed into the field.
     if (document.activeElement?.closest('.sl-guess')) nextButton.focus({ preventScroll: true });
     progress.done(page.slug, at);
@@ -180,21 +180,21 @@ export function mount({ element, props, trigger }) {
   }
 
   // Shows the prediction's solution.
-  function answered(content) {
+  function showSolution(content) {
     stage.hideNumbers(false);
     if (content.then) stage.go(content.then);
     point(content);
-    done('');
+    completeStep('');
     showReply();
   }
 
-  function solved() {
+  function completeLesson() {
     progress.over(page.slug);
-    done('');
+    completeStep('');
   }
 
   function drawNav() {
-    drawLessonNav(element, { page, at, complete, done: progress.of(page.slug).done, hasNext: hasNext(), go });
+    drawLessonNav(element, { page, at, complete, done: progress.read(page.slug).done, hasNext: hasNext(), go });
   }
 
   // ── input from the learner ──
@@ -223,7 +223,7 @@ export function mount({ element, props, trigger }) {
     const { points, live } = page.steps[at] || {},
       stood = at;
     hintBar.show(page.live.hint, live ? points?.control : '', () => {
-      if (page && at === stood && live) done('');
+      if (page && at === stood && live) completeStep('');
     });
     address.clear();
     trigger('live', { lesson: page.number });

@@ -1,4 +1,5 @@
-// Draws what stays the same through the steps of a lesson: the title, the notes for teachers, the links, the live button.
+// Draws what stays the same through the steps of a lesson: the title, the notes for
+// teachers, the links, the live button.
 
 // ``isStored``: the site has no server, so its sheets are files and nothing runs live.
 export function drawLessonHead(element, page, markup, isStored) {

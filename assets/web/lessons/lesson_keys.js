@@ -1,4 +1,5 @@
-// Listens for the keys of an open lesson: N and B go on and back, a digit chooses that option of the first open question.
+// Listens for the keys of an open lesson: N and B go on and back, a digit chooses
+// that option of the first open question.
 import { TYPING } from '../player/shortcuts.js';
 
 // ``isOpen()``: whether a lesson is open, not the list.

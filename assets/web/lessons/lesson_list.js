@@ -9,7 +9,7 @@ export function drawLessonList(box, lessons, progress) {
       make(
         'ol',
         'sl-lesson-cards',
-        lessons.filter(lesson => lesson.part === part).map(lesson => card(lesson, progress.of(lesson.slug))),
+        lessons.filter(lesson => lesson.part === part).map(lesson => card(lesson, progress.read(lesson.slug))),
         { 'aria-labelledby': `sl-lesson-part-${index}` },
       ),
     ]),

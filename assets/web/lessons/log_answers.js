@@ -2,7 +2,7 @@
 
 import { NUMBER, row, whole } from './log_lines.js';
 
-const parsed = text => {
+const parseJson = text => {
   try {
     return JSON.parse(text);
   } catch {
@@ -10,16 +10,17 @@ const parsed = text => {
   }
 };
 
-// Every JSON object of the text, each with what names its answer: an id, else the stream that it is part of, else nothing.
+// Every JSON object of the text, each with what names its answer: an id, else the
+// stream that it is part of, else nothing.
 function objectsOf(text) {
-  const all = parsed(text);
+  const all = parseJson(text);
   if (all !== undefined) return within(all, null, 0);
   let stream = 0;
   return text.split('\n').flatMap(untrimmed => {
     const line = untrimmed.trim(),
       body = line.replace(/^data:/, '').trim();
     stream += line === 'data: [DONE]';
-    const value = /^[{[]/.test(body) ? parsed(body) : undefined;
+    const value = /^[{[]/.test(body) ? parseJson(body) : undefined;
     return value === undefined ? [] : within(value, line === body ? null : `stream ${stream}`, 0);
   });
 }
@@ -34,7 +35,7 @@ function within(value, answer, depth) {
 }
 
 // The counts by these names; null where one is missing or none.
-function counted(found, names) {
+function countsOf(found, names) {
   const values = names.map(name => found[name]);
   return values.every(v => typeof v === 'number' && v >= 0 && v < 2 ** 53) ? values : null;
 }
@@ -44,7 +45,7 @@ function counted(found, names) {
 const answer = (names, make) => text => {
   const last = new Map();
   for (const [id, each] of objectsOf(text)) {
-    const counts = counted(each, names);
+    const counts = countsOf(each, names);
     if (counts) last.set(id ?? last.size, [...counts, each]);
   }
   if (last.size) return [...last.values()].map(each => make(...each));
@@ -72,10 +73,10 @@ const sglangAnswer = name => (rounds, drafted, accepted, more) => {
   return row(accepted, drafted, rounds, gamma, reached.length ? filled : []);
 };
 
-// Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that passes without
-// a draft are among them.
+// Rounds are not told. Every pass after the prompt's own gave one token beside the accepted ones, so that
+// passes without a draft are among them.
 function llamaAnswer(drafted, accepted, more) {
-  const total = counted(more, ['predicted_n']);
+  const total = countsOf(more, ['predicted_n']);
   return row(accepted, drafted, total ? Math.max(0, total[0] - 1 - accepted) || null : null);
 }
 

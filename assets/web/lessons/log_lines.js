@@ -1,5 +1,6 @@
-// Finds acceptance figures in the lines that an engine logs or serves on /metrics. Each form has a reader from a text to
-// rows, as engine/trace/log_forms.py has it. A row is {accepted, drafted, rounds, gamma, reached, kind}; null: not told.
+// Finds acceptance figures in the lines that an engine logs or serves on /metrics. Each form has a
+// reader from a text to rows, as engine/trace/log_forms.py has it. A row is {accepted, drafted, rounds,
+// gamma, reached, kind}; null: not told.
 
 export const NUMBER = '\\d{1,15}(?:\\.\\d{1,15})?'; // the first 15 digits of a longer one, so that each is finite
 const numbersOf = text => (text?.match(new RegExp(NUMBER, 'g')) ?? []).map(Number);
@@ -81,9 +82,9 @@ const middle = values => [...values].sort((a, b) => a - b)[Math.floor(values.len
 // How far the values are from one whole number.
 const distance = values => Math.max(0, ...values.map(value => Math.abs(value - Math.round(middle(values)))));
 
-// Averages over the rounds since the line before, so lines count alike. The rate is accepted ÷ drafted in newer versions;
-// in older ones both counts include the closing token. The one that fits whole γ better is taken. Both are rounded, so a
-// line that fits the usual γ has it.
+// Averages over the rounds since the line before, so lines count alike. The rate is accepted ÷ drafted in newer
+// versions; in older ones both counts include the closing token. The one that fits whole γ better is taken. Both are
+// rounded, so a line that fits the usual γ has it.
 function sglangLog(text) {
   const pattern = new RegExp(`accept len: *(${NUMBER})(?:, *accept rate: *(${NUMBER}))?`, 'g');
   const lines = [...text.matchAll(pattern)].map(([, length, rate]) => [Number(length), Number(rate ?? 0)]);

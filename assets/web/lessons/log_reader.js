@@ -7,7 +7,8 @@ const LONGEST = 1_000_000; // characters; only the end of a longer text is read
 const sumOf = values => values.reduce((sum, value) => sum + value, 0);
 
 // Returns {readings, unused}. A reading has the figures of one form, drafter and draft length, the longest draft last:
-// {engine, form, rows, accepted, rounds, drafted, gamma, reached}; null: not told. ``unused``: a sentence for each thing left out.
+// {engine, form, rows, accepted, rounds, drafted, gamma, reached}; null: not told.
+// ``unused``: a sentence for each thing left out.
 export function readLog(whole) {
   const text = whole.slice(-LONGEST),
     unused = text.length < whole.length ? [`Only the last ${LONGEST.toLocaleString('en')} characters were read.`] : [];

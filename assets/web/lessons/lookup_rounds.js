@@ -1,32 +1,16 @@
 // Plays rounds of n-gram lookup on a text that is known to its end. Knows no DOM.
+import { continuation, occurrences } from '../lib/prompt_lookup.js';
 
-const LONGEST = 8;
-
-// Each earlier place where the end of ``text`` occurred, with ``gamma`` tokens that followed it: the longest match first,
-// then the most recent place, as the engine looks them up. Beyond the text's own end it goes on with their copy, so that a
-// pattern is continued.
-function* occurrences(text, gamma) {
-  for (let length = Math.min(LONGEST, text.length - 1); length > 0; length--) {
-    const end = text.slice(-length);
-    for (let start = text.length - length - 1; start >= 0; start--) {
-      if (!end.every((token, i) => text[start + i] === token)) continue;
-      const drafts = [];
-      for (let at = start + length; drafts.length < gamma; at++)
-        drafts.push(at < text.length ? text[at] : drafts[at - text.length]);
-      yield { length, drafts };
-    }
-  }
-}
-
-// The first of these places; ``besides``: the first one that continues with another token.
+// The draft from the first place to copy from; ``besides``: the first one that continues with another token.
 function lookUp(text, gamma, besides) {
-  for (const found of gamma ? occurrences(text, gamma) : []) if (found.drafts[0] !== besides) return found;
+  for (const { length, after } of gamma ? occurrences(text) : [])
+    if (text[after] !== besides) return { length, drafts: continuation(text, after, gamma) };
   return { length: 0, drafts: [] };
 }
 
 // The rounds that write ``tokens`` from ``known`` on, greedy: { at, length, drafts, others, accepted, isOther, emitted,
-// rows }. ``ways`` 2: ``others`` are guesses from another place, and ``isOther`` if theirs were accepted. The last round
-// drafts no more than is left but one.
+// rows }. ``ways`` 2: ``others`` are guesses from another place, and ``isOther`` if theirs were accepted. The last
+// round drafts no more than is left but one.
 export function ownRounds(tokens, known, gamma, ways = 1) {
   const rounds = [],
     right = (drafts, at) => {

@@ -6,7 +6,7 @@ export function makeMarkup(definition) {
   const TAGS = { text: 'span', bold: 'strong', italic: 'em', code: 'code', sum: 'span' };
 
   // ^(…) and ^x are raised.
-  function raised(tag, text) {
+  function raise(tag, text) {
     return make(
       tag,
       '',
@@ -17,8 +17,8 @@ export function makeMarkup(definition) {
   // One ÷ makes a fraction of its two sides. A screen reader reads the line as it was written.
   function formula(text) {
     const sides = text.split(' ÷ '),
-      parts = sides.map(side => raised('span', side.replace(/^\((.*)\)$/, '$1')));
-    const content = sides.length === 2 ? make('span', 'sl-over', parts) : raised('span', text);
+      parts = sides.map(side => raise('span', side.replace(/^\((.*)\)$/, '$1')));
+    const content = sides.length === 2 ? make('span', 'sl-over', parts) : raise('span', text);
     return make('span', 'sl-math', [content], { role: 'math', 'aria-label': text });
   }
 
@@ -74,15 +74,15 @@ export function makeMarkup(definition) {
   }
   function listen(root) {
     const word = event => event.target.closest?.('.sl-word');
-    const left = () => {
+    const leave = () => {
       if (opened !== document.activeElement) hide();
     };
     root.addEventListener('mouseover', event => {
       const node = word(event);
       if (node) show(node);
-      else left();
+      else leave();
     });
-    root.addEventListener('mouseleave', left); // the pointer may leave the window directly
+    root.addEventListener('mouseleave', leave); // the pointer may leave the window directly
     root.addEventListener('focusin', event => {
       const node = word(event);
       if (node) show(node);

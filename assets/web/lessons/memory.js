@@ -1,7 +1,8 @@
 // Adds up the memory of two models and their caches, and says whether a device holds them.
 
 import { make } from '../lib/dom.js';
-import { cacheOf, chosenDevice, chosenModel, chosenWidth, MODELS } from './devices.js';
+import { MODELS } from './device_figures.js';
+import { cacheOf, chosenDevice, chosenModel, chosenWidth } from './devices.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 export function makeMemory(settings, touched) {

@@ -1,7 +1,7 @@
 // Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { counted, visible } from '../lib/format.js';
+import { quantity, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 import { meter } from './widgets.js';
 
@@ -11,7 +11,7 @@ const MOVES = ['guess', 'check', 'keep'],
   FAST = 150;
 
 // The texts that a round adds: its accepted drafts, and the target's own token.
-const added = ({ drafts, own }) => [
+const addedTexts = ({ drafts, own }) => [
   ...drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => text),
   ...(own ? [own[0]] : []),
 ];
@@ -20,34 +20,34 @@ const added = ({ drafts, own }) => [
 export const movesOf = rounds =>
   rounds.flatMap((each, round) => (each.drafts.length ? MOVES : ['keep']).map(move => ({ round, move })));
 
-// What a move has brought: the tokens that are written, and how many there would be by then without guesses. A round counts
-// once its last move is made.
+// What a move has brought: the tokens that are written, and how many there would be by then without guesses. A
+// round counts once its last move is made.
 export function standing(rounds, { round, move }) {
   const over = rounds.slice(0, round + (move === 'keep')),
     time = over.length ? over[over.length - 1].at : 0;
-  const texts = over.flatMap(added);
-  return { texts, alone: Math.min(Math.floor(time + 1e-9), rounds.flatMap(added).length) };
+  const texts = over.flatMap(addedTexts);
+  return { texts, alone: Math.min(Math.floor(time + 1e-9), rounds.flatMap(addedTexts).length) };
 }
 
 // What became of a round's guesses, in a sentence.
 export function verdictOn({ drafts, own }) {
-  const quoted = text => `“${text.trim()}”`,
-    accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quoted(text)),
+  const quote = text => `“${text.trim()}”`,
+    accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quote(text)),
     rejected = drafts.find(([, status]) => status === 'rejected');
-  if (!drafts.length) return `Nothing to copy here. The model writes ${quoted(own[0])}.`;
+  if (!drafts.length) return `Nothing to copy here. The model writes ${quote(own[0])}.`;
   const list = accepted.join(', ');
   if (rejected)
-    return `The model accepts ${list || 'nothing'} and rejects ${quoted(rejected[0])}. It writes ${quoted(own[0])} instead.`;
+    return `The model accepts ${list || 'nothing'} and rejects ${quote(rejected[0])}. It writes ${quote(own[0])} instead.`;
   return own
-    ? `All are accepted, and the same pass gives ${quoted(own[0])}, too.`
+    ? `All are accepted, and the same pass gives ${quote(own[0])}, too.`
     : 'All are accepted, and the text is complete.';
 }
 
 // ``page``: the lines and the run of app/lessons_tab/minute.py; ``links``: the ways on, as nodes.
-export function makeMinute(page, markup, links) {
+function makeMinute(page, markup, links) {
   const { rounds } = page,
     moves = movesOf(rounds),
-    total = rounds.flatMap(added).length;
+    total = rounds.flatMap(addedTexts).length;
   const steps = Object.fromEntries(MOVES.map(move => [move, step(move)]));
   const note = make('p', 'sl-minute-note'),
     text = make('p', 'sl-minute-text'),
@@ -117,7 +117,7 @@ export function makeMinute(page, markup, links) {
     const { round, move } = moves[at],
       now = rounds[round],
       { texts, alone } = standing(rounds, moves[at]),
-      before = rounds.slice(0, round).flatMap(added).join('');
+      before = rounds.slice(0, round).flatMap(addedTexts).join('');
     const isKept = move === 'keep',
       seen = now.drafts.filter(([words]) => words), // the end of a text has none
       drafts = seen.map(each => (isKept ? token(each) : token(each, 'sl-minute-open', '?')));
@@ -127,9 +127,9 @@ export function makeMinute(page, markup, links) {
     text.replaceChildren(make('span', '', before), ' ', row);
     drawNote(isKept ? '' : now.drafts.map(([words]) => words).join(''));
     for (const each of MOVES) steps[each].toggleAttribute('data-now', each === move && at > first);
-    const said = count => counted(count, 'token');
-    bars.drafted.set('with guesses', texts.length / total, said(texts.length));
-    bars.alone.set('one at a time', alone / total, said(alone));
+    const tokenWords = count => quantity(count, 'token');
+    bars.drafted.set('with guesses', texts.length / total, tokenWords(texts.length));
+    bars.alone.set('one at a time', alone / total, tokenWords(alone));
     setText(result, isKept && at > first ? verdictOn(now) : '');
     end.hidden = !isOver();
     Object.assign(result.dataset, { tokens: texts.length, alone, passes: isKept ? round + 1 : round });
@@ -163,8 +163,8 @@ export function makeMinute(page, markup, links) {
   ];
 }
 
-// Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson. ``playground``:
-// what takes the place of that tab on a site without a server.
+// Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson.
+// ``playground``: what takes the place of that tab on a site without a server.
 export function mountMinute(box, page, markup, playground) {
   const content = box.querySelector('div'),
     openPlayground = () => {

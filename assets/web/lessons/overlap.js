@@ -1,10 +1,12 @@
-// Stacks accepted drafts and replacements, draw after draw, against p: with the residual they fill it, with p they overshoot.
+// Stacks accepted drafts and replacements, draw after draw, against p: with the
+// residual they fill it, with p they overshoot.
 
 import { make, makeButton } from '../lib/dom.js';
 import { softmax } from './temperature.js';
 import { figure, makeResult, picker, slider } from './widgets.js';
 
-// The chance of each word to come out: accepted as a draft, and drawn in place of a rejected one. ``from``: residual or p.
+// The chance of each word to come out: accepted as a draft, and drawn in place of a
+// rejected one. ``from``: residual or p.
 export function outcome(p, q, from) {
   const accepted = p.map((x, i) => Math.min(x, q[i])),
     rejected = 1 - accepted.reduce((a, b) => a + b, 0);
@@ -18,7 +20,7 @@ export function outcome(p, q, from) {
 export function makeOverlap({ p: targets, q: offers }, touched) {
   const words = Object.keys(targets),
     logs = row => words.map(word => Math.log(row[word]));
-  const heat = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 });
+  const temperature = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 });
   const drafter = picker('Drafter', [
     ['draws from q', 'sampled'],
     ['greedy or a copy: one word, q = 1', 'certain'],
@@ -51,8 +53,8 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
   let counts;
 
   function now() {
-    const p = softmax(logs(targets), heat.value),
-      drawn = softmax(logs(offers), heat.value),
+    const p = softmax(logs(targets), temperature.value),
+      drawn = softmax(logs(offers), temperature.value),
       first = drawn.indexOf(Math.max(...drawn));
     return { p, q: drafter.value === 'certain' ? drawn.map((_, i) => Number(i === first)) : drawn };
   }
@@ -92,15 +94,15 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     const { p, q } = now(),
       share = x => (counts.all ? x / counts.all : 0),
       top = 1.12 * Math.max(...p, ...q),
-      at = x => `${Math.min(100, (100 * x) / top)}%`;
+      percentOf = x => `${Math.min(100, (100 * x) / top)}%`;
     columnsOf.forEach((each, i) => {
       const kept = share(counts.accepted[i]),
         added = share(counts.replaced[i]);
-      each.q.style.height = at(q[i]);
-      each.q.style.setProperty('--fits', at(q[i] ? Math.min(1, p[i] / q[i]) : 0));
-      each.kept.style.height = at(kept);
-      Object.assign(each.new.style, { bottom: at(kept), height: at(added) });
-      each.line.style.bottom = at(p[i]);
+      each.q.style.height = percentOf(q[i]);
+      each.q.style.setProperty('--fits', percentOf(q[i] ? Math.min(1, p[i] / q[i]) : 0));
+      each.kept.style.height = percentOf(kept);
+      Object.assign(each.new.style, { bottom: percentOf(kept), height: percentOf(added) });
+      each.line.style.bottom = percentOf(p[i]);
       each.name.textContent = `${words[i]}: p ${p[i].toFixed(2)}, out ${counts.all ? (kept + added).toFixed(2) : '–'}`;
     });
     stack.setAttribute('aria-label', columnsOf.map(each => each.name.textContent).join('; '));
@@ -125,7 +127,7 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     'What is accepted, what is replaced',
     restart,
     touched,
-    heat.row,
+    temperature.row,
     drafter.row,
     source.row,
     buttons,

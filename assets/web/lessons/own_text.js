@@ -1,9 +1,10 @@
-// Plays rounds of n-gram lookup on the reader's own text, without a model: the text itself says what would have been written.
-// The text goes along from lesson to lesson, in this browser alone.
+// Plays rounds of n-gram lookup on the reader's own text, without a model: the text itself says what would have been
+// written. The text goes along from lesson to lesson, in this browser alone.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted, visible } from '../lib/format.js';
+import { quantity, visible } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
+import { readText, storeText } from '../lib/storage.js';
 import { ownRounds, ownSpeedup } from './lookup_rounds.js';
 import { MERGES } from './merges.js';
 import { makeTokenizer, textOf } from './tokenizer_mismatch.js';
@@ -13,31 +14,11 @@ const MOST = 10;
 const STARTING =
   'The robot baked bread. The robot baked the bread every day, and every day the bread was better. The children said: the robot baked bread.';
 
-const keeper = (() => {
-  const KEY = 'speclens-own-text';
-  let text = STARTING;
-  try {
-    text = localStorage.getItem(KEY) ?? STARTING;
-  } catch {
-    /* not allowed here */
-  }
-  return {
-    get text() {
-      return text;
-    },
-    set text(to) {
-      text = to;
-      try {
-        localStorage.setItem(KEY, to);
-      } catch {
-        /* not allowed here */
-      }
-    },
-  };
-})();
+const KEY = 'speclens-own-text';
+let lastText = readText(KEY) ?? STARTING; // also where nothing can be stored
 
-// ``v``: costs by width, where speed is predicted. ``view``: "rounds", "lengths" (every γ beside each other), "tree" (a second place to
-// copy from), or "users" (who share a pass with ``seats`` tokens for one reading of the weights).
+// ``v``: costs by width, where speed is predicted. ``view``: "rounds", "lengths" (every γ beside each other), "tree" (a
+// second place to copy from), or "users" (who share a pass with ``seats`` tokens for one reading of the weights).
 export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128, known = 0.5 }, touched) {
   const { cut } = makeTokenizer(MERGES.prose);
   const field = make('textarea', 'sl-own-field', '', { rows: 4, maxlength: 2000, 'aria-label': 'Your text' });
@@ -71,14 +52,15 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     });
   const ways = view === 'tree' ? 2 : 1;
   let shown = 0;
-  field.value = keeper.text;
+  field.value = lastText;
 
   const chip = (token, status) =>
     make('span', 'sl-chip', visible(textOf([token])), {
       'data-status': status,
       'aria-label': `${textOf([token])}: ${status}`,
     });
-  // Guesses of one place, of which the first ``accepted`` are right; without a test (``tested`` false) all are discarded.
+  // Guesses of one place, of which the first ``accepted`` are right; without a test
+  // (``tested`` false) all are discarded.
   const guesses = (drafts, accepted, tested) =>
     drafts.map((draft, i) =>
       chip(draft, !tested ? 'discarded' : i < accepted ? 'accepted' : i === accepted ? 'rejected' : 'discarded'),
@@ -97,14 +79,14 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       make(
         'span',
         'sl-dim',
-        drafts.length ? `matched ${counted(length, 'token')}` : gamma.value ? 'nothing to copy' : 'no draft',
+        drafts.length ? `matched ${quantity(length, 'token')}` : gamma.value ? 'nothing to copy' : 'no draft',
       ),
     ]);
   }
 
   // How long a pass over ``width`` tokens of each user takes, in passes over one.
-  const shared = width => Math.max(1, (users.value * width) / seats),
-    time = width => (view === 'users' ? shared(width) / shared(1) : interpolate(v, width));
+  const sharedTime = width => Math.max(1, (users.value * width) / seats),
+    time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
 
   function drawMore(tokens, from, seen) {
     const whole = ownRounds(tokens, from, gamma.value, ways);
@@ -125,11 +107,11 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       aside.dataset.best = best;
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);
-      aside.textContent = `All of it: ${counted(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. That’s predicted to be ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × as fast as plain decoding` : ''}.`;
+      aside.textContent = `All of it: ${quantity(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. That’s predicted to be ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × as fast as plain decoding` : ''}.`;
       Object.assign(aside.dataset, { chain: chain.length, tree: whole.length });
     } else if (view === 'users') {
       const gain = ownSpeedup(whole, time);
-      aside.textContent = `All of it, with ${counted(users.value, 'user')}: ${short(gain)} × as many tokens as without drafts.`;
+      aside.textContent = `All of it, with ${quantity(users.value, 'user')}: ${short(gain)} × as many tokens as without drafts.`;
       aside.dataset.gain = gain.toFixed(4);
     } else if (v && seen.length) {
       const speed = ownSpeedup(seen, time);
@@ -158,8 +140,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       tokens.length < 2
         ? 'Type a sentence or two.'
         : shown
-          ? `${counted(emitted, 'token')} in ${counted(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
-          : `${counted(tokens.length, 'token')}, ${from} of them the prompt.`;
+          ? `${quantity(emitted, 'token')} in ${quantity(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
+          : `${quantity(tokens.length, 'token')}, ${from} of them the prompt.`;
     Object.assign(result.dataset, { tau: shown ? (emitted / shown).toFixed(4) : '', rounds: rounds.length });
     chart.replaceChildren();
     if (tokens.length > 1) drawMore(tokens, from, seen);
@@ -187,7 +169,10 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     ),
   );
   box.addEventListener('input', event => {
-    if (event.target === field) keeper.text = field.value;
+    if (event.target === field) {
+      lastText = field.value;
+      storeText(KEY, lastText);
+    }
     shown = 0;
     draw();
   });

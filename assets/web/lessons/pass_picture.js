@@ -1,19 +1,20 @@
 // Draws one pass: weights come from memory once, and every token of the pass is multiplied with them.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
-import { DEVICES } from './devices.js';
+import { DEVICES } from './device_figures.js';
 import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
 
 const BLOCKS = 12,
   FRAME = 130;
 
-// The time of a pass over ``width`` tokens in passes over one, on a device with arithmetic for ``free`` tokens a reading.
+// The time of a pass over ``width`` tokens in passes over one, on a device with
+// arithmetic for ``free`` tokens a reading.
 export const pictureTime = (width, { v, free }) => (v ? interpolate(v, width) : Math.max(1, width / free));
 
-// ``v``: measured times by width; ``zoom``: "one" pass, "two" models or many "users"; ``width``: tokens to begin with; ``c``: cost
-// of a draft step.
+// ``v``: measured times by width; ``zoom``: "one" pass, "two" models or many "users"; ``width``: tokens to
+// begin with; ``c``: cost of a draft step.
 export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, touched) {
   const bf16 = ({ operations, speed }) => (1000 * operations) / speed;
   const machine = picker('Machine', [
@@ -98,11 +99,11 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     sums.set('sums', wide / top, `${wide} ×`);
     time.set('time', whole / top, `${short(whole)} ×`);
     apart.set(zoom === 'users' ? 'each in turn' : 'one by one', wide / top, `${wide} ×`);
-    picture.setAttribute('aria-label', `A pass over ${counted(wide, 'token')}: the target's weights are read once`);
+    picture.setAttribute('aria-label', `A pass over ${quantity(wide, 'token')}: the target's weights are read once`);
     const tell = {
       one: `${wide === 1 ? 'One token takes' : `${wide} tokens take`} ${short(whole)} times as long as one, not ${wide} times.`,
-      two: `Drafting takes ${count.value} · ${c.toFixed(3)}, and then there is one wide pass: ${short(whole)} plain steps in all, for at most ${counted(wide, 'token')}.`,
-      users: `${counted(count.value, 'user')}, ${counted(wide, 'token')}: the pass takes ${short(whole)} times as long as for one token.`,
+      two: `Drafting takes ${count.value} · ${c.toFixed(3)}, and then there is one wide pass: ${short(whole)} plain steps in all, for at most ${quantity(wide, 'token')}.`,
+      users: `${quantity(count.value, 'user')}, ${quantity(wide, 'token')}: the pass takes ${short(whole)} times as long as for one token.`,
     }[zoom];
     result.textContent =
       wide === 1 && zoom === 'one' ? 'One token: all weights are read, and each is used once.' : tell;

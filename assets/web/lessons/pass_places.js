@@ -1,5 +1,6 @@
 // Shows what one pass reads: who sees whom, the chances at every place, and the cache before and after a rejection.
-// Rows and columns count from the last token of the text (0); draft k is row k, and parents[k - 1] is the row before it.
+// Rows and columns count from the last token of the text (0); draft k is row k,
+// and parents[k - 1] is the row before it.
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { MEMORIES, memoryAfter } from './place_memory.js';
@@ -11,8 +12,8 @@ export function sees(parents, row, column) {
   return row === column;
 }
 
-// The accepted path, and each row's state: "accepted", "rejected", "gone" (assumes a rejected draft), "branch" (not taken).
-export function judged(parents, rejected) {
+// The accepted path, and each row's state: accepted, rejected, gone (assumes a rejected draft), branch (not taken).
+export function judge(parents, rejected) {
   const rows = parents.map((_, i) => i + 1),
     path = [0],
     tested = [];
@@ -40,7 +41,7 @@ export function judged(parents, rejected) {
   };
 }
 
-// The chances of the closing token: p, less the q of each draft that was rejected there, and scaled to 1. null: nothing is left.
+// The chances of the closing token: p, less the q of each draft rejected there, scaled to 1. null: nothing is left.
 export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
@@ -50,7 +51,8 @@ export function closingChances(p, offers) {
   }, p);
 }
 
-// ``shapes``: "chain", "tree" or both; each has the text, the drafts' words, parents, p of every row and q of every draft.
+// ``shapes``: "chain", "tree" or both; each has the text, the drafts' words,
+// parents, p of every row and q of every draft.
 export function makePassPlaces(shapes, touched) {
   const NAMES = { chain: 'one after the other', tree: 'a tree, two words a place' },
     kinds = Object.keys(shapes),
@@ -75,8 +77,8 @@ export function makePassPlaces(shapes, touched) {
     });
   let now, rejected, ran, row, parts, held, built;
 
-  const quoted = index => `“${now.read[index]}”`;
-  const listed = chances =>
+  const quote = index => `“${now.read[index]}”`;
+  const listChances = chances =>
     vocabulary
       .filter(word => chances[word] > 5e-4)
       .map(word => `${word} ${chances[word].toFixed(2)}`)
@@ -105,7 +107,7 @@ export function makePassPlaces(shapes, touched) {
   }
 
   // Another kind of memory shows the same pass; another shape is another pass.
-  function changed() {
+  function rebuild() {
     if (built === shape.value) return show();
     built = shape.value;
     build();
@@ -128,11 +130,12 @@ export function makePassPlaces(shapes, touched) {
           { 'aria-label': `Reject draft ${i}, ${word}`, title: `Reject draft ${i}` },
         )
       : '';
-    const seen = yes => make('td', yes ? 'sl-sees' : '', yes ? [make('i'), make('span', 'sl-unseen', 'sees it')] : '');
+    const sightCell = yes =>
+      make('td', yes ? 'sl-sees' : '', yes ? [make('i'), make('span', 'sl-unseen', 'sees it')] : '');
     const line = make('tr', '', [
       make('th', '', [name], { scope: 'row' }),
-      now.earlier.length ? seen(true) : '',
-      ...now.read.map((_, column) => seen(column <= i && sees(now.parents, i, column))),
+      now.earlier.length ? sightCell(true) : '',
+      ...now.read.map((_, column) => sightCell(column <= i && sees(now.parents, i, column))),
       make('td', '', [cross]),
     ]);
     line.addEventListener('mouseenter', () => look(i));
@@ -146,7 +149,7 @@ export function makePassPlaces(shapes, touched) {
   }
 
   function show() {
-    const verdict = judged(now.parents, rejected),
+    const verdict = judge(now.parents, rejected),
       isJudged = ran && (rejected.size > 0 || shape.value === 'chain');
     parts.forEach(({ line, cross }, i) => {
       line.dataset.state = isJudged ? verdict.states[i] : '';
@@ -166,7 +169,7 @@ export function makePassPlaces(shapes, touched) {
     const known = [...now.earlier, ...now.read.filter((_, column) => column <= row && sees(now.parents, row, column))];
     const drafts = now.words.map((_, i) => i + 1).filter(i => now.parents[i - 1] === row),
       state = isJudged ? verdict.states[row] : '';
-    setText(knows, `Reads ${quoted(row)}. Knows “${known.join(' ')}”.`);
+    setText(knows, `Reads ${quote(row)}. Knows “${known.join(' ')}”.`);
     setText(
       gives,
       !ran
@@ -176,7 +179,7 @@ export function makePassPlaces(shapes, touched) {
           : state === 'branch'
             ? 'It is on a branch that is not taken.'
             : drafts.length
-              ? `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quoted(i)}`).join(', then ')}.`
+              ? `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quote(i)}`).join(', then ')}.`
               : 'The chances of the place after it. There’s no draft there: it is for the bonus.',
     );
     const isShown = ran && state !== 'rejected' && state !== 'gone',
@@ -202,7 +205,7 @@ export function makePassPlaces(shapes, touched) {
       ),
       behind = states.filter(state => state === 'gone').length;
     const all = now.read.length,
-      accepted = path.slice(1).map(quoted).join(' ');
+      accepted = path.slice(1).map(quote).join(' ');
     setText(
       result,
       !ran
@@ -217,14 +220,14 @@ export function makePassPlaces(shapes, touched) {
       after,
       !isJudged
         ? 'Press ✗ next to a draft to reject it.'
-        : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listed(chances) : 'nothing is left to draw'}. ${held.says}`,
+        : `${closing === 'bonus' ? 'Bonus' : 'Resampled'}: ${chances ? listChances(chances) : 'nothing is left to draw'}. ${held.says}`,
     );
     Object.assign(result.dataset, { path: path.join(' '), closing, chances: chances ? JSON.stringify(chances) : '' });
   }
 
   return figure(
     'Who sees whom',
-    changed,
+    rebuild,
     touched,
     ...(kinds.length > 1 ? [shape.row] : []),
     make('div', 'sl-buttons', [start]),

@@ -13,7 +13,7 @@ export function memoryAfter(kind, pass) {
 }
 
 function slotsOfCache({ earlier, read, ran, path, states }) {
-  const filled = i =>
+  const slotState = i =>
     !ran
       ? ['empty', 'empty']
       : states && states[i] !== 'accepted'
@@ -22,7 +22,7 @@ function slotsOfCache({ earlier, read, ran, path, states }) {
   return {
     slots: [
       ...earlier.map(word => [word, 'old', 'from earlier passes']),
-      ...read.map((word, i) => [word, ...filled(i)]),
+      ...read.map((word, i) => [word, ...slotState(i)]),
     ],
     says: path
       ? `The cache now holds ${earlier.length + path.length} of ${earlier.length + read.length} slots; the next pass reads the new token.`

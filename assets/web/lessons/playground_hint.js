@@ -1,5 +1,5 @@
-// Shows a bar over the playground or the lab: a task, and a button back to the lesson. The control of the task glows until
-// it is touched. The bar listens to the page and changes nothing there.
+// Shows a bar over the playground or the lab: a task, and a button back to the lesson. The control of the task glows
+// until it is touched. The bar listens to the page and changes nothing there.
 import { make, makeButton } from '../lib/dom.js';
 
 export function makePlaygroundHint({ back }) {
@@ -23,8 +23,9 @@ export function makePlaygroundHint({ back }) {
     stop?.abort();
   }
 
-  // The control itself, or the button that brings it into sight, or Run if this page lacks it (a device with one precision).
-  function seen(name) {
+  // The control itself, or the button that brings it into sight, or Run if this page
+  // lacks it (a device with one precision).
+  function findVisible(name) {
     const node = document.getElementById(name);
     return node?.getClientRects().length ? node : document.getElementById(node ? 'settings' : 'run');
   }
@@ -36,16 +37,17 @@ export function makePlaygroundHint({ back }) {
       if (tries) later = setTimeout(() => glow(name, tries - 1), 50);
       return;
     }
-    glowing = seen(name);
+    glowing = findVisible(name);
     glowing.classList.add('sl-glow');
     const { top, bottom } = glowing.getBoundingClientRect();
-    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' }); // not covered by the bar
+    // Not covered by the bar.
+    if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' });
     stop = new AbortController();
-    const acted = event => {
+    const onAct = event => {
       if (glowing?.contains(event.target)) calm();
     };
     for (const kind of ['input', 'change', 'click'])
-      document.addEventListener(kind, acted, { capture: true, signal: stop.signal });
+      document.addEventListener(kind, onAct, { capture: true, signal: stop.signal });
   }
 
   // Calls ``ended`` once, after a run of this visitor.

@@ -1,21 +1,10 @@
 // Stores the learner's progress in this browser alone. Lessons also work where the browser stores nothing.
+import { readObject, storeObject } from '../lib/storage.js';
 
 export function makeProgress(key = 'speclens-lessons') {
-  let stored = {};
-  try {
-    stored = JSON.parse(localStorage.getItem(key)) || {};
-  } catch {
-    /* nothing stored, or not ours */
-  }
-  if (typeof stored !== 'object' || Array.isArray(stored)) stored = {};
-  const save = () => {
-    try {
-      localStorage.setItem(key, JSON.stringify(stored));
-    } catch {
-      /* not allowed here */
-    }
-  };
-  const of = slug => {
+  let stored = readObject(key);
+  const save = () => storeObject(key, stored);
+  const read = slug => {
     const lesson = stored[slug];
     return {
       at: Number(lesson?.at) || 0,
@@ -25,21 +14,21 @@ export function makeProgress(key = 'speclens-lessons') {
   };
 
   return {
-    of,
+    read,
     isEmpty: () => !Object.keys(stored).length,
     at(slug, step) {
-      stored[slug] = { ...of(slug), at: step };
+      stored[slug] = { ...read(slug), at: step };
       save();
     },
     done(slug, step) {
-      const now = of(slug);
+      const now = read(slug);
       if (!now.done.includes(step)) {
         stored[slug] = { ...now, done: [...now.done, step] };
         save();
       }
     },
     over(slug) {
-      stored[slug] = { ...of(slug), over: true };
+      stored[slug] = { ...read(slug), over: true };
       save();
     },
     forget() {

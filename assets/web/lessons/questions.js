@@ -1,8 +1,8 @@
-// Draws questions. A prediction has one guess, then shows the measured answer; before a class, votes are counted first; a quiz may be tried
-// again.
+// Draws questions. A prediction has one guess, then shows the measured answer; before a class, votes are
+// counted first; a quiz may be tried again.
 
 import { make, makeButton, setText } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { isClass, short } from './widgets.js';
 
 function optionList(markup, options, chosen) {
@@ -111,7 +111,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
   ]);
 
   function count() {
-    votes.forEach((hands, i) => setText(shown[i], hands ? counted(hands, 'hand') : ''));
+    votes.forEach((hands, i) => setText(shown[i], hands ? quantity(hands, 'hand') : ''));
   }
   function answer() {
     const all = votes.reduce((a, b) => a + b, 0),
@@ -123,7 +123,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
     buttons.remove();
     reveal(
       true,
-      all ? `${votes[right]} of ${counted(all, 'hand')} had it.` : 'No votes? Here’s the answer anyway.',
+      all ? `${votes[right]} of ${quantity(all, 'hand')} had it.` : 'No votes? Here’s the answer anyway.',
       ask.options[right].why,
     );
     reply.append(

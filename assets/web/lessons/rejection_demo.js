@@ -1,7 +1,7 @@
 // Demonstrates rejection sampling at one place of the text: shape p and q, draw once or many times, break the rule.
 
 import { make, makeButton } from '../lib/dom.js';
-import { normal, pick, RULES, residual, typical, warped } from './draft_rules.js';
+import { normal, pick, RULES, residual, typical, warp } from './draft_rules.js';
 import { figure, makeResult, meter, picker, slider } from './widgets.js';
 
 export function makeRejectionDemo(settings, touched) {
@@ -14,7 +14,7 @@ export function makeRejectionDemo(settings, touched) {
       slider(`${name}(${word})`, { low: 0, high: 10, step: 0.5, value: start[name][i], words: () => '' }),
     ),
   );
-  const heat = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
+  const temperature = slider('Temperature', { low: 0.3, high: 1, step: 0.05, value: settings.temperature ?? 1 });
   const rule = picker(
     'Rule',
     settings.rules ? RULES : RULES.slice(0, 1),
@@ -24,15 +24,15 @@ export function makeRejectionDemo(settings, touched) {
     ),
   );
   const threshold = slider('Threshold ε of typical acceptance', { low: 0, high: 0.2, step: 0.01, value: 0.09 });
-  const chances = make('div', 'sl-dice-chances'),
+  const chances = make('div', 'sl-rejection-chances'),
     one = makeResult(),
-    tally = make('div', 'sl-dice-tally');
+    tally = make('div', 'sl-rejection-tally');
 
   function now() {
     const [raw, rawDraft] = bars.map(row => normal(row.map(each => each.value)));
     return {
-      p: warped(raw, heat.value),
-      q: warped(rawDraft, heat.value),
+      p: warp(raw, temperature.value),
+      q: warp(rawDraft, temperature.value),
       before: rawDraft,
       threshold: threshold.value,
     };
@@ -44,8 +44,8 @@ export function makeRejectionDemo(settings, touched) {
     return seen.map(x => x / times);
   }
   const distance = (a, b) => a.reduce((sum, x, i) => sum + Math.abs(x - b[i]), 0) / 2;
-  // The second-highest distance of 200 honest samples from p: a new one is beyond it with chance 2/201. It is measured at
-  // 10,000 draws, once for each p, and scaled, because it shrinks with the square root of their number.
+  // The second-highest distance of 200 honest samples from p: a new one is beyond it with chance 2/201. It is measured
+  // at 10,000 draws, once for each p, and scaled, because it shrinks with the square root of their number.
   let measured = { p: '', band: 0 };
   function noise(p, times) {
     if (measured.p !== String(p)) measured = { p: String(p), band: bandAround(p) };
@@ -72,8 +72,8 @@ export function makeRejectionDemo(settings, touched) {
           q[i] > 0 ? `accepted ${Math.min(1, p[i] / q[i]).toFixed(2)}` : 'never drafted',
           `residual ${p.some((x, k) => x > q[k] + 1e-12) ? rest[i].toFixed(2) : '–'}`,
         ];
-        return make('div', 'sl-dice-row', [
-          make('span', 'sl-dice-word', word),
+        return make('div', 'sl-rejection-row', [
+          make('span', 'sl-rejection-word', word),
           ...texts.map(text => make('span', '', text)),
         ]);
       }),
@@ -142,9 +142,9 @@ export function makeRejectionDemo(settings, touched) {
 
   // A row of zeros is not a distribution, so the last slider of a row that reaches 0 goes back one step.
   function holdAboveZero() {
-    for (const row of bars) if (row.every(each => each.value === 0)) row[moved(row)].value = 0.5;
+    for (const row of bars) if (row.every(each => each.value === 0)) row[indexOfMoved(row)].value = 0.5;
   }
-  const moved = row =>
+  const indexOfMoved = row =>
     Math.max(
       0,
       row.findIndex(each => each.row.contains(document.activeElement)),
@@ -157,7 +157,7 @@ export function makeRejectionDemo(settings, touched) {
   ]);
   const sides = make(
     'div',
-    'sl-dice-sides',
+    'sl-rejection-sides',
     bars.map(row =>
       make(
         'div',
@@ -172,7 +172,7 @@ export function makeRejectionDemo(settings, touched) {
     draw,
     () => {},
     sides,
-    heat.row,
+    temperature.row,
     ...(settings.rules ? [rule.row, threshold.row] : []),
     chances,
     buttons,

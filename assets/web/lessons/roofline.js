@@ -1,7 +1,8 @@
 // Works out the memory wall: every weight is read once for each pass, so bandwidth ÷ bytes is the ceiling.
 
 import { make } from '../lib/dom.js';
-import { chosenDevice, chosenModel, chosenWidth, DEVICES, PRECISIONS_OF_WEIGHTS } from './devices.js';
+import { DEVICES } from './device_figures.js';
+import { chosenDevice, chosenModel, chosenWidth, PRECISIONS_OF_WEIGHTS } from './devices.js';
 import { figure, makeResult, meter, short } from './widgets.js';
 
 // ``speed`` in GB/s; ``gigabytes`` of weights.

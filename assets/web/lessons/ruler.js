@@ -1,16 +1,19 @@
-// Draws the time of a round to scale above the plain steps for the same tokens, breaks a healthy run, and asks for the cause.
+// Draws the time of a round to scale above the plain steps for the same tokens, breaks
+// a healthy run, and asks for the cause.
 
 import { make, makeButton } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { makeCases, namesOf } from './cases.js';
 import { figure, makeResult, makeSigns, short, slider } from './widgets.js';
 
-// A pass over W tokens of each user costs 1 until the device has no arithmetic to spare, and ``slope`` for each further token.
+// A pass over W tokens of each user costs 1 until the device has no arithmetic to spare,
+// and ``slope`` for each further token.
 const FREE_TOKENS = 128;
 const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
 
-// The time of a round in plain steps of one user, and its tokens for each. ``launch``: for each draft step, and once more.
+// The time of a round in plain steps of one user, and its tokens for each.
+// ``launch``: for each draft step, and once more.
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
   const tokens = expectedTokens(alpha, gamma),
     drafting = gamma * c,
@@ -35,7 +38,7 @@ export const CAUSES = {
     name: 'γ too long',
     sign: 'most drafts are never tested, and all of them cost time.',
   },
-  dear: {
+  costly: {
     setting: 'c',
     value: 0.6,
     name: 'drafts cost too much',
@@ -102,7 +105,8 @@ const speedWords = speedup =>
       ? 'as fast as plain decoding'
       : `slower than plain decoding: ${short(speedup)} ×`;
 
-// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a run that gains, which six buttons break.
+// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a
+// run that gains, which six buttons break.
 export function makeRuler({ healthy, mine }, touched) {
   const bars = makeBars(),
     result = makeResult(),
@@ -135,7 +139,7 @@ export function makeRuler({ healthy, mine }, touched) {
     const values = Object.fromEntries(Object.entries(sliders).map(([name, each]) => [name, each.value])),
       time = roundTime(values);
     bars.show(time, values);
-    result.textContent = `${counted(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${counted(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
+    result.textContent = `${quantity(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${quantity(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
     const speeds = Array.from({ length: 17 }, (_, gamma) => roundTime({ ...values, gamma }).speedup),
       best = speeds.indexOf(Math.max(...speeds));
     aside.textContent = best
@@ -163,9 +167,10 @@ export function makeRuler({ healthy, mine }, touched) {
   );
 }
 
-// Five rounds that lose, each for one cause. A test holds that mending the cause helps more than mending any other setting.
+// Five rounds that lose, each for one cause. A test holds that mending the cause
+// helps more than mending any other setting.
 export const MYSTERIES = [
-  { cause: 'dear', alpha: 0.6, gamma: 3, c: 0.5, slope: 0.03, users: 1, launch: 0.01 },
+  { cause: 'costly', alpha: 0.6, gamma: 3, c: 0.5, slope: 0.03, users: 1, launch: 0.01 },
   { cause: 'few', alpha: 0.06, gamma: 2, c: 0.06, slope: 0.05, users: 2, launch: 0.01 },
   { cause: 'full', alpha: 0.6, gamma: 3, c: 0.04, slope: 0.02, users: 96, launch: 0.01 },
   { cause: 'long', alpha: 0.5, gamma: 14, c: 0.07, slope: 0.06, users: 1, launch: 0.02 },

@@ -1,4 +1,5 @@
-// What the sentences with draggable numbers compute, by name: from numbers to results, each with the function of a tool.
+// What the sentences with draggable numbers compute, by name: from numbers to
+// results, each with the function of a tool.
 import { expectedTokens, idealisedSpeedup } from '../lib/speedup_model.js';
 import { ratesOf } from './budget.js';
 import { acceptChance } from './draft_rules.js';

@@ -17,22 +17,22 @@ export function makeTemperature(settings, touched) {
   const words = Object.keys(settings),
     least = Math.min(...Object.values(settings));
   const logits = words.map(word => Math.log(settings[word] / least));
-  const heat = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 }),
+  const temperature = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 }),
     bars = words.map(() => meter('sl-meter-p')),
     result = makeResult();
 
   function draw() {
-    const chances = softmax(logits, heat.value);
+    const chances = softmax(logits, temperature.value);
     bars.forEach((bar, i) => bar.set(`${words[i]}, logit ${logits[i].toFixed(2)}`, chances[i], percent(chances[i])));
     const first = words[chances.indexOf(Math.max(...chances))];
     result.textContent =
-      heat.value === 0
+      temperature.value === 0
         ? `Greedy: always ${first}.`
-        : heat.value === 1
+        : temperature.value === 1
           ? 'Temperature 1: the chances as the model has them.'
-          : heat.value < 1
+          : temperature.value < 1
             ? `Below 1 the favourite gains: ${first} comes in ${percent(Math.max(...chances))} of cases.`
             : 'Above 1 the chances move closer together.';
   }
-  return figure('From logits to chances', draw, touched, heat.row, ...bars.map(bar => bar.row), result);
+  return figure('From logits to chances', draw, touched, temperature.row, ...bars.map(bar => bar.row), result);
 }

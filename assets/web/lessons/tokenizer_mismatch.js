@@ -1,8 +1,8 @@
 // Tokenizes one text with two byte-pair tokenizers (merges.js), and retokenizes a draft of one for the other.
 
-import { BYTE_MARKS, bytesOf, makeCutter, marked } from '../lib/byte_pairs.js';
+import { BYTE_MARKS, byteMarks, bytesOf, makeCutter } from '../lib/byte_pairs.js';
 import { make } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { MERGES } from './merges.js';
 import { figure, makeResult, slider } from './widgets.js';
 
@@ -27,7 +27,7 @@ export function makeTokenizer(merges) {
 }
 
 // Groups two tokenizations of one text between common borders: [[pieces of one, pieces of the other], …].
-export function stretches(one, other) {
+function stretches(one, other) {
   const groups = [],
     size = row => row.join('').length;
   for (let i = 0, k = 0; i < one.length || k < other.length; ) {
@@ -41,7 +41,7 @@ export function stretches(one, other) {
 
 // Follows the first ``count`` draft tokens: their text, the target's pieces of it, and the piece that the last of these
 // becomes in the full text (undefined where the full text has the same border).
-export function translated(draft, target, full, count) {
+export function translate(draft, target, full, count) {
   const proposed = draft.cut(full).slice(0, count),
     text = textOf(proposed),
     anew = target.cut(text);
@@ -65,20 +65,20 @@ export function makeTokenizerMismatch(settings, touched) {
   const draft = makeTokenizer(MERGES.code),
     target = makeTokenizer(MERGES.prose);
   const words = make('textarea', '', settings.text, { rows: 2, maxlength: 200, spellcheck: false });
-  const field = make('label', 'sl-cut-field', [make('span', '', 'Your text'), words]);
+  const field = make('label', 'sl-text-field', [make('span', '', 'Your text'), words]);
   const count = slider('Tokens drafted', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
-  const both = make('div', 'sl-cut-both'),
+  const both = make('div', 'sl-tokenizer-both'),
     aligned = make('p', 'sl-figure-note'),
-    way = make('ol', 'sl-cut-way'),
+    way = make('ol', 'sl-tokenizer-way'),
     result = makeResult();
   const shared = draft.pieces.filter(piece => target.number.has(piece)),
     same = shared.filter(piece => draft.number.get(piece) === target.number.get(piece));
 
-  const chip = (piece, kind, after = '') => make('span', `sl-cut ${kind}`, seenPiece(piece) + after);
+  const chip = (piece, kind, after = '') => make('span', `sl-tokenizer-piece ${kind}`, seenPiece(piece) + after);
   const line = (kind, pieces, after) =>
     make(
       'span',
-      'sl-cut-line',
+      'sl-tokenizer-line',
       pieces.map((piece, i) => chip(piece, kind, after?.(piece, i))),
     );
   const stop = (title, ...parts) => make('li', '', [make('strong', '', title), ...parts]);
@@ -90,30 +90,30 @@ export function makeTokenizerMismatch(settings, touched) {
       pairs = stretches(one, other);
     both.replaceChildren(
       ...pairs.map(([top, below]) =>
-        make('span', 'sl-cut-pair', [line('sl-cut-draft', top), line('sl-cut-target', below)]),
+        make('span', 'sl-tokenizer-pair', [line('sl-tokenizer-draft', top), line('sl-tokenizer-target', below)]),
       ),
     );
-    aligned.textContent = `Above are the draft’s ${counted(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${counted(pairs.length, 'time')}.`;
+    aligned.textContent = `Above are the draft’s ${quantity(one.length, 'piece')}, below the target’s ${other.length}. There’s a line wherever both cut: ${quantity(pairs.length, 'time')}.`;
     drawWay(text);
   }
 
   function drawWay(text) {
-    const { proposed, text: proposedText, anew, become, misread } = translated(draft, target, text, count.value);
+    const { proposed, text: proposedText, anew, become, misread } = translate(draft, target, text, count.value);
     const left = anew.slice(0, -1),
       last = anew.slice(-1);
-    const tested = line('sl-cut-target', left);
-    tested.append(...last.map(piece => chip(piece, 'sl-cut-held')));
+    const tested = line('sl-tokenizer-target', left);
+    tested.append(...last.map(piece => chip(piece, 'sl-tokenizer-held')));
     way.replaceChildren(
       stop(
         'Draft tokens, with their numbers',
-        line('sl-cut-draft', proposed, piece => ` ${draft.number.get(piece)}`),
+        line('sl-tokenizer-draft', proposed, piece => ` ${draft.number.get(piece)}`),
       ),
-      stop('Their text', line('sl-cut-plain', proposedText ? [marked(proposedText)] : [])),
-      stop('The target’s pieces of it', line('sl-cut-target', anew)),
+      stop('Their text', line('sl-tokenizer-plain', proposedText ? [byteMarks(proposedText)] : [])),
+      stop('The target’s pieces of it', line('sl-tokenizer-target', anew)),
       stop('To be tested; the last is held back', tested),
       stop(
         'If the numbers were sent instead, the target would read',
-        line('sl-cut-wrong', misread ? [marked(misread)] : []),
+        line('sl-tokenizer-wrong', misread ? [byteMarks(misread)] : []),
       ),
     );
     const end =

@@ -1,5 +1,5 @@
-// The tools of the lessons, by the name that a step gives its tool. Each is ``(settings, touched)`` → its element;
-// ``touched()``: the learner has changed something.
+// The tools of the lessons, each by its module's name, as a step has it. Each is ``(settings, touched)`` → its element;
+// ``touched()``: the learner has changed something. TOOLS of lessons/schema.py has the same names.
 import { makeAcceptanceLog } from './acceptance_log.js';
 import { makeBatching } from './batching.js';
 import { makeBudget } from './budget.js';
@@ -31,31 +31,31 @@ import { makeUnknownRuns } from './unknown_runs.js';
 
 export const TOOLS = {
   roofline: makeRoofline,
-  heat: makeTemperature,
+  temperature: makeTemperature,
   duel: makeDuel,
-  log: makeAcceptanceLog,
+  acceptance_log: makeAcceptanceLog,
   overlap: makeOverlap,
-  places: makePassPlaces,
-  dice: makeRejectionDemo,
+  pass_places: makePassPlaces,
+  rejection_demo: makeRejectionDemo,
   curve: makeCurve,
-  blocks: makeFormulaBlocks,
+  formula_blocks: makeFormulaBlocks,
   memory: makeMemory,
-  crowd: makeBatching,
+  batching: makeBatching,
   budget: makeBudget,
   bursts: makeBursts,
-  json: makeJsonMasks,
-  unknown: makeUnknownRuns,
-  cuts: makeTokenizerMismatch,
-  adding: makeFloatSums,
-  price: makeCost,
-  grow: makeGrowTree,
+  json_masks: makeJsonMasks,
+  unknown_runs: makeUnknownRuns,
+  tokenizer_mismatch: makeTokenizerMismatch,
+  float_sums: makeFloatSums,
+  cost: makeCost,
+  grow_tree: makeGrowTree,
   recipe: makeRecipe,
   drafters: makeDrafters,
   experts: makeExperts,
-  own: makeOwnText,
-  pass: makePassPicture,
-  guess: makeGuessWords,
-  kinds: makeKindsOfText,
+  own_text: makeOwnText,
+  pass_picture: makePassPicture,
+  guess_words: makeGuessWords,
+  kinds_of_text: makeKindsOfText,
   ruler: makeRuler,
   mystery: makeMystery,
   reports: makeReports,

@@ -7,7 +7,7 @@ import { makeSigns } from './widgets.js';
 
 // The trouble of a run, as its counts alone tell it. A run is { tokens, passes, drafted, accepted,
 // tested, empty: rounds without a draft, bursts: the tokens of each pass }.
-export const TROUBLES = {
+const TROUBLES = {
   wiring: {
     name: 'wired up wrongly',
     why: 'Not one draft was accepted. A poor drafter is right now and then; exactly 1.00 over a long time means it isn’t connected to this model as it should be.',

@@ -55,7 +55,8 @@ export function makeSigns() {
   return { node, set };
 }
 
-// A tool in its box. ``draw`` shows the values of the sliders and lists, now and after each change, which is ``touched()``.
+// A tool in its box. ``draw`` shows the values of the sliders and lists, now and
+// after each change, which is ``touched()``.
 export function figure(title, draw, touched, ...parts) {
   const box = make('div', 'sl-figure-box', [make('h4', '', title), ...parts]);
   box.addEventListener('input', () => {

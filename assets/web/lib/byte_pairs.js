@@ -12,7 +12,7 @@ const BYTES = new Map(BYTE_MARKS.map((mark, byte) => [mark, byte]));
 const WORDS =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 
-export const marked = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
+export const byteMarks = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
 export const bytesOf = pieces => Uint8Array.from(pieces, mark => BYTES.get(mark));
 
 // Returns ``cut(text)``: its pieces. ``merges``: pairs such as "t h", in the order of training.
@@ -21,7 +21,7 @@ export function makeCutter(merges) {
 
   // Merges pairs in the order of training, the leftmost first.
   function word(text) {
-    const parts = [...marked(text)];
+    const parts = [...byteMarks(text)];
     for (;;) {
       let best = Infinity,
         at = -1;

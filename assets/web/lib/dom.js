@@ -1,7 +1,7 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
 
-// ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name that
-// begins with -- is a property for CSS.
+// ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name
+// that begins with -- is a property for CSS.
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;

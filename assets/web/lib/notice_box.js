@@ -1,5 +1,5 @@
-// Shows one sentence at a time in a notice: progress, a verdict or an error. Its text may quote the visitor, so it is only
-// text.
+// Shows one sentence at a time in a notice: progress, a verdict or an error. Its text may
+// quote the visitor, so it is only text.
 import { setText } from './dom.js';
 
 // Returns a function that shows a status, and is called again for each.

@@ -1,5 +1,5 @@
-// Predicts speedups by the formulas of engine/trace/speedup_model.py, for sliders that answer at once; a test compares the
-// two. Costs are in plain target steps: c of one draft step, v(W) of scoring W tokens at once.
+// Predicts speedups by the formulas of engine/trace/speedup_model.py, for sliders that answer at once; a test compares
+// the two. Costs are in plain target steps: c of one draft step, v(W) of scoring W tokens at once.
 
 export function expectedTokens(alpha, gamma) {
   return alpha >= 1 ? gamma + 1 : (1 - alpha ** (gamma + 1)) / (1 - alpha);
@@ -16,8 +16,8 @@ export function interpolate(v, width) {
   if (right < 0) right = widths.length - 1;
   const low = widths[Math.max(right - 1, 0)],
     high = widths[Math.max(right, 1)];
-  const from = known => (v[high] - v[known]) / (high - known);
-  const slope = width > high ? Math.max(from(low), from(widths[0]), 0) : from(low);
+  const slopeFrom = known => (v[high] - v[known]) / (high - known);
+  const slope = width > high ? Math.max(slopeFrom(low), slopeFrom(widths[0]), 0) : slopeFrom(low);
   return v[high] + slope * (width - high);
 }
 
@@ -28,8 +28,8 @@ export function idealisedSpeedup(alpha, gamma, c, v) {
 // The draft length (0 = none) with the highest speedup; the shorter one on a tie.
 export const bestGamma = (alpha, c, v, most) => bestLength(Array(most).fill(alpha), c, v);
 
-// The same where acceptance depends on depth: ``alphas[i]`` is the chance of draft i + 1, given those before it. ``atOnce``: c is
-// the cost of all drafts of a round.
+// The same where acceptance depends on depth: ``alphas[i]`` is the chance of draft i + 1, given those before it.
+// ``atOnce``: c is the cost of all drafts of a round.
 export function bestLength(alphas, c, v, atOnce = false) {
   let best = 0,
     bestRate = 1,
@@ -60,10 +60,10 @@ export function breakEven(gamma, c, v) {
 }
 
 // The highest cost of a draft step at which some draft length is as fast as none; below 0 if none ever is.
-export function dearestDraft(alpha, v, most) {
-  let dearest = -Infinity;
+export function highestPayingCost(alpha, v, most) {
+  let highest = -Infinity;
   for (let gamma = 1; gamma <= most; gamma++) {
-    dearest = Math.max(dearest, (expectedTokens(alpha, gamma) - interpolate(v, gamma + 1)) / gamma);
+    highest = Math.max(highest, (expectedTokens(alpha, gamma) - interpolate(v, gamma + 1)) / gamma);
   }
-  return dearest;
+  return highest;
 }

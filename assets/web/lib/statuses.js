@@ -1,4 +1,5 @@
-// Holds the table of engine/trace/events.py, by a token's status or by the stage before it has one; a test compares the two.
+// Holds the table of engine/trace/events.py, by a token's status or by the stage
+// before it has one; a test compares the two.
 // @ts-check
 /** @import { Status } from '../player/trace.d.ts' */
 
@@ -21,7 +22,8 @@ export const STATUSES = {
   waiting: { mark: '?', word: 'draft' },
   scored: { mark: '?', word: 'draft, scored' },
 };
-export const FROM_GRAMMAR = { mark: '§', word: 'from the grammar' }; // beside the status of drafts that a constraint demanded
+// Beside the status of drafts that a constraint demanded.
+export const FROM_GRAMMAR = { mark: '§', word: 'from the grammar' };
 /** @typedef {{ status: Stage, id?: number | null }} AnyToken */
 /** @param {AnyToken} token */
 export const isDrafted = token => STATUSES[token.status].drafted;

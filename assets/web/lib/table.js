@@ -1,5 +1,5 @@
-// Draws a table of finished texts. The value is views.table; a cell may be marked, as the best of its column or by a verdict.
-// A row of noise has a button that measures it again.
+// Draws a table of finished texts. The value is views.table; a cell may be marked, as the best of its column or by a
+// verdict. A row of noise has a button that measures it again.
 import { make, makeButton, onValue } from './dom.js';
 
 export function mount(part) {

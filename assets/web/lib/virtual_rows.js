@@ -1,11 +1,11 @@
-// Draws a long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room of
-// the others. So a trace of 2,000 tokens costs no more than a short one.
+// Draws a long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room
+// of the others. So a trace of 2,000 tokens costs no more than a short one.
 
 const GUESS = 36; // px, the height of a row that was not drawn yet
 const BESIDE = 6; // rows drawn above and below those in sight
 
-// ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)`` brings
-// it up to date at each drawing.
+// ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)``
+// brings it up to date at each drawing.
 export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map(); // row number → its element
   let count = 0,

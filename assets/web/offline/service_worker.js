@@ -1,10 +1,10 @@
-// Answers for the files of the engine in this tab once it has run, so that it opens and runs without a network. The model's
-// file is not among them: the engine stores it itself.
+// Answers for the files of the engine in this tab once it has run, so that it opens and runs without a network. The
+// model's file is not among them: the engine stores it itself.
 // @ts-check
 import { PREFIX } from './kept_files.js';
 
-// ``version``: of all files together; ``files``: their paths, relative to this script. A newer version is kept beside the
-// older one, and takes over when no page of the older one is open.
+// ``version``: of all files together; ``files``: their paths, relative to this script. A newer version is kept beside
+// the older one, and takes over when no page of the older one is open.
 /**
  * @param {string} version
  * @param {string[]} files

@@ -8,7 +8,7 @@ import {
   roundLine,
   speedupOf,
   toneOf,
-} from '../engine/feed.js';
+} from '../engine/player_feed.js';
 import { make } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
@@ -164,18 +164,18 @@ form.addEventListener('submit', event => {
   ask({ type: 'run', lanes: runs, source });
 });
 
-const on = (name, action) => buttons[name].addEventListener('click', action);
-on('stop', () => {
+const onClick = (name, action) => buttons[name].addEventListener('click', action);
+onClick('stop', () => {
   if (lanes.run) return ask({ type: 'stop' });
   abandon(); // it still downloads or loads
   say('quiet', 'Stopped.');
 });
-on('remove', async () => {
+onClick('remove', async () => {
   await deleteFiles(SCRIPTS.service);
   ask({ type: 'remove' });
 });
-on('save', () => save(lanes.run, 'speclens-tab.json'));
-on('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
+onClick('save', () => save(lanes.run, 'speclens-tab.json'));
+onClick('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
 offerLink(buttons.link, fields);
 
 function save(trace, name) {

@@ -42,15 +42,17 @@ export function offerLink(button, fields) {
   });
 }
 
-// Lists the methods and examples, and takes over what the page's own address says: a link, or the served page after the #,
-// which no server gets. Returns a sentence on settings that are missing here, or ''.
+// Lists the methods and examples, and takes over what the page's own address says: a link, or the served page after the
+// #, which no server gets. Returns a sentence on settings that are missing here, or ''.
 export function fillForm(fields, examples, page) {
   for (const [name, title] of Object.entries(page.titles))
     fields.method.append(make('option', '', title, { value: name }));
   for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', gamma));
   for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
-    const fill = () =>
-      Object.assign(fields.prompt, { value: prompt }) && Object.assign(fields.temperature, { value: temperature });
+    const fill = () => {
+      fields.prompt.value = prompt;
+      fields.temperature.value = temperature;
+    };
     examples.append(makeButton(name, fill));
   }
   fields.prompt.value = Object.values(page.examples)[0].prompt;

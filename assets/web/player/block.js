@@ -2,7 +2,7 @@
 // @ts-check
 /** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
-import { format, shown, spoken } from '../lib/format.js';
+import { format, spokenPercent, tokenText } from '../lib/format.js';
 import { isDrafted, isEmitted, STATUSES } from '../lib/statuses.js';
 import { firstToPass, isOnPath } from './timeline.js';
 
@@ -37,7 +37,7 @@ export function blockNode(round, token, rolled) {
   );
   const rows = drafts.map((draft, i) =>
     make('tr', draft === token ? 'sl-here' : '', [
-      make('td', '', [`${STATUSES[draft.status].mark} `, make('bdi', 'sl-name', shown(draft))]),
+      make('td', '', [`${STATUSES[draft.status].mark} `, make('bdi', 'sl-name', tokenText(draft))]),
       ...[draft.accept, draft.running, draft.h, us[i]].map(number =>
         make('td', '', number === undefined ? '' : format(number)),
       ),
@@ -84,5 +84,5 @@ export function blockRollSentence(round, token, rolled, { accepted, times }) {
       ? `Draft ${last} is the last to pass: accepted.`
       : 'From it on no draft passes: rejected.';
   const same = stays === isEmitted(token) ? 'The same verdict.' : 'The verdict flips; what follows needs the models.';
-  return `Every u of the block is new. ${verdict} ${same} So far ${accepted} of ${times} accepted; expected ${spoken(chanceOf(round, token.index))}.`;
+  return `Every u of the block is new. ${verdict} ${same} So far ${accepted} of ${times} accepted; expected ${spokenPercent(chanceOf(round, token.index))}.`;
 }

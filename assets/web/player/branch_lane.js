@@ -3,8 +3,8 @@ import { isUntested } from '../lib/statuses.js';
 import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';
 
-// ``player``: {timeline, branch, playback, rows, texts}; ``unlock()``: lets the inspected token go; ``moved()``: draws the
-// place again; ``engine``: see makePlayer.
+// ``player``: {timeline, branch, playback, rows, texts}; ``unlock()``: lets the inspected token go; ``moved()``: draws
+// the place again; ``engine``: see makePlayer.
 export function makeBranchLane(root, { timeline, branch, playback, rows, texts }, { unlock, moved }, engine) {
   const heads = makeLaneHeads(
     root.querySelector('.sl-lane-heads'),

@@ -1,5 +1,6 @@
 // Points at an accepted, a rejected and a resampled token of the recorded run, until the visitor runs something.
 import { make, makeButton } from '../lib/dom.js';
+import { readText, storeText } from '../lib/storage.js';
 
 const SEEN = 'speclens-captions';
 const CAPTIONS = [
@@ -14,24 +15,14 @@ export function roundToExplain({ rounds }) {
   return rounds.find(round => round.index >= 9 && !round.parents && CAPTIONS.every(([status]) => has(round, status)));
 }
 
-export const wasSeen = () => {
-  try {
-    return Boolean(localStorage.getItem(SEEN));
-  } catch {
-    return false;
-  }
-};
+export const wasSeen = () => Boolean(readText(SEEN));
 export function endCaptions(root) {
   root.querySelector('.sl-captions')?.remove();
-  try {
-    localStorage.setItem(SEEN, '1');
-  } catch {
-    /* a page without storage shows them again */
-  }
+  storeText(SEEN, '1');
 }
 
-// ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens scroll
-// out of sight, and when the reader inspects one.
+// ``row``: the element of the round's row, below which they stand and whose width they fit. They go as its tokens
+// scroll out of sight, and when the reader inspects one.
 export function showCaptions(root, row, ended) {
   const box = make(
     'div',

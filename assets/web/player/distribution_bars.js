@@ -1,7 +1,7 @@
 // Draws the candidates of one place as one table: q to the left of a middle line, p to the right; the part of p over q,
 // which the residual keeps, is hatched.
 import { make, makeButton } from '../lib/dom.js';
-import { format, isolated, percent, shown, spoken, visible } from '../lib/format.js';
+import { format, isolate, percent, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { massOf, residualRows } from './probabilities.js';
 import { quote } from './sentences.js';
 
@@ -34,15 +34,16 @@ export function candidatesNode(token, probabilities, drawn, most = BARS, fork = 
   return make('div', fork ? 'sl-candidate-table sl-forks' : 'sl-candidate-table', parts);
 }
 
-// {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace does
-// not have is undefined. The last row is of all others.
+// {id, text, p, q} of the likeliest candidates, always with the token itself and the one drawn; a mass that the trace
+// does not have is undefined. The last row is of all others.
 function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean))
     for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
-  for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, shown(one));
+  for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, tokenText(one));
+  // The p of a token is the target's, not the one that was left.
   const own = (symbol, id) =>
-    isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol]; // its p is the target's
+    isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol];
   const mass = (distribution, symbol, id) => distribution && (own(symbol, id) ?? massOf(distribution, id).mass);
   const all = [...known].map(([id, text]) => ({ id, text, p: mass(p, 'p', id), q: mass(q, 'q', id) }));
   const weight = row => (row.id === token.id ? 3 : row.id === drawn?.id ? 2 : Math.max(row.p ?? 0, row.q ?? 0));
@@ -96,7 +97,7 @@ function forkButton(text, action) {
   icon.setAttribute('aria-hidden', 'true');
   path.setAttribute('d', FORK);
   icon.append(path);
-  const words = `Force “${isolated(visible(text))}” here and go on from it`;
+  const words = `Force “${isolate(visible(text))}” here and go on from it`;
   return makeButton([icon], action, 'sl-fork', { 'aria-label': words, title: words });
 }
 
@@ -104,6 +105,6 @@ function residualSentence({ rows, total }, drawn, { weight, isLeft }) {
   const share =
     rows.find(row => row.id === drawn.id)?.share ??
     (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
-  const part = share === undefined ? '' : `; ${quote(drawn)} has ${spoken(share)} of it`;
+  const part = share === undefined ? '' : `; ${quote(drawn)} has ${spokenPercent(share)} of it`;
   return `Hatched: the residual, ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, ${format(total)} in all` : ''}${part}.`;
 }

@@ -1,6 +1,6 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
-import { format, press, spoken } from '../lib/format.js';
+import { format, press, spokenPercent } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
 import { blockNode } from './block.js';
 import { chanceNode } from './chance_bar.js';
@@ -153,7 +153,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       (total && !isLeft ? (weight * token.p - token.q) / total : undefined);
     return token.u === undefined || !(part > 0)
       ? ''
-      : `: u = ${format(token.u)} drew it, with a share of ${spoken(part)}`;
+      : `: u = ${format(token.u)} drew it, with a share of ${spokenPercent(part)}`;
   }
 
   function bar(isJudged) {

@@ -17,7 +17,8 @@ export function makeLabels(root, timeline, playhead) {
     const { about } = timeline,
       source = find('.sl-source');
     root.dataset.kind = source.dataset.kind = kindOf(timeline);
-    setText(source, about.source || SOURCES[source.dataset.kind] || ''); // a server's recording has a heading of its own
+    // A server's recording has a heading of its own.
+    setText(source, about.source || SOURCES[source.dataset.kind] || '');
     root.dataset.server = about.server ? (about.counted ? 'counted' : 'uncounted') : '';
     setText(find('.sl-about'), about.words || '');
     find('.sl-about').title = [about.words, about.why].filter(Boolean).join('. ');

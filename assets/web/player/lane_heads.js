@@ -1,11 +1,11 @@
 // Draws the heads of both lanes above the rows, or of a kept branch: which token was forced, Keep and Drop.
 import { make, makeButton } from '../lib/dom.js';
-import { isolated, shown, visible } from '../lib/format.js';
+import { isolate, tokenText, visible } from '../lib/format.js';
 
 // ``act``: what Keep and Drop do; null without an engine.
 export function makeLaneHeads(box, act) {
   const word = forced =>
-    make('bdi', 'sl-forced-word', `⤳ “${isolated(visible(shown(forced)).trim())}”`, { title: shown(forced) });
+    make('bdi', 'sl-forced-word', `⤳ “${isolate(visible(tokenText(forced)).trim())}”`, { title: tokenText(forced) });
 
   function buttons(isOver) {
     const attributes = isOver ? {} : { disabled: '' };

@@ -1,4 +1,5 @@
-// Words how the drafts of a round came about, for the methods of which their order on screen does not tell it. Knows no DOM.
+// Words how the drafts of a round came about, for the methods of which their order on
+// screen does not tell it. Knows no DOM.
 
 const methodOf = (round, about) => round.method ?? about.method;
 

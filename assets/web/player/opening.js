@@ -1,5 +1,5 @@
-// Plays a recorded run once it comes into sight: the first slowly, with captions, others as fast as they ran. With reduced
-// motion it shows the run to its end instead.
+// Plays a recorded run once it comes into sight: the first slowly, with captions, others as fast as they ran. With
+// reduced motion it shows the run to its end instead.
 import { endCaptions, roundToExplain, showCaptions, wasSeen } from './captions.js';
 
 const SECONDS_TO_READ = 2.8; // the captions, before the recorded run plays on

@@ -1,6 +1,6 @@
 // Writes the output up to the player's position: a step adds or removes its end. An underline says how each token came
-// about. The text is in pieces of some rounds, and only those in sight are underlined. Otherwise each step of a long run
-// would have its whole text underlined and painted again.
+// about. The text is in pieces of some rounds, and only those in sight are underlined. Otherwise each step of a long
+// run would have its whole text underlined and painted again.
 import { make } from '../lib/dom.js';
 import { isEmitted } from '../lib/statuses.js';
 import { stageOf } from './timeline.js';

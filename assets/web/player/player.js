@@ -21,11 +21,11 @@ import { makeTransport } from './transport.js';
 const NOTHING = () => {};
 
 // ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
-// ``heard(status)``: a sentence came; ``placed(place)``: the playhead moved; ``engine``: {fork, keep, drop, alone}, what it
-// does with a branch and with a run beside others; null where there is none.
+// ``onStatus(status)``: a sentence came; ``onPlace(place)``: the playhead moved; ``engine``: {fork, keep, drop, alone},
+// what it does with a branch and with a run beside others; null where there is none.
 export function makePlayer(
   root,
-  { askAgain = NOTHING, runStarted = NOTHING, heard = NOTHING, placed = NOTHING, engine = null } = {},
+  { askAgain = NOTHING, runStarted = NOTHING, onStatus = NOTHING, onPlace = NOTHING, engine = null } = {},
 ) {
   const find = selector => root.querySelector(selector),
     frame = find('.sl-rows'),
@@ -33,14 +33,14 @@ export function makePlayer(
   const calm = window.matchMedia('(prefers-reduced-motion: reduce)');
   const timeline = makeTimeline(),
     branch = makeBranch(timeline),
-    playback = makePlayback(timeline, moved);
+    playback = makePlayback(timeline, onMove);
   const playhead = makePlayhead(timeline, branch, playback),
     { stageNow, place } = playhead;
   const rows = makeRoundsView(frame, find('.sl-list'), timeline, branch),
     texts = makeTexts(root, timeline, branch);
   const tooltip = makeTooltip(find('.sl-tip'), frame),
     parts = { timeline, branch, playback, playhead, rows, texts, tooltip };
-  const lane = makeBranchLane(root, parts, { unlock: () => inspection.unlock(), moved: () => moved('clock') }, engine);
+  const lane = makeBranchLane(root, parts, { unlock: () => inspection.unlock(), moved: () => onMove('clock') }, engine);
   const inspection = makeInspection(root, parts, lane.forkOf),
     labels = makeLabels(root, timeline, playhead);
   const transport = makeTransport(root, timeline, playback),
@@ -54,7 +54,7 @@ export function makePlayer(
         }),
     );
   const say = makeNotice(find('.sl-notice')),
-    opening = makeOpening(root, parts, { labels, calm, moved: () => moved('clock') });
+    opening = makeOpening(root, parts, { labels, calm, moved: () => onMove('clock') });
 
   // ── drawing ──
   // With reduced motion a round appears at once instead of growing.
@@ -65,7 +65,7 @@ export function makePlayer(
   }
 
   // ``by``: "reader", "clock", "pace" or "news" moved or changed it.
-  function moved(by) {
+  function onMove(by) {
     const steps = shownSteps(),
       at = timeline.locate(steps);
     if (by === 'reader') {
@@ -84,7 +84,7 @@ export function makePlayer(
     tellPlace();
   }
 
-  const tellPlace = () => placed({ timeline, index: place().index, stageNow });
+  const tellPlace = () => onPlace({ timeline, index: place().index, stageNow });
 
   // ── input from the reader ──
   const actions = {
@@ -105,8 +105,8 @@ export function makePlayer(
     'output-branch': () => texts.choose('branch'),
   };
   function tokenAt(node) {
-    const around = kind => node.closest(`.sl-list .sl-${kind}`);
-    return rows.tokenOf(around('token') || around('folded')?.firstChild);
+    const closestPart = kind => node.closest(`.sl-list .sl-${kind}`);
+    return rows.tokenOf(closestPart('token') || closestPart('folded')?.firstChild);
   }
   // The list may move on between press and release: the token pressed counts.
   let press;
@@ -152,8 +152,8 @@ export function makePlayer(
 
   // ── lines from the server ──
   const read = makeReader(timeline, branch, {
-    started,
-    arrived,
+    started: beginRun,
+    arrived: showArrivals,
     missing: askAgain,
     labelled: labels.show,
     branched: lane.rebuild,
@@ -168,28 +168,28 @@ export function makePlayer(
     },
   });
 
-  function started() {
+  function beginRun() {
     opening.cancel();
     timeline.clear();
     branch.clear();
     for (const part of [strip, rows, texts, transport, playback]) part.reset();
     lane.showHeads();
     inspection.unlock();
-    moved('clock'); // clears the place and the counts of the run before
+    onMove('clock'); // clears the place and the counts of the run before
     labels.show();
     opening.endCaptionsOfAnother();
     runStarted();
   }
 
-  function arrived({ hasRounds, hasBranchRounds, numbers, status }) {
-    if (hasBranchRounds && !hasRounds) moved('news');
+  function showArrivals({ hasRounds, hasBranchRounds, numbers, status }) {
+    if (hasBranchRounds && !hasRounds) onMove('news');
     if (numbers) strip.read(numbers);
     if (hasRounds || (timeline.ended && numbers)) showNews(hasRounds);
     else if (numbers) strip.show(place());
     if (status) {
       say(status);
       root.dataset.notice = status.kind;
-      heard(status);
+      onStatus(status);
     }
     // The run before does not play on below an error about another.
     if (status?.kind === 'error' && timeline.about.recorded && playback.playing) playback.toggle();
@@ -206,7 +206,7 @@ export function makePlayer(
   }
 
   texts.choose('run');
-  moved('clock');
+  onMove('clock');
   labels.show();
   const toRound = index => playback.move(timeline.startOf(index + 1), 'reader');
   return { read, playback, timeline, rows, lock: inspection.lockByButton, toRound, tellPlace };

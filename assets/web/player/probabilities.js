@@ -17,8 +17,9 @@ export function rejectedAt({ position }, round) {
   return rejected.findLast(other => other.position === position) ?? rejected.at(-1);
 }
 
-// A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the target's p; ``p`` that
-// or, where siblings were tried before, what they left of it (``isLeft``). weight: of p in the residual of a block.
+// A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the
+// target's p; ``p`` that or, where siblings were tried before, what they left of it (``isLeft``).
+// weight: of p in the residual of a block.
 /**
  * @param {Token} token
  * @param {Round} round
@@ -100,8 +101,8 @@ export function residualRows({ p, q, residual, weight = 1 }) {
   return { rows: known, total };
 }
 
-// Draws one of the kept candidates; undefined for one of the rest. The engine draws from the whole vocabulary in the order
-// of token numbers, which a trace does not have.
+// Draws one of the kept candidates; undefined for one of the rest. The engine draws from the whole vocabulary in the
+// order of token numbers, which a trace does not have.
 /**
  * @param {Distribution} distribution
  * @param {number} u

@@ -2,22 +2,22 @@
 // @ts-check
 /** @import { Distribution } from './trace.d.ts' */
 import { make } from '../lib/dom.js';
-import { isolated, spoken, visible } from '../lib/format.js';
+import { isolate, spokenPercent, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 
 const WORDS = 3; // that are named; a trace has a few more
 const LEAST = 1e-3; // a share that is worth a word
 
 /** @param {Distribution} removed */
-export const removedShare = ({ top, rest }) => Math.min(1, top.reduce((sum, [, , mass]) => sum + mass, 0) + rest);
+const removedShare = ({ top, rest }) => Math.min(1, top.reduce((sum, [, , mass]) => sum + mass, 0) + rest);
 
 /** @param {Distribution} removed */
-export function removedSentence(removed) {
+function removedSentence(removed) {
   const share = removedShare(removed),
     words = removed.top.slice(0, WORDS).filter(([, , mass]) => mass >= LEAST);
   if (share < LEAST) return 'The grammar removed nothing of p here.';
-  const first = words.map(([, text, mass]) => `“${isolated(visible(text))}”\u00a0${spoken(mass)}`).join(', ');
-  return `The grammar removed ${spoken(share)} of p${first ? `, first of all ${first}` : ''}.`;
+  const first = words.map(([, text, mass]) => `“${isolate(visible(text))}”\u00a0${spokenPercent(mass)}`).join(', ');
+  return `The grammar removed ${spokenPercent(share)} of p${first ? `, first of all ${first}` : ''}.`;
 }
 
 /** @param {Distribution} removed */

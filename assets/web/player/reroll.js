@@ -3,7 +3,7 @@
 /** @import { Distribution } from './trace.d.ts' */
 /** @import { Round, Token } from './timeline.js' */
 import { make, makeButton } from '../lib/dom.js';
-import { format, isolated, percent, shown, spoken, visible } from '../lib/format.js';
+import { format, isolate, percent, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isDrafted } from '../lib/statuses.js';
 import { blockRollSentence, rollBlock } from './block.js';
 import { drawFrom, keptShare, probabilitiesOf } from './probabilities.js';
@@ -123,11 +123,11 @@ function draftSentence(token, round, u, { accepted, times }) {
   if (!isAccepted && flipped && residual) {
     const drawn = drawFrom(residual, Math.random());
     words += drawn
-      ? ` Its replacement, drawn from the residual: “${isolated(visible(drawn[1]))}”.`
+      ? ` Its replacement, drawn from the residual: “${isolate(visible(drawn[1]))}”.`
       : ` Its replacement would be one of the tokens the trace did not keep (${percent(residual.rest)} of the residual).`;
   }
   if (flipped) words += ' What would follow needs the models, so it is not shown.';
-  return `${words} So far ${accepted} of ${times} accepted; expected ${spoken(token.accept)}.`;
+  return `${words} So far ${accepted} of ${times} accepted; expected ${spokenPercent(token.accept)}.`;
 }
 
 /**
@@ -139,10 +139,10 @@ function draftSentence(token, round, u, { accepted, times }) {
 function closingSentence(token, source, u, { times, tokens }) {
   const drawn = drawFrom(source, u);
   const words = drawn
-    ? `This time: “${isolated(visible(drawn[1]))}”.`
+    ? `This time: “${isolate(visible(drawn[1]))}”.`
     : 'This time: a token that the trace did not keep.';
   const { top, rest } = source,
-    own = visible(shown(token)),
+    own = visible(tokenText(token)),
     all = top.reduce((sum, [, , mass]) => sum + mass, rest);
   const expectedShare = name =>
     name === null ? rest : top.filter(([, text]) => visible(text) === name).reduce((sum, [, , mass]) => sum + mass, 0);
@@ -151,7 +151,7 @@ function closingSentence(token, source, u, { times, tokens }) {
     .slice(0, 3)
     .map(
       ([name, count]) =>
-        `${name === null ? 'others' : `“${isolated(name)}”`} ${count} (${spoken(expectedShare(name) / all)} expected)`,
+        `${name === null ? 'others' : `“${isolate(name)}”`} ${count} (${spokenPercent(expectedShare(name) / all)} expected)`,
     )
     .join(', ');
   return (

@@ -1,6 +1,7 @@
-// Draws the rounds as rows; virtual_rows.js keeps only those in sight. A tree is one line of the drafts that were tested;
-// it unfolds while its round is played or one of its tokens is inspected. With a branch a row has two cells, one for each
-// lane. Knows the timeline and the branch, and nothing of playing.
+// Draws the rounds as rows; virtual_rows.js keeps only those in sight. A tree is one line of the drafts that were
+// tested; it unfolds while its round is played or one of its tokens is inspected. With a branch a row has two cells,
+// one for each lane. Knows the timeline and the branch, and nothing of playing.
+// @ts-check
 import { make, setText } from '../lib/dom.js';
 import { isUntested } from '../lib/statuses.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
@@ -18,6 +19,12 @@ function untestedWords({ drafts, tested, forbidden }) {
 
 const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 
+/**
+ * @param {HTMLElement} frame
+ * @param {HTMLElement} list
+ * @param {import('./timeline.js').Timeline} timeline
+ * @param {ReturnType<typeof import('./branch.js').makeBranch>} branch
+ */
 export function makeRoundsView(frame, list, timeline, branch) {
   const rows = makeRoundRows(timeline, branch);
   let place = { index: -1, step: 0 };
@@ -138,7 +145,8 @@ export function makeRoundsView(frame, list, timeline, branch) {
     line.toggleAttribute('data-many', staged.length > ONE_LINE);
   }
 
-  const besideRow = row => (branch.on ? branch.timeline.rounds[row - branch.from - 1] : undefined); // the branch's round
+  // The branch's round.
+  const besideRow = row => (branch.on ? branch.timeline.rounds[row - branch.from - 1] : undefined);
   const drafter = round => (round?.by ? `drafted by ${round.by}` : ''); // a lane has no room for tags
 
   // The branch's cell: dotted above the forced token, because both lanes are the same there.

@@ -23,7 +23,8 @@ export function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hid
   frame.addEventListener('keyup', event => {
     if (event.key === ' ') event.preventDefault();
   });
-  // A click must leave the keyboard neither inside a token, because arrows would move among tokens, nor in a text field.
+  // A click must leave the keyboard neither inside a token, because arrows would
+  // move among tokens, nor in a text field.
   frame.addEventListener('mousedown', event => {
     if (tokenAt(event.target)) {
       event.preventDefault();

@@ -1,6 +1,6 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
 
-import { counted, format, isolated, shown, spoken, visible } from '../lib/format.js';
+import { format, isolate, quantity, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isUnknown } from '../lib/statuses.js';
 
 const ENDS = {
@@ -11,7 +11,7 @@ const ENDS = {
   lost: 'The run broke off',
 };
 const FORBIDDEN = 'The grammar forbids this word here, so the target did not score it. α does not count it.';
-export const quote = token => `“${isolated(shown(token))}”`;
+export const quote = token => `“${isolate(tokenText(token))}”`;
 
 function verdictSentence(token, u = token.u) {
   if (token.accept === undefined || u === undefined)
@@ -21,8 +21,8 @@ function verdictSentence(token, u = token.u) {
     : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
 }
 
-// In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all branches, the
-// first one from the leaves.
+// In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all
+// branches, the first one from the leaves.
 function blockSentence({ status, index, u, h, accept, block, isChosen, place }) {
   const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`,
     last = `draft ${block}`;
@@ -57,7 +57,7 @@ function typicalSentence(token, stage) {
 const drawnBy = ({ u, p }) =>
   u === undefined || p === undefined
     ? ', drawn from p'
-    : `: u = ${format(u)} drew it from p, where it had ${spoken(p)}`;
+    : `: u = ${format(u)} drew it from p, where it had ${spokenPercent(p)}`;
 
 // In a tree only one branch is accepted.
 const toTheEnd = token => (token.place ? 'A branch was accepted to its end' : 'Every draft was accepted');
@@ -70,7 +70,7 @@ function greedySentence(token) {
       return 'This is the target’s own first choice here, so it is accepted.';
     case 'rejected':
       return first
-        ? `The target’s first choice here is “${isolated(visible(first[1]))}”, so this draft is rejected.`
+        ? `The target’s first choice here is “${isolate(visible(first[1]))}”, so this draft is rejected.`
         : 'This is not the target’s first choice here, so it is rejected.';
     case 'resampled':
       return 'The rejected draft makes way for the target’s own first choice.';
@@ -153,9 +153,9 @@ export function chanceSentence({ p, q, accept, sibling, status, h }) {
   if (h !== undefined)
     return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
   if (p === undefined || q === undefined || accept === undefined || sibling) return '';
-  const gave = `The draft gave it ${spoken(q)}, the target ${spoken(p)}`,
+  const gave = `The draft gave it ${spokenPercent(q)}, the target ${spokenPercent(p)}`,
     tested = status !== 'discarded';
-  const often = accept < 0.001 ? spoken(accept) : `only ${spoken(accept)}`;
+  const often = accept < 0.001 ? spokenPercent(accept) : `only ${spokenPercent(accept)}`;
   return p >= q
     ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'is' : 'would'} always ${tested ? '' : 'have been '}accepted.`
     : `${gave}: guessed too often, so it ${tested ? 'is' : 'would have been'} accepted ${often} of the time.`;
@@ -163,7 +163,7 @@ export function chanceSentence({ p, q, accept, sibling, status, h }) {
 
 // Why a node of a tree was given a row of the target's pass.
 export const budgetSentence = ({ expected }, { row }) =>
-  `Before the pass its chance to be accepted was put at ${spoken(expected)}. The tree ended where a further row would have cost ${format(row)} tokens, more than another guess promised.`;
+  `Before the pass its chance to be accepted was put at ${spokenPercent(expected)}. The tree ended where a further row would have cost ${format(row)} tokens, more than another guess promised.`;
 
 // A round in one line, for screen readers.
 export function roundSentence(round) {
@@ -177,13 +177,13 @@ export function roundSentence(round) {
     (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') +
     (rejected ? `, ${isUnknown(rejected) ? round.drafted - round.kept : quote(rejected)} rejected` : '');
   if (round.counted === false)
-    return `Round ${round.index + 1}: ${counted(round.kept, 'draft')} accepted, rejected ones unknown, then ${end}.`;
-  return `Round ${round.index + 1}: ${round.kept} of ${counted(round.drafted, 'draft')} accepted${why}${cut}, then ${end}.`;
+    return `Round ${round.index + 1}: ${quantity(round.kept, 'draft')} accepted, rejected ones unknown, then ${end}.`;
+  return `Round ${round.index + 1}: ${round.kept} of ${quantity(round.drafted, 'draft')} accepted${why}${cut}, then ${end}.`;
 }
 
 // ``isBranch``: the tokens before the forced one are not counted.
 export function endSentence({ reason, tokens, notes }, isBranch = false) {
-  return `${ENDS[reason] || 'Ended'} after ${counted(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
+  return `${ENDS[reason] || 'Ended'} after ${quantity(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
 }
 
 export function comparedSentence({ verdict, at, gap }) {

@@ -2,7 +2,7 @@
 // @ts-check
 /** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
-import { format, shown } from '../lib/format.js';
+import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
 /**
@@ -15,7 +15,8 @@ export function siblingsOf(token, round) {
   return round.tokens.filter((other, i) => round.parents[i] === parent);
 }
 
-// After each rejection p ← normalised max(p − q, 0), so p′ ÷ q′ is the chance to stay; of p′ above q′ only that is known.
+// After each rejection p ← normalised max(p − q, 0), so p′ ÷ q′ is the chance to
+// stay; of p′ above q′ only that is known.
 /** @param {Token} token */
 function leftOfP({ p, q, accept, sibling }) {
   if (!sibling || accept === undefined || q === undefined) return p === undefined ? '' : format(p);
@@ -30,7 +31,7 @@ export function siblingsNode(token, round) {
   const cells = (...texts) => texts.map(text => make('td', '', text));
   const rows = siblingsOf(token, round).map(other =>
     make('tr', other === token ? 'sl-here' : '', [
-      make('th', 'sl-name', [make('bdi', '', shown(other))], { scope: 'row' }),
+      make('th', 'sl-name', [make('bdi', '', tokenText(other))], { scope: 'row' }),
       ...(isTested(other)
         ? cells(leftOfP(other), format(other.q), format(other.u), STATUSES[other.status].word)
         : cells('', '', '', 'untested')),

@@ -16,19 +16,21 @@ export function mount(part) {
   function bringIntoSight() {
     const head = box.querySelector('.sl-head'),
       top = head.getBoundingClientRect().top;
-    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return; // another tab is open, or it is in sight
+    // Another tab is open, or it is in sight.
+    if (!box.offsetParent || (top >= 0 && top < window.innerHeight / 2)) return;
     if (top > 0) head.scrollIntoView({ block: 'start' });
     else window.scrollTo({ top: 0 });
   }
 
-  function heard(status) {
+  function onStatus(status) {
     expectValues(status.kind === 'progress');
     box.toggleAttribute('data-queue', status.place >= LONG_QUEUE); // then the head offers to run it elsewhere
     document.dispatchEvent(new CustomEvent('speclens-place', { detail: status.place ?? null }));
   }
 
-  // For the tab of trees, a component of its own: where the playhead is; back come a token to inspect and a round to go to.
-  const placed = detail => document.dispatchEvent(new CustomEvent('speclens-playhead', { detail }));
+  // For the tab of trees, a component of its own: where the playhead is; back come a
+  // token to inspect and a round to go to.
+  const onPlace = detail => document.dispatchEvent(new CustomEvent('speclens-playhead', { detail }));
   document.addEventListener('speclens-ask-playhead', () => player.tellPlace());
   document.addEventListener('speclens-to-round', ({ detail }) => player.toRound(detail));
   document.addEventListener('speclens-inspect', ({ detail }) => {
@@ -50,7 +52,7 @@ export function mount(part) {
         drop: () => trigger('drop'),
         alone: () => trigger('alone'),
       };
-  const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted, heard, placed, engine });
+  const player = makePlayer(box, { askAgain: () => trigger('missing'), runStarted, onStatus, onPlace, engine });
   const sentence = make('p', 'sl-what-if', '', { role: 'status', hidden: '' });
   box.querySelector('.sl-strip').after(sentence);
   const whatIf = makeWhatIf(sentence, () => {

@@ -1,10 +1,10 @@
-// Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds is
-// the one clock: it runs through both bars.
+// Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds
+// is the one clock: it runs through both bars.
 import { make, makeButton, setText } from '../lib/dom.js';
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 
-// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of a
-// run beside others does; null without an engine.
+// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of
+// a run beside others does; null without an engine.
 export function makeStrip(box, timeline, measureAlone = null) {
   const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
   const ours = laneNode('run', 'this run'),
@@ -81,7 +81,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
       noun = timeline.prefix ? 'more token' : 'token'; // than a kept branch begins with
     setText(
       count,
-      words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${counted(total, noun)} ${took}`),
+      words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${quantity(total, noun)} ${took}`),
     );
   }
 
@@ -106,7 +106,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
     lane(ours, longest, end, time, tokens, all);
     if (!plain) lane(theirs, longest, 0, 0, 0, 0, isMeasuring ? 'comes next' : 'not measured');
     else if (!plain.ends)
-      lane(theirs, longest, plain.seconds, plain.seconds, plain.tokens, 0, `${counted(plain.tokens, 'token')} so far`);
+      lane(theirs, longest, plain.seconds, plain.seconds, plain.tokens, 0, `${quantity(plain.tokens, 'token')} so far`);
     else {
       const ended = endedBy(plain.ends, time);
       lane(theirs, longest, plain.seconds, time, ended ? plain.counts[ended - 1] : 0, plain.tokens);

@@ -7,8 +7,8 @@
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 /**
- * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of a
- * block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
+ * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of
+ * a block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
  * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
  * ``cells``: the tokens and the forbidden drafts, as they are drawn.
  * @typedef {Trace.Token & { round: number, index: number, order?: number, isPastEnd: boolean, block?: number,
@@ -17,6 +17,11 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
  * @typedef {Omit<Trace.Round, 'tokens' | 'forbidden'> & { tokens: Token[], forbidden: Forbidden[],
  *   cells: (Token | Forbidden)[], tried: number[], drafts: number, steps: number,
  *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
+ * @typedef {{ index: number, step: number }} Position
+ * @typedef {{ rounds: Round[], about: any, ended: any, compared: any, prefix: number, forced: number, steps: number,
+ *   clear: () => void, begin: (line: any) => void, add: (round: Round) => void, locate: (step: number) => Position,
+ *   textFrom: (from: number, to?: number) => string, tokensBefore: (index: number) => number,
+ *   startOf: (index: number) => number }} Timeline
  */
 
 // Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
@@ -42,7 +47,8 @@ function placesOf(parents) {
   return places;
 }
 
-// The closing token has a column of its own, in the row of the draft it follows. Forbidden drafts come after their siblings.
+// The closing token has a column of its own, in the row of the draft it follows.
+// Forbidden drafts come after their siblings.
 /** @param {Round} round */
 function placeTree(round) {
   const places = placesOf([...round.parents, ...round.forbidden.map(draft => draft.parent)]),
@@ -61,12 +67,13 @@ function placeTree(round) {
   }
 }
 
-// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s numbers
-// from the token that was tested in its place.
+// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s
+// numbers from the token that was tested in its place.
 /** @param {Round} round */
 function addForbidden(round) {
   const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain
-    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1, // the node before the closing token
+    // The node before the closing token.
+    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1,
     testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
   round.forbidden = (round.forbidden ?? []).map(draft => {
     const { p_top, removed } = testedAt(draft.parent) ?? {};
@@ -112,9 +119,13 @@ export function isOnPath(round, index, last) {
   return false;
 }
 
+const NOTHING_YET = { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 };
+
 export function makeTimeline() {
   let text, stepsBefore, tokensBefore; // of all rounds; before round i, one more entry being all
+  /** @type {Timeline} */
   const timeline = {
+    ...NOTHING_YET,
     clear,
     begin,
     add,
@@ -128,7 +139,7 @@ export function makeTimeline() {
   };
 
   function clear() {
-    Object.assign(timeline, { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 });
+    Object.assign(timeline, NOTHING_YET, { rounds: [], about: {} });
     [text, stepsBefore, tokensBefore] = ['', [0], [0]];
   }
   clear();

@@ -1,11 +1,11 @@
 // Draws one token as a button: its mark, its text, and its status in words for a screen reader.
 import { make } from '../lib/dom.js';
-import { shown } from '../lib/format.js';
+import { tokenText } from '../lib/format.js';
 import { FROM_GRAMMAR, isUnknown, STATUSES } from '../lib/statuses.js';
 
 export function makeTokenChip(token) {
   const mark = make('span', 'sl-mark', '', { 'aria-hidden': 'true' }),
-    text = shown(token);
+    text = tokenText(token);
   const lead = /^\u00a0(?=[^\u00a0])/.test(text); // a leading space is a thin gap, and nothing strikes it out
   const piece = make('bdi', text.trim().length > 2 ? 'sl-piece' : 'sl-piece sl-short', lead ? text.slice(1) : text);
   const node = make('button', '', [mark, lead && make('span', 'sl-lead', '\u00a0'), piece, make('span', 'sl-unseen')], {

@@ -1,6 +1,6 @@
 // Shows the tree of the round at the playhead, or the last tree before it. Drawn while its tab is open.
 import { make, setText } from '../lib/dom.js';
-import { counted, format, spoken } from '../lib/format.js';
+import { format, quantity, spokenPercent } from '../lib/format.js';
 import { draftedSentence } from './methods.js';
 import { navigateRows } from './row_navigation.js';
 import { makeTokenChip, setStatus } from './token_chip.js';
@@ -56,7 +56,8 @@ export function mount(part) {
 
   function nodeOf(token) {
     const node = makeTokenChip(token);
-    if (token.expected !== undefined) node.lastChild.before(make('small', 'sl-expected', spoken(token.expected)));
+    if (token.expected !== undefined)
+      node.lastChild.before(make('small', 'sl-expected', spokenPercent(token.expected)));
     tokens.set(node, token);
     return node;
   }
@@ -64,7 +65,7 @@ export function mount(part) {
   function sizeSentence(round) {
     const { drafts, tested, kept, forbidden } = round,
       depth = Math.max(...round.tokens.map(({ place }) => (place.closes ? 0 : place.depth)));
-    return `${counted(drafts, 'draft')}, at most ${depth} deep: ${tested} tested, ${kept} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
+    return `${quantity(drafts, 'draft')}, at most ${depth} deep: ${tested} tested, ${kept} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
   }
 
   const budgetWords = round =>

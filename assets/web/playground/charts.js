@@ -42,7 +42,7 @@ export function mount(part) {
 
   // On a phone a map has no room for its scale, which the numbers in it repeat.
   const isMap = ({ type }) => type === 'heatmap';
-  const fitted = data =>
+  const fitData = data =>
     data.map(one =>
       narrow() && isMap(one) ? { ...one, showscale: false, textfont: { ...one.textfont, size: 11 } } : one,
     );
@@ -96,7 +96,7 @@ export function mount(part) {
         waiting[name] ??= figure;
         return;
       }
-      await Plotly.react(slot.plot, withColours(fitted(figure.data), styles), layoutOf(figure, styles), config(name));
+      await Plotly.react(slot.plot, withColours(fitData(figure.data), styles), layoutOf(figure, styles), config(name));
       slot.node.dataset.drawn = figure.data.length;
     } catch (error) {
       slot.note.textContent = `This chart could not be drawn: ${error.message}.`;

@@ -1,5 +1,5 @@
-// Shows the engine's state, fetched every two seconds while the page is visible. It is fetched without gradio's queue and
-// session, because thirty pages do so. The visitor's own place in the queue is shown instead, if there is one.
+// Shows the engine's state, fetched every two seconds while the page is visible. It is fetched without gradio's queue
+// and session, because thirty pages do so. The visitor's own place in the queue is shown instead, if there is one.
 import { setText } from '../lib/dom.js';
 
 export function mount({ element, trigger }) {

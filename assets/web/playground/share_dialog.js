@@ -37,7 +37,8 @@ export function mount(part) {
     if (hidden.includes('seed')) selectors.push('#dice');
     if (hidden.includes('constraint')) selectors.push('#constraint-examples');
     if (hidden.length) selectors.push('#reset'); // it would also reset hidden controls
-    if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`); // gradio's frame around only hidden ones
+    // Gradio's frame around only hidden ones.
+    if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
     for (const tick of ticks) tick.checked = hidden.includes(tick.value);
     reveal.hidden = !hidden.length;
@@ -59,8 +60,8 @@ export function mount(part) {
     toggle();
   });
 
-  // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before the
-  // player, which takes every Escape.
+  // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before
+  // the player, which takes every Escape.
   document.addEventListener(
     'keydown',
     event => {

@@ -1,8 +1,8 @@
-// Opens the page that runs the model in the visitor's own tab, with the form's settings after the # of its address, which
-// no server gets.
+// Opens the page that runs the model in the visitor's own tab, with the form's settings after the #
+// of its address, which no server gets.
 
-// ``controls``: each one's name, its default (null for one that is always named), and the control and value with which it
-// counts.
+// ``controls``: each one's name, its default (null for one that is always named), and the
+// control and value with which it counts.
 function settings(controls, values) {
   const all = Object.fromEntries(controls.map(([name], i) => [name, values[i]])),
     counts = ([name, usual, only]) => all[name] !== usual && (!only || all[only[0]] === only[1]),

@@ -1,4 +1,5 @@
-// Tells whether the page's URL has a query of ours, and writes it. share_dialog.js sends it, app/playground/links.py reads it.
+// Tells whether the page's URL has a query of ours, and writes it. share_dialog.js sends
+// it, app/playground/links.py reads it.
 
 export function makeUrlQuery(names) {
   const ours = new Set([...names, 'revision', 'hide', 'present', 'force']);

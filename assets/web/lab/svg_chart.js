@@ -108,10 +108,10 @@ export function plot(box, width, height, x, y, right = EDGE.right) {
     // The axes' values under a pointer, within their limits.
     at(event) {
       const place = box.getBoundingClientRect(),
-        between = (value, { low, high }) => Math.min(high, Math.max(low, value));
+        clamp = (value, { low, high }) => Math.min(high, Math.max(low, value));
       return [
-        between(x.low + ((event.clientX - place.left - EDGE.left) / inner.w) * (x.high - x.low), x),
-        between(y.high - ((event.clientY - place.top - EDGE.top) / inner.h) * (y.high - y.low), y),
+        clamp(x.low + ((event.clientX - place.left - EDGE.left) / inner.w) * (x.high - x.low), x),
+        clamp(y.high - ((event.clientY - place.top - EDGE.top) / inner.h) * (y.high - y.low), y),
       ];
     },
   };

@@ -1,6 +1,6 @@
 // Makes the events of a run, with the fields of engine/trace/events.py; a test compares the two.
 // @ts-check
-import { residual, topOf } from './probabilities.js';
+import { residual, topOf } from './warping.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */
 
@@ -26,12 +26,13 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     );
   }
 
-  // What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft, divided by the mass that this leaves.
+  // What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft,
+  // divided by the mass that this leaves.
   /**
    * @param {Float32Array} p
    * @param {number} draft
    */
-  function left(p, draft) {
+  function residualWithout(p, draft) {
     if (greedy) return likeliest(p);
     const { values, ids } = topOf(p, top + 1);
     let total = 0;
@@ -66,7 +67,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     ...numbers,
   });
 
-  // The status of each draft, and of the closing token if the text reaches it. ``emitted``: tokens up to the text's end.
+  // The status of each draft, and of the closing token if the text reaches it.
+  // ``emitted``: tokens up to the text's end.
   /**
    * @param {number} N
    * @param {{ last: number, tested: number }} verdict
@@ -100,7 +102,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
       Object.assign(numbers, { gap, p_top: likeliest(p[row]) });
       if (isDraft) {
         Object.assign(numbers, { q: q ? q[i][id] : 1, accept: accept[i], q_top: q ? likeliest(q[i]) : certain(id) });
-        if (accept[i] < 1) Object.assign(numbers, { residual: q ? likeliest(residual(p[i], q[i])) : left(p[i], id) });
+        if (accept[i] < 1)
+          Object.assign(numbers, { residual: q ? likeliest(residual(p[i], q[i])) : residualWithout(p[i], id) });
       } else if (refused) {
         const drawn = q ? q[last][id] : Number(refused.id === id);
         Object.assign(numbers, { q: drawn, q_top: refused.q_top, residual: refused.residual });
@@ -114,8 +117,9 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   return { tokensOf };
 }
 
-// The events around the rounds. ``facts``: of the model, as its description has them; ``head``: of the head that drafts.
-export const started = (facts, config, prompt, nameOf, device, head) => ({
+// The events around the rounds. ``facts``: of the model, as its description has
+// them; ``head``: of the head that drafts.
+export const startedEvent = (facts, config, prompt, nameOf, device, head) => ({
   config,
   prompt: prompt.map(id => ({ id, text: nameOf(id), label: null })),
   pair: facts.pair,
@@ -151,7 +155,7 @@ export const roundOf = (index, drafts, steps, tokens, context, timings, start, e
   forbidden: [],
 });
 
-export const finished = (reason, text, prefill, first, last, seconds) => ({
+export const finishedEvent = (reason, text, prefill, first, last, seconds) => ({
   reason,
   text,
   prefill,

@@ -1,7 +1,7 @@
-// Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a test
-// compares the two. For runs of our own engines, whose every number is known.
+// Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a
+// test compares the two. For runs of our own engines, whose every number is known.
 // @ts-check
-import { counted } from '../lib/format.js';
+import { quantity } from '../lib/format.js';
 import { isEmitted, isTested } from '../lib/statuses.js';
 
 const DASH = '–';
@@ -14,7 +14,7 @@ const NUMBERS = ['p', 'q', 'u', 'accept', 'gap', 'running', 'h', 'expected', 'th
 /** @typedef {{ started: any, rounds: any[], finished: any }} Run */
 
 export const line = value => `${JSON.stringify(value)}\n`;
-const rounded = (number, digits) => Number(number.toPrecision(digits));
+const roundTo = (number, digits) => Number(number.toPrecision(digits));
 const isAccepted = token => token.status === 'accepted';
 const emittedOf = ({ rounds }) => rounds.flatMap(({ tokens }) => tokens.filter(isEmitted));
 
@@ -41,8 +41,8 @@ export function aboutLine({ config, pair, device }, titles) {
 }
 
 const distributionLine = ({ top, rest }) => ({
-  top: top.map(({ id, text, mass }) => [id, text, rounded(mass, 4)]),
-  rest: rounded(rest, 4),
+  top: top.map(({ id, text, mass }) => [id, text, roundTo(mass, 4)]),
+  rest: roundTo(rest, 4),
 });
 
 // Fields without a value are left out, and so are distributions that repeat those of the draft that a token replaces.
@@ -50,9 +50,10 @@ function tokenLine(token, refused) {
   const { text, status, position, id, label } = token;
   /** @type {Record<string, any>} */
   const made = { text, status, position, id, ...(label === null ? {} : { label }) };
-  for (const name of NUMBERS) if (token[name] !== null) made[name] = rounded(token[name], 6);
+  for (const name of NUMBERS) if (token[name] !== null) made[name] = roundTo(token[name], 6);
   const { p, q, accept } = token;
-  if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true; // tried after one
+  // It was tried after a sibling that was rejected.
+  if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true;
   for (const name of ['p_top', 'q_top', 'residual']) {
     const repeats = status === 'resampled' && JSON.stringify(refused?.[name]) === JSON.stringify(token[name]);
     if (token[name] && !repeats) made[name] = distributionLine(token[name]);
@@ -72,7 +73,7 @@ export function roundLine({ index, tokens, parents, start, end, row_cost }) {
     end: Number(end.toFixed(5)),
     tokens: tokens.map(token => tokenLine(token, refused)),
     ...(parents.every((parent, i) => parent === i) ? {} : { parents }),
-    ...(row_cost === null ? {} : { row: rounded(row_cost, 6) }),
+    ...(row_cost === null ? {} : { row: roundTo(row_cost, 6) }),
   });
 }
 
@@ -111,7 +112,8 @@ export function speedupOf(run, plain) {
   return totalsOf(run).speed / totalsOf(plain).speed;
 }
 
-// The standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times differ by noise.
+// The standard error of the rounds' total time as a share of it: of rounds of the
+// same shape, whose times differ by noise.
 /** @param {Run} run */
 function roundsError({ rounds }) {
   const alike = {};
@@ -167,12 +169,12 @@ function speedupTile(run, plain, isMeasuring, isRecorded) {
 function laneOf(plain) {
   const totals = totalsOf(plain);
   if (!totals) return null;
-  const known = { tokens: totals.emitted, seconds: rounded(totals.seconds, 6) };
+  const known = { tokens: totals.emitted, seconds: roundTo(totals.seconds, 6) };
   if (!plain.finished) return known;
   let count = 0;
   return {
     ...known,
-    ends: plain.rounds.map(({ end }) => rounded(end - plain.rounds[0].start, 6)),
+    ends: plain.rounds.map(({ end }) => roundTo(end - plain.rounds[0].start, 6)),
     counts: plain.rounds.map(({ tokens }) => {
       count += tokens.filter(isEmitted).length;
       return count;
@@ -203,7 +205,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
           ]
         : [DASH, 'no draft was tested'],
       tau: [tau.toFixed(1), `τ = ${tau.toFixed(2)} tokens per target pass; plain decoding writes 1`],
-      speed: [speed.toFixed(1), `${counted(emitted, 'token')}, reading the prompt not counted`],
+      speed: [speed.toFixed(1), `${quantity(emitted, 'token')}, reading the prompt not counted`],
       speedup: speedupTile(run, plain, isMeasuring, isRecorded),
     },
     plain: laneOf(plain),
@@ -222,5 +224,5 @@ export function comparedLine(run, plain) {
   const [ours, theirs] = [emittedOf(run), emittedOf(plain)],
     at = ours.findIndex(({ id }, i) => theirs[i] && theirs[i].id !== id);
   if (at < 0) return line({ type: 'compared', verdict: 'same' });
-  return line({ type: 'compared', verdict: 'differs', at, gap: theirs[at].gap && rounded(theirs[at].gap, 6) });
+  return line({ type: 'compared', verdict: 'differs', at, gap: theirs[at].gap && roundTo(theirs[at].gap, 6) });
 }

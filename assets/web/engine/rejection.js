@@ -1,7 +1,7 @@
-// Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is the
-// rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
+// Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is
+// the rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
 // @ts-check
-import { draw, residual } from './probabilities.js';
+import { draw, residual } from './warping.js';
 
 // p [N+1] rows: row i is the target's distribution after node i, node 0 being the pending token. q [N] rows that the
 // drafts were drawn from, null for one-hot. u [N] decides about the drafts, uClosing [N+1] by the last node.

@@ -1,5 +1,5 @@
-// Turns logits into probabilities and draws tokens from them, as engine/sampling/warping.py does: fp32 at the same places,
-// because a draw that falls between two tokens must fall on the same side.
+// Turns logits into probabilities and draws tokens from them, as engine/sampling/warping.py does: fp32 at the same
+// places, because a draw that falls between two tokens must fall on the same side.
 // @ts-check
 
 const { fround } = Math;
@@ -43,7 +43,7 @@ export function topOf(row, k) {
  * @param {Float32Array} row
  * @param {number} k
  */
-const ranked = (row, k) => (k > GUESS ? row.slice().sort().reverse().subarray(0, k) : topOf(row, k).values);
+const highestValues = (row, k) => (k > GUESS ? row.slice().sort().reverse().subarray(0, k) : topOf(row, k).values);
 
 // Makes all that ``keeps`` refuses 0, and the row's sum 1.
 /**
@@ -67,7 +67,7 @@ function normalise(row, keeps) {
  */
 function topPFloor(row, most) {
   for (const guess of [GUESS, row.length]) {
-    const values = ranked(row, guess);
+    const values = highestValues(row, guess);
     let total = 0;
     for (let i = 0; i < values.length; i++) {
       total += values[i];
@@ -96,7 +96,7 @@ export function warp(row, { temperature, top_k, top_p, min_p }) {
     row[i] /= scale;
     if (row[i] > largest) largest = row[i];
   }
-  if (top_k > 0 && top_k < row.length) kth = ranked(row, top_k)[top_k - 1];
+  if (top_k > 0 && top_k < row.length) kth = highestValues(row, top_k)[top_k - 1];
   for (let i = 0; i < row.length; i++) row[i] = row[i] < kth ? 0 : Math.exp(fround(row[i] - largest));
   normalise(row, () => true);
   if (top_p < 1) {
