@@ -26,7 +26,7 @@ TSC := $(VENV)/typescript-$(TSC_VERSION)/node_modules/.bin/tsc
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map way fake picture format bench bench-gpu load clean
+.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map fake picture format bench bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -104,12 +104,6 @@ $(BIOME):
 # Checks the types of the modules that begin with @ts-check (assets/web/jsconfig.json).
 $(TSC):
 	@npm install --prefix $(VENV)/typescript-$(TSC_VERSION) --silent --no-audit --no-fund typescript@$(TSC_VERSION)
-
-# Prints the functions that a request goes through, from the click on Run to the coloured token.
-way: $(DEV)
-	@$(PY) -m engine fetch $(PAIR)
-	@$(PY) tests/browser/chromium.py --install
-	@PYTHONPATH=.:tests/helpers:tests/browser $(PY) tests/browser/way.py
 
 # The page on a made-up engine, at http://127.0.0.1:7870.
 fake: $(DEV)

@@ -1,5 +1,5 @@
 """Moves small host values to a device, times work on it, reads its memory use and the load of other programs, and
-names the processor. `engine.runtime.hardware` chooses the device and the precision."""
+names the processor. `engine.runtime.device_choice` chooses the device and the precision."""
 
 import ctypes
 import os

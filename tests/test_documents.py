@@ -55,6 +55,25 @@ def test_a_broken_link_or_heading_is_noticed_and_the_readme_is_short(tmp_path, m
     assert broken_links("a.md") == ["a.md#gone", "b.md#"]
 
 
+def missing_modules(text: str) -> list[str]:
+    """The modules of the project that a text names in backticks, as `engine.device`, and that do not exist. The last
+    part may be a name of the module."""
+    named = re.findall(r"`((?:engine|app|lessons)(?:\.[a-z_0-9]+)+)(?:\.[A-Z]\w*)?`", text)
+    paths = [ROOT.joinpath(*name.split(".")) for name in named]
+    return [
+        name for name, path in zip(named, paths, strict=True)
+        if not (path.is_dir() or any(each.with_suffix(".py").exists() for each in (path, path.parent)))
+    ]  # fmt: skip
+
+
+def test_every_module_that_is_named_exists():
+    listed = subprocess.check_output(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, text=True).splitlines()
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in listed if (ROOT / name).exists()}
+    assert {name: missing for name, text in texts.items() if (missing := missing_modules(text))} == {}
+    named = "`engine.device.read` and `engine.runtime.nowhere" + ".CPU`"  # in two parts, because this file is read, too
+    assert missing_modules(named) == ["engine.runtime.nowhere"]
+
+
 def test_every_setting_is_described_and_every_description_is_a_setting():
     code = [path.read_text(encoding="utf-8") for folder in ("app", "engine") for path in (ROOT / folder).rglob("*.py")]
     described = (ROOT / "docs/settings.md").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.bench.precisions import Distance
     from engine.weights.fitness import Fitness
 
-PRECISIONS = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
+_CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class EngineFacade:
             return Hardware(
                 device, device_name(device), (AUTO,), f"{reason} Until then runs take twice as long or more."
             )
-        return Hardware(device, device_name(device), PRECISIONS[device])
+        return Hardware(device, device_name(device), _CHOICES_BY_DEVICE[device])
 
     def precisions(self) -> tuple[str, ...]:
         """Returns the precisions that this hardware offers; auto alone while the hardware is not known."""

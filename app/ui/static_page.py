@@ -37,7 +37,7 @@ def document(
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
     blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'
     fields = {"title": html.escape(title), "body": body, "style": style, "policy": _policy(code, style, rules)}
-    return Template(read("offline/page.html")).substitute(fields, scripts=blocks if module else "")
+    return Template(read("offline/frame.html")).substitute(fields, scripts=blocks if module else "")
 
 
 def heading(links: str, note: str) -> str:

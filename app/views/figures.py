@@ -29,6 +29,11 @@ _STATUS_COLOURS = {"closing": "@plain"}  # of a status without a colour of its o
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 
+def look(place: int, size: int = 10) -> dict:
+    """Returns colour and mark of the line at a place; no two of thirty have both in common."""
+    return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[place % len(MARKS)], "size": size}
+
+
 def method_title(method: str) -> str:
     return "plain decoding" if method == BASELINE else TITLES.get(method, method)
 

@@ -13,7 +13,7 @@ from engine.bench.llama_cpp import open_model
 from engine.bench.metrics import table
 from engine.device import to_device
 from engine.files import ProgressCallback
-from engine.models.onnx_llama import PRECISIONS
+from engine.models.onnx_llama import ONNX_PRECISIONS
 from engine.models.onnx_session import cores_for_others
 from engine.models.runner import Runner
 from engine.runtime.engine import load_engine
@@ -28,8 +28,8 @@ _CONTEXT, _REPEATS = PREFILL, 15  # so that a prompt leaves the context of the o
 def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict[str, dict[str, float]]:
     """Measures the seconds of a pass by system (a precision of ours, or llama-cpp), then by the work: "1", "2", …
     tokens after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
-    engines = {precision: load_engine(pair, "cpu", precision) for precision in PRECISIONS}
-    first = engines[PRECISIONS[0]]
+    engines = {precision: load_engine(pair, "cpu", precision) for precision in ONNX_PRECISIONS}
+    first = engines[ONNX_PRECISIONS[0]]
     ids = [(7 * i + 1) % first.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
     systems = {name: _ours(engine.target.runner, ids) for name, engine in engines.items()}
     if with_llama_cpp:

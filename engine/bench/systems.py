@@ -23,7 +23,7 @@ from engine.decoding.tokenization import encode_prompt
 from engine.device import now, peak_memory, reset_peak
 from engine.errors import BadInput, quantity
 from engine.files import ProgressCallback
-from engine.models.loader import PRECISIONS, memory_errors
+from engine.models.loader import DTYPES, memory_errors
 from engine.models.onnx_session import cores_for_others
 from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
@@ -211,7 +211,7 @@ class Models:
             self._progress(0.0, f"Loading {folder.name} with transformers")
             transformers.logging.set_verbosity_error()  # it warns about its own assistant's arguments on every call
             with memory_errors(f"{folder.name} does not fit into memory a second time"):
-                model = load_transformers(folder, PRECISIONS[self.engine.precision], self.engine.device)
+                model = load_transformers(folder, DTYPES[self.engine.precision], self.engine.device)
             model.generation_config = GenerationConfig()
             self._loaded[folder] = model
         return self._loaded[folder]
@@ -223,7 +223,7 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
     known = [*ours, *(m + UNTRACED for m in ours), *TRANSFORMERS, *LLAMA_CPP]
     for name in names:
         method, _, precision = _parts(name)
-        is_method = method in ours and precision in ("", *PRECISIONS) and not name.endswith(":")
+        is_method = method in ours and precision in ("", *DTYPES) and not name.endswith(":")
         if name not in known and not is_method:
             rules = " or ".join(filter(None, map(rule_suffix, ACCEPTANCE)))
             listed = f"{', '.join(known)}; a method of ours also with {rules} and a precision, as in none:int4"

@@ -145,7 +145,7 @@ def random_models(
     from engine.bench import random_models as bench
     from engine.bench.result_file import ResultFile
     from engine.files import write_file
-    from engine.runtime.engine import PRECISIONS, choose_device, choose_precision, memory_errors
+    from engine.runtime.engine import DTYPES, choose_device, choose_precision, memory_errors
 
     device = choose_device(device)
     precision = choose_precision(precision, device)
@@ -167,7 +167,7 @@ def random_models(
         def show(fraction: float, message: str, label: str = f"{name} at {context}") -> None:
             say(f"{label}: {message}")
 
-        request = bench.SHAPES[name], context, PRECISIONS[precision], device, show, tokens, repeats
+        request = bench.SHAPES[name], context, DTYPES[precision], device, show, tokens, repeats
         for kind, measure in kinds.items():  # each alone, because neither needs the other's memory
             with memory_errors(f"{name} at {context} does not fit into the memory of {device}"):
                 keep((name, context, kind), measure, *request)

@@ -232,6 +232,7 @@ def evaluate(
     from engine.bench.prompts import read_prompts
     from engine.files import write_file
     from engine.runtime.engine import load_engine
+    from engine.trace.noise import about_machine, largest_share
     from engine.training.evaluate import evaluate as count
 
     project, chosen = _project(pair, work, device, samples), read_prompts(prompts, limit)
@@ -240,6 +241,8 @@ def evaluate(
         results = [count(engine, student, chosen, t, gamma, max_new_tokens, show) for t in (0.0, 1.0)]
     for one in results:
         print(f"{one.method}, {one.line()}")
+    if busy := about_machine(largest_share(one.busy for one in results)):
+        say(busy)
     if (project.folder / student).is_dir():
         write_file(project.folder / student / "evaluation.json", json.dumps([asdict(one) for one in results], indent=1))
 

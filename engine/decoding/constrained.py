@@ -19,8 +19,8 @@ from engine.config import RunConfig
 from engine.device import read, to_device
 from engine.drafters.base import Draft
 from engine.models.grammar import Grammars
-from engine.sampling.candidates import top
 from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
+from engine.sampling.top_words import top
 
 SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
 

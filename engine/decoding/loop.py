@@ -26,10 +26,10 @@ from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, Gamm
 from engine.errors import BadInput, Unavailable
 from engine.models.runner import Runner
 from engine.models.tree_shape import tree_shape
-from engine.sampling.candidates import greedy_words
 from engine.sampling.constraint import GrammarReader, is_set
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.rejection import Verdict
+from engine.sampling.top_words import greedy_words
 from engine.sampling.warping import History, penalise, warp
 from engine.trace.events import Reason, Round, Timings
 

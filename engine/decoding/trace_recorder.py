@@ -14,8 +14,8 @@ from engine.config import RunConfig
 from engine.decoding.tokenization import Detokenizer
 from engine.device import read, to_device
 from engine.drafters.base import Draft
-from engine.sampling.candidates import gap, top
 from engine.sampling.rejection import Verdict, residual, rows_in_turn
+from engine.sampling.top_words import gap, top
 from engine.sampling.warping import one_hot
 from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Forbidden, Status, Token
 

@@ -15,9 +15,9 @@ from engine.config import MAX_GAMMA
 from engine.device import read, to_device
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
 from engine.models.runner import Runner
-from engine.sampling.candidates import likeliest
 from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
+from engine.sampling.top_words import likeliest
 from engine.sampling.warping import draw, penalise, warp
 
 LONGEST_CATCH_UP = 8  # committed tokens fed together with the first step; more than that are prefilled

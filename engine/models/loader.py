@@ -23,7 +23,7 @@ from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import TransformersRunner, first_line
 
 # The type of activations, keys and values. int8 and int4 are for CPUs; products round their inputs to 8 bits there.
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32,
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32,
               "int4": torch.float32}  # fmt: skip
 HEAD_SIZES = 16  # ONNX Runtime's attention takes their multiples (1.32)
 ROUNDED = {"int8": 8, "int4": 4}  # bits of the weights
@@ -56,7 +56,7 @@ def load_model(
 ) -> LoadedModel:
     """Loads a folder into our own Llama forward pass if it knows the architecture, else with transformers. Raises
     Unavailable with the reason."""
-    config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), PRECISIONS[precision]
+    config, tokenizer, dtype = load_config(folder), load_tokenizer(folder), DTYPES[precision]
     check_fields(config, str(folder / "config.json"))
     with memory_errors(f"{folder.name} does not fit into the memory of {device}"):
         try:
@@ -79,7 +79,7 @@ def _decoder(folder: Path, config, device: str, precision: str, progress):
         from engine.models.onnx_llama import OnnxLlama
 
         return OnnxLlama(folder, config, precision, progress)
-    dtype = PRECISIONS[precision]
+    dtype = DTYPES[precision]
     reader = open_weights(folder, dtype, device)
     if precision in ROUNDED:
         reader = RoundedReader(reader, ROUNDED[precision])

@@ -28,16 +28,16 @@ from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights
 from engine.models.onnx_session import share_cores
 from engine.weights.preflight import available_memory
 
-PRECISIONS = ("fp32", "int8", "int4")
+ONNX_PRECISIONS = ("fp32", "int8", "int4")
 _PREPACKING = 1.5  # times the weights: as ONNX Runtime packs them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
 _CHUNKS = (1, 7, 16)  # of the tokens before
 
 
 class OnnxLlama:
-    """A checkpoint folder as a graph. ``precision``: of its products, one of PRECISIONS; ``trees``: whether a pass may
-    hold a token tree, which rounded inputs do not allow; ``same_bits``: whether a row has the same bits in every pass.
-    Raises Unavailable for other architectures."""
+    """A checkpoint folder as a graph. ``precision``: of its products, one of ONNX_PRECISIONS; ``trees``: whether a pass
+    may hold a token tree, which rounded inputs do not allow; ``same_bits``: whether a row has the same bits in every
+    pass. Raises Unavailable for other architectures."""
 
     on_host, spare = True, SPARE
     sequences = 8  # of a shared pass; a place that is not taken costs, too. More take turns

@@ -5,7 +5,7 @@ import torch
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.models import onnx_session
-from engine.models.loader import PRECISIONS, ROUNDED
+from engine.models.loader import DTYPES, ROUNDED
 from engine.weights.fitness import usual_precision
 from engine.weights.specs import ModelSpec
 
@@ -38,8 +38,8 @@ def choose_precision(name: str, device: str, target: ModelSpec | None = None) ->
     if name == AUTO:
         usual = usual_precision(target, kind)
         return usual if usual not in ROUNDED or onnx_session.works() else "fp32"
-    if name not in PRECISIONS:
-        raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *PRECISIONS])}.")
+    if name not in DTYPES:
+        raise BadInput(f"Unknown precision {name[:40]!r}; choose from {', '.join([AUTO, *DTYPES])}.")
     if name in ROUNDED and kind != "cpu":
         raise Unavailable(f"{name} is for CPUs, and this model would run on {device!r}; choose bf16, fp16 or fp32.")
     return name

@@ -25,7 +25,7 @@ from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
 from engine.models import huge_pages, onnx_session
 from engine.models.grammar import Grammars
-from engine.models.loader import PRECISIONS, LoadedModel, device_name, memory_errors
+from engine.models.loader import DTYPES, LoadedModel, device_name, memory_errors
 from engine.models.runner import Runner
 from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
@@ -42,7 +42,7 @@ from engine.weights.specs import PairSpec, methods
 
 # What the page, the command line and the benchmarks of random models load through this file.
 __all__ = [
-    "PRECISIONS",
+    "DTYPES",
     "Engine",
     "choose_device",
     "choose_precision",

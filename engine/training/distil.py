@@ -34,8 +34,8 @@ class Recipe:
     """``updates`` of ``rows`` sampled rows each. ``rollout``: (share of the run from which on, steps)."""
 
     updates: int
-    rows: int = 8
-    learning_rate: float = 1e-3
+    rows: int
+    learning_rate: float
     warm_up: float = 0.03
     final_rate: float = 0.02  # of the learning rate, where the cosine ends
     weight_decay: float = 0.01

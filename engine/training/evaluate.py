@@ -1,6 +1,5 @@
 """Measures a trained draft in the real loop: α by draft position, τ and speedup."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +12,14 @@ from engine.bench.sweep import Grid, Sweep
 from engine.config import AUTO
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
-from engine.trace.noise import Speedup, about_machine
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """by_depth: draft position → (accepted, tested) at a fixed γ; tau: tokens per target pass at it. speedup: decode
     tokens/s with γ = auto ÷ without drafts, over all prompts, each run right after the other; weights: the hash of the
-    draft's weights, empty in files of older versions; ``low`` and ``high``: the 95 % interval of the speedup, ``most``:
-    the largest that it can be; ``busy``: as of `Speedup`."""
+    draft's weights, empty in files of older versions; ``words``: the speedup with its interval, or noise; ``busy``: the
+    largest share of the cores that other programs took."""
 
     method: str
     temperature: float
@@ -31,21 +29,16 @@ class Evaluation:
     tau: float
     speedup: float
     weights: str = ""
-    low: float | None = None
-    high: float | None = None
-    most: float = math.inf
+    words: str = ""
     busy: float | None = None
-
-    @property
-    def measured(self) -> Speedup:
-        return Speedup(self.speedup, self.low, self.high, self.most, self.busy)
 
     def line(self) -> str:
         cells = ", ".join(f"{k}: {a / t:.3f} ({a}/{t})" for k, (a, t) in self.by_depth.items() if t)
+        speedup = self.words or f"{self.speedup:.2f}"
         return (
-            f"temperature {self.temperature:g}: speedup {self.measured.words} with γ = auto; at γ = {self.gamma} τ is "
-            f"{self.tau:.2f} and α by position {cells}. {about_machine(self.busy)}"
-        ).rstrip(". ")
+            f"temperature {self.temperature:g}: speedup {speedup} with γ = auto; at γ = {self.gamma} τ is "
+            f"{self.tau:.2f} and α by position {cells}"
+        )
 
 
 def evaluate(
@@ -64,21 +57,10 @@ def evaluate(
             a, t = depths.get(depth, (0, 0))
             depths[depth] = a + accepted, t + tested
     by_depth, weights = dict(sorted(depths.items())), engine.drafts.hashes(method).get("draft", "")
-    speedup = auto.measured
     return Evaluation(
-        method,
-        temperature,
-        gamma,
-        len(prompts),
-        by_depth,
-        fixed.tau,
-        speedup.value,
-        weights,
-        speedup.low,
-        speedup.high,
-        speedup.ceiling,
-        speedup.busy,
-    )
+        method, temperature, gamma, len(prompts), by_depth, fixed.tau, auto.speedup, weights, auto.measured.words,
+        auto.busy,
+    )  # fmt: skip
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:

@@ -385,7 +385,7 @@ def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
         const file = new DataView(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer);
         return Array.from(expandAll(file, sizes.tensors, sizes.recipe, sizes.bytes));
     }"""
-    with page_with(browser, "engine/blocks.js") as page:
+    with page_with(browser, "engine/gguf_tensors.js") as page:
         assert page.evaluate(ask, [text, sizes]) == weights.tolist()
 
 
@@ -402,7 +402,7 @@ def test_packed_head_is_expanded_to_the_numbers_of_its_file(browser):
         for (let row = 0; row < rows; row++) expandRow(file, { ...place, offset: 0 }, row, out, row * width);
         return Array.from(out);
     }"""
-    with page_with(browser, "engine/blocks.js") as page:
+    with page_with(browser, "engine/gguf_tensors.js") as page:
         text = base64.b64encode(data[place["offset"] : end]).decode()
         assert page.evaluate(ask, [text, place]) == expected.flatten().tolist()
 

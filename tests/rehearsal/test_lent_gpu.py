@@ -14,7 +14,7 @@ from unlike_tokenizers import letters
 from app.jobs.baseline import with_baseline
 from app.jobs.zero_gpu import run_on_zero_gpu
 from engine.models.cuda_graphs import SWITCH
-from engine.models.loader import PRECISIONS, LoadedModel
+from engine.models.loader import DTYPES, LoadedModel
 from engine.models.transformers_config import load_tokenizer
 from engine.runtime import worker
 from engine.runtime.engine import Engine
@@ -38,7 +38,7 @@ def lent(eager_cuda, monkeypatch, tmp_path):
 
     def load_model(folder, device, precision, progress=None):
         assert (device, precision) == ("cuda", "bf16")
-        runner = model_runner(eager_cuda, "llama", PRECISIONS[precision], device)
+        runner = model_runner(eager_cuda, "llama", DTYPES[precision], device)
         return LoadedModel(runner, load_tokenizer(folder), frozenset(), folder)
 
     # Without graphs a draft model's confidence is read after each token.

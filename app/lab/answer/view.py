@@ -4,7 +4,7 @@ import json
 
 from app.lab.recorded import Recorded
 from app.views.engine_recipes import Choice, nothing, production
-from app.views.figures import Figure, axes, encode_figures, interval_whiskers, level, points, with_gaps
+from app.views.figures import Figure, axes, encode_figures, interval_whiskers, level, look, points, with_gaps
 from app.views.safe_json import encode, short
 from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerResult, Setting, schedule
 from engine.bench.answer_words import from_dict, name, people, sentences, to_dict, to_rows
@@ -15,8 +15,6 @@ __all__ = ["as_json", "picture", "recipes", "sentences", "to_rows", "value"]
 
 PICTURE = "answer-picture"
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
-COLOURS = ("@run", "@predicted", "@accepted", "@bonus")
-MARKS = ("circle", "diamond", "triangle-up", "x")
 
 
 def value(result: AnswerResult) -> str:
@@ -43,20 +41,14 @@ def picture(result: AnswerResult) -> str:
     return encode_figures({PICTURE: _tokens(result) if result.is_elsewhere else _speedups(result)})
 
 
-def _look(place: int) -> dict:
-    """Returns colour and mark of a line: no two of the first sixteen have both in common."""
-    colours = len(COLOURS)
-    return {"color": COLOURS[place % colours], "symbol": MARKS[(place + place // colours) % len(MARKS)], "size": 11}
-
-
 def _tokens(result: AnswerResult) -> Figure:
     """Charts tokens a pass against drafts a round, a line for each method."""
     data = []
     for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
         taus = {gamma: cell.tau for (own, gamma), cell in sorted(result.alone.items()) if own == method}
         data.append(points(
-            METHODS[method].title, [*taus], [*taus.values()], mode="lines+markers", marker=_look(place),
-            line={"width": 3, "color": _look(place)["color"]}, hovertemplate="%{y:.2f} tokens, drafts a round: %{x}",
+            METHODS[method].title, [*taus], [*taus.values()], mode="lines+markers", marker=look(place, 11),
+            line={"width": 3, "color": look(place)["color"]}, hovertemplate="%{y:.2f} tokens, drafts a round: %{x}",
         ))  # fmt: skip
     layout = axes("drafts a round", "tokens a pass", shapes=[level(1.0)])
     layout["xaxis"] |= {"tickvals": list(GAMMAS), "ticktext": [str(gamma) for gamma in GAMMAS]}
@@ -68,14 +60,14 @@ def _speedups(result: AnswerResult) -> Figure:
     the prediction dashed."""
     data, settings = [], [setting for setting in result.settings if setting in result.alone]
     for place, setting in enumerate(settings):
-        look, measured = _look(place), _speedups_by_users(result, setting)
+        mark, measured = look(place, 11), _speedups_by_users(result, setting)
         if measured:
-            data.append(_line(name(setting), with_gaps(measured, result.measured_loads), look))
+            data.append(_line(name(setting), with_gaps(measured, result.measured_loads), mark))
         if setting[0] in result.costs:
             curve = [result.predict(setting, users).possible_value for users in CURVE]
             data.append(points(
                 f"{name(setting)}, predicted", CURVE, curve, mode="lines", showlegend=not measured,
-                line={"width": 2, "color": look["color"], "dash": "dash"},
+                line={"width": 2, "color": mark["color"], "dash": "dash"},
                 hovertemplate="%{y:.2f}× predicted, users at once: %{x}",
             ))  # fmt: skip
     if not data:
@@ -90,11 +82,11 @@ def _speedups(result: AnswerResult) -> Figure:
     return Figure(data, layout, note)
 
 
-def _line(title: str, measured: dict[int, Speedup | None], look: dict) -> dict:
+def _line(title: str, measured: dict[int, Speedup | None], mark: dict) -> dict:
     values = [speedup and speedup.value for speedup in measured.values()]
     return points(
-        title, [*measured], values, mode="lines+markers", marker=look, error_y=interval_whiskers(measured.values()),
-        line={"width": 3, "color": look["color"]}, hovertemplate="%{y:.2f}×, users at once: %{x}",
+        title, [*measured], values, mode="lines+markers", marker=mark, error_y=interval_whiskers(measured.values()),
+        line={"width": 3, "color": mark["color"]}, hovertemplate="%{y:.2f}×, users at once: %{x}",
     )  # fmt: skip
 
 

@@ -8,14 +8,13 @@ from dataclasses import asdict
 from app.lab.recorded import Recorded, read
 from app.lab.sweep.work import SweepPlan, SweepResult
 from app.views.figures import (
-    COLOURS,
-    MARKS,
     TITLES,
     Figure,
     axes,
     encode_figures,
     interval_whiskers,
     level,
+    look,
     points,
     setting_title,
 )
@@ -117,15 +116,14 @@ def lengths(cells: Sequence[Cell]) -> Figure:
 
 
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
-    colour = COLOURS[place % len(COLOURS)]
-    name = TITLES.get(method, method)
+    mark, name = look(place), TITLES.get(method, method)
     lengths = [cell for cell in cells if cell.gamma != AUTO]
     drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
     return points(
         name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
         mode="lines+markers",
-        error_y=interval_whiskers(cell and cell.measured for cell in drawn), line={"width": 3, "color": colour},
-        marker={"size": 10, "symbol": MARKS[place % len(MARKS)], "color": colour},
+        error_y=interval_whiskers(cell and cell.measured for cell in drawn), line={"width": 3, "color": mark["color"]},
+        marker=mark,
         hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×",
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 // Drafts with a block head, all guesses of a round from one pass, as engine/drafters/block.py does with a fixed γ:
 // masked slots follow the last token that the target has read, and each guess is drawn from its own row.
 // @ts-check
-import { expandAll, expandRow } from './blocks.js';
+import { expandAll, expandRow } from './gguf_tensors.js';
 import { loadModel } from './pass.js';
 import { DRAFTING } from './random_streams.js';
 import { bestOf, draw, warp } from './warping.js';
@@ -13,7 +13,7 @@ const CHUNK = 64;
  * ``words``: the target's id of each word that it can guess; ``mask``: the tensor that masked slots read in place of
  * the target's states, ``maskToken``: and of a token; ``slots``: the most guesses of a pass; ``reads``: the target's
  * layers.
- * @typedef {import('./pass.js').Sizes & { tensors: Record<string, import('./blocks.js').Place>, recipe: string[][],
+ * @typedef {import('./pass.js').Sizes & { tensors: Record<string, import('./gguf_tensors.js').Place>, recipe: string[][],
  *   bytes: number, words: number[], mask: string, maskToken: number, slots: number, reads: number[] }} HeadFacts
  */
 

@@ -2,7 +2,7 @@
 // site's build puts the runtime before this module, as ``globalThis.ort``.
 // @ts-check
 import { loadBlockHead } from './block_head.js';
-import { expandAll, expandRow } from './blocks.js';
+import { expandAll, expandRow } from './gguf_tensors.js';
 import { decode } from './loop.js';
 import { loadModel } from './pass.js';
 import { makeTokenizer } from './tokens.js';

@@ -20,11 +20,12 @@ export function mount(part) {
     mostC = 1,
     frames = {};
 
-  const set = () => Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
+  const sliderValues = () =>
+    Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
   const mode = name => modes.find(each => each.value === name);
   // The measured v(W) that is chosen; null while it is a straight line.
   const measuredCosts = () => (mode('measured').checked ? run.v : mode('here').checked ? (run.here?.v ?? null) : null);
-  const costs = () => measuredCosts() ?? { 1: 1, 2: 1 + set().slope };
+  const costs = () => measuredCosts() ?? { 1: 1, 2: 1 + sliderValues().slope };
 
   function put(values) {
     for (const [name, value] of Object.entries(values)) sliders[name].value = value;
@@ -45,7 +46,7 @@ export function mount(part) {
 
   function draw() {
     const began = performance.now(),
-      now = set(),
+      now = sliderValues(),
       v = costs();
     // Looked up before anything is written: in between, each look would lay the page out again.
     const wide = Object.fromEntries(Object.entries(boxes).map(([name, box]) => [name, box.clientWidth]));
@@ -157,7 +158,7 @@ export function mount(part) {
   function goHere() {
     mode('here').checked = true;
     const { c, gammas } = run.here,
-      { gamma } = set();
+      { gamma } = sliderValues();
     put({ c, gamma: gammas.includes(gamma) ? gamma : (gammas[0] ?? gamma) });
   }
 

@@ -7,8 +7,8 @@ import { meter } from './widgets.js';
 
 const MOVES = ['guess', 'check', 'keep'],
   NAMES = { guess: 'Guess', check: 'Check', keep: 'Keep' },
-  SLOW = 650, // milliseconds for a move; after two rounds
-  FAST = 150;
+  SLOW = 650, // milliseconds for a move in the first rounds that play by themselves
+  FAST = 150; // in all others
 
 // The texts that a round adds: its accepted drafts, and the target's own token.
 const addedTexts = ({ drafts, own }) => [

@@ -11,10 +11,10 @@ export function makeTransport(root, timeline, playback) {
     pace = find('.sl-pace'),
     playButton = find('[data-do="play"]'),
     scrub = find('.sl-scrub');
-  let announced = -1,
-    waiting,
+  let announced = -1, // the newest round
+    waiting, // its sentence
     timer = null,
-    saidAt = -1e9; // the newest round; its sentence
+    saidAt = -1e9; // milliseconds
 
   pace.append(...PACES.map(rate => make('option', '', paceSentence(rate), { value: rate })));
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));

@@ -9,7 +9,7 @@ from tiny_pairs import model_folder
 from engine.bench import passes, precisions
 from engine.bench.precisions import Distance
 from engine.bench.prompts import Prompt
-from engine.models.onnx_llama import PRECISIONS
+from engine.models.onnx_llama import ONNX_PRECISIONS
 from engine.runtime.engine import load_engine
 from engine.weights.checkpoint_dir import weights_hash
 
@@ -48,7 +48,7 @@ def test_a_distance_is_kept_for_the_page(folder, tmp_path, monkeypatch):
 def test_every_pass_is_timed_in_every_precision(folder):
     seen = []
     seconds = passes.measure(str(folder), False, lambda share, message: seen.append(share))
-    assert [*seconds] == [*PRECISIONS] and seen[-1] == 1
+    assert [*seconds] == [*ONNX_PRECISIONS] and seen[-1] == 1
     assert all([*found] == [*map(str, passes.WIDTHS), "prefill"] for found in seconds.values())
     assert all(time > 0 for found in seconds.values() for time in found.values())
     assert passes.markdown(seconds).splitlines()[2].startswith("| fp32 | ")

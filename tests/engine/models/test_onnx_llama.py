@@ -18,7 +18,7 @@ from engine.models.grouped import GroupedWeight, RoundedReader
 from engine.models.llama import LlamaModel
 from engine.models.loader import load_model
 from engine.models.onnx_graph import BITS, FLOAT, Graph, eight_bits
-from engine.models.onnx_llama import PRECISIONS, OnnxLlama
+from engine.models.onnx_llama import ONNX_PRECISIONS, OnnxLlama
 from engine.models.onnx_session import Session
 from engine.models.runner import DecoderRunner, Tokens
 
@@ -29,7 +29,7 @@ SPLITS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=PRECISIONS)
+@pytest.fixture(scope="module", params=ONNX_PRECISIONS)
 def runner(request, tmp_path_factory) -> DecoderRunner:
     folder = tmp_path_factory.mktemp(request.param)
     return onnx_runner_of(folder, write(folder, "qwen3", **WIDE), request.param)
@@ -165,7 +165,7 @@ def test_a_rounded_model_is_that_of_the_rounded_weights(tmp_path, precision, nam
     assert 0 < (logits - right).std() < 0.1 * right.std()
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ONNX_PRECISIONS)
 def test_a_session_runs_after_its_weight_file_was_removed(precision, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     torch.manual_seed(0)
@@ -250,7 +250,7 @@ def test_a_package_that_cannot_serve_is_a_sentence(monkeypatch):
         assert sentence in found and "\n" not in found
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ONNX_PRECISIONS)
 def test_without_the_package_torch_runs_the_same_weights(tmp_path, monkeypatch, precision):
     model_folder(tmp_path, **WIDE)
     ours = load_model(tmp_path, "cpu", precision).runner

@@ -29,10 +29,10 @@ def test_held_out_prompts_are_never_trained_on():
         assert sorted(rows) == data.training.tolist(), "each once"
     orders = [np.concatenate(data.epoch(s, e, 8)).tolist() for s, e in ((0, 0), (0, 1), (1, 0), (0, 0))]
     assert orders[0] == orders[3] and len({*map(tuple, orders)}) == 3
-    stream = data.batches(Recipe(10, rows=8), 0)
+    stream = data.batches(Recipe(10, 8, 1e-3), 0)
     first = [next(stream).tolist() for _ in range(100)]
     for start in (1, 37, 38, 99):
-        assert next(data.batches(Recipe(10, rows=8), start)).tolist() == first[start]
+        assert next(data.batches(Recipe(10, 8, 1e-3), start)).tolist() == first[start]
 
 
 def by_hand(learning, kind, student, rows, steps):
@@ -73,7 +73,7 @@ def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, monkeypat
     found = distil.acceptance(student, learning.teacher, data, steps, rows=1000)
     assert found["greedy"] == pytest.approx([agree / n for n, agree, _, _ in table], abs=1e-4)
     assert found["sampled"] == pytest.approx([overlap / n for n, _, overlap, _ in table], abs=1e-3)
-    recipe = Recipe(10, decay=0.5)
+    recipe = Recipe(10, 8, 1e-3, decay=0.5)
     value = distil.loss(student, learning.teacher, data.batch(data.validation), recipe, steps, torch.Generator())
     mean = sum(0.5**k * d / n for k, (n, _, _, d) in enumerate(table)) / sum(0.5**k for k in range(steps))
     assert float(value) == pytest.approx(mean, rel=1e-3)
@@ -136,7 +136,7 @@ def test_training_goes_on_where_it_was_interrupted(learning, tmp_path, monkeypat
 
 def test_the_rate_warms_up_and_falls_and_rollouts_grow():
     new, older, lm = (SimpleNamespace(student=k, start=s) for k, s in (("eagle", ""), ("eagle", "x"), ("lm", "")))
-    recipe = rollout_for(new, Recipe(1000, learning_rate=0.1, warm_up=0.1, final_rate=0.05))
+    recipe = rollout_for(new, Recipe(1000, 8, 0.1, warm_up=0.1, final_rate=0.05))
     rates = [recipe.rate(i) for i in range(1000)]
     assert rates[0] == pytest.approx(0.001) and max(rates) == pytest.approx(0.1) == rates[100]
     assert rates[:100] == sorted(rates[:100]) and rates[100:] == sorted(rates[100:], reverse=True)
@@ -145,8 +145,8 @@ def test_the_rate_warms_up_and_falls_and_rollouts_grow():
     assert [recipe.steps(i) for i in (0, 549, 550, 799, 800, 999)] == [1, 1, 2, 2, 3, 3]
     assert max(rollout_for(older, recipe).steps(i) for i in range(300)) == 2, "sooner, for it can guess already"
     assert {rollout_for(SimpleNamespace(student="medusa", start=""), recipe).steps(i) for i in range(1000)} == {3}
-    assert rollout_for(lm, recipe) == recipe and Recipe(9).steps(8) == 1
-    assert [Recipe(1).rate(0), Recipe(2, warm_up=0.0).rate(0)] == [1e-3, 1e-3]
+    assert rollout_for(lm, recipe) == recipe and Recipe(9, 8, 1e-3).steps(8) == 1
+    assert [Recipe(1, 8, 1e-3).rate(0), Recipe(2, 8, 1e-3, warm_up=0.0).rate(0)] == [1e-3, 1e-3]
 
 
 def test_texts_without_a_guess_do_no_harm(learning):
@@ -154,6 +154,6 @@ def test_texts_without_a_guess_do_no_harm(learning):
     student = learning.student("eagle")
     batch = Batch(torch.ones(1, 3, dtype=torch.long), torch.randn(1, 3, 2 * 64), torch.randn(1, 3, 64),
                   torch.tensor([1]), torch.tensor([3]))  # fmt: skip
-    value = distil.loss(student, learning.teacher, batch, Recipe(9), 3, torch.Generator())
+    value = distil.loss(student, learning.teacher, batch, Recipe(9, 8, 1e-3), 3, torch.Generator())
     value.backward()
     assert torch.isfinite(value) and all(p.grad is None or torch.isfinite(p.grad).all() for p in student.parameters())

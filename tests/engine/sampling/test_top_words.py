@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from engine.config import SamplingParams
-from engine.sampling.candidates import gap, greedy_words, top
 from engine.sampling.rejection import verify_chain, verify_tree
+from engine.sampling.top_words import gap, greedy_words, top
 from engine.sampling.warping import warp
 
 V = 256 * 20
