@@ -37,7 +37,7 @@ def test_moves_and_counts_are_those_of_the_run(browser):
             assert found["alone"] <= len(found["texts"])
         said = [page.evaluate("one => verdictOn(one)", one) for one in rounds]
     assert said[0] == "Nothing to copy here. The model writes “The”."
-    assert said[1] == "The model accepts “lighthouse” “keeper” and rejects “clim”. It writes “climbed” instead."
+    assert said[1] == "The model accepts “lighthouse”, “keeper” and rejects “clim”. It writes “climbed” instead."
     assert said[-1] == "All are accepted, and the text is complete."
 
 
