@@ -13,7 +13,7 @@ from gradio import http_server
 from app.jobs.run_numbers import log_to_stdout
 from app.jobs.service import Service
 from app.page import ready_to_serve
-from app.server.address import address_from, bypass_proxy, check_free
+from app.server.address import address_from, bypass_proxy, check_free, check_root
 from engine.errors import EngineError
 from engine.models.onnx_session import threads
 
@@ -21,6 +21,7 @@ from engine.models.onnx_session import threads
 def main() -> None:
     address = address_from(os.environ)
     check_free(address)
+    check_root(os.environ)
     threads()  # refuses a wrong setting now, not in the first run
     bypass_proxy(os.environ, address.host)
     http_server.LOCALHOST_NAME = "127.0.0.1"  # gradio 6.31 tries the port there, and could not at an IPv6 address

@@ -98,13 +98,13 @@ def script_route() -> Route:
 
 
 def operator_routes(service: Service) -> list[Route]:
-    """Makes the routes for an operator. The page takes runs once it has loaded its first model, unless that failed, its
-    weights are damaged or its disk takes no files."""
+    """Makes the routes for an operator. The page takes runs once it has loaded its first model, unless its weights are
+    damaged or its disk takes no files."""
 
     def state() -> tuple[str, str | None]:
         problem = "The first model is being loaded." if service.state.is_warming_up else None
         problem = problem or temp_folder.problem() or service.engine.damage(service.offer.pair)
-        problem = problem or service.state.failure or _storage_problem(service)
+        problem = problem or _storage_problem(service)
         return service.state.now().kind, problem
 
     return health.routes(service.runs.numbers.text, state)

@@ -123,12 +123,16 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 def check_cache() -> None:
     """Raises Unavailable where the cache folder takes no files."""
-    root = cache_root()
-    with disk_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=root) as file:
-            file.write(bytes(4096))
-            file.flush()
+    with disk_errors(cache_root()):
+        try_writing(cache_root())
+
+
+def try_writing(folder: Path) -> None:
+    """Raises OSError where a folder cannot be made or takes no files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(4096))
+        file.flush()
 
 
 def gigabytes(n: int) -> str:

@@ -30,7 +30,6 @@ class State:
 class EngineState:
     def __init__(self, engine: EngineFacade):
         self.engine, self.is_warming_up = engine, False  # while it loads the first pair
-        self._failure: str | None = None  # of that
         self._has_visitor = threading.Event()  # a page requests the state as soon as it is open
 
     def now(self) -> State:
@@ -46,11 +45,6 @@ class EngineState:
         device, precision = self.engine.device(), self.engine.precision()
         kind = "busy" if running else "ready" if device else "asleep"
         return State(kind, device, precision, waiting, worker.batch_size)
-
-    @property
-    def failure(self) -> str | None:
-        """Why the first pair could not be loaded, as a sentence; None once a model is."""
-        return None if self.engine.device() else self._failure
 
     def warm(self, pair: str) -> None:
         """Loads the pair in the background if its weights are here; otherwise the first run fetches them (a hosted page
@@ -76,7 +70,6 @@ class EngineState:
                 job.wait()
                 job.raise_error()
         except EngineError as error:
-            self._failure = str(error)
             print(f"The model could not be loaded yet: {error}", flush=True)
         finally:
             self.is_warming_up = False

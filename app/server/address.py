@@ -33,12 +33,12 @@ def address_from(environment: MutableMapping[str, str]) -> Address:
     port = environment.get("PORT") or environment.get("GRADIO_SERVER_PORT") or "7860"
     if not port.isdecimal() or not 0 < int(port) < 2**16:
         raise BadInput(f"{port[:40]!r} is not a port; set PORT to a number from 1 to 65535.")
-    check_root(environment.get("GRADIO_ROOT_PATH", ""))
     return Address(host.strip().removeprefix("[").removesuffix("]"), int(port))
 
 
-def check_root(path: str) -> None:
+def check_root(environment: MutableMapping[str, str]) -> None:
     """Raises BadInput for a path below which gradio would answer no request."""
+    path = environment.get("GRADIO_ROOT_PATH", "")
     if path and not path.startswith(("/", "http://", "https://")):
         raise BadInput(f"GRADIO_ROOT_PATH is {path[:40]!r}; begin it with a slash, as in '/speclens'.")
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import Unavailable
-from engine.files import cache_root, gigabytes
+from engine.files import cache_root, gigabytes, try_writing
 
 VARIABLE = "GRADIO_TEMP_DIR"
 LEAST_FREE = 10**7  # bytes, for the files of some runs
@@ -53,10 +53,7 @@ def current() -> Path:
 
 def _problem(folder: Path) -> str | None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(4096))
-            file.flush()
+        try_writing(folder)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return f"Temporary files cannot be written to {folder} ({error.strerror})."

@@ -76,7 +76,8 @@ class AnswerPoints:
         """The files of each load asked for and each setting on the shortlist, once the sweep has one."""
         if self._files is None and not self.sweep.benchmark.missing():
             self._files = self._open_loads()
-            self._extend_undecided()
+            for users in self.plan.loads:
+                self._extend_undecided(users)
         return self._files or []
 
     def _open_loads(self, afresh: bool = False) -> list[_LoadFile]:
@@ -121,17 +122,18 @@ class AnswerPoints:
         """Returns the turns of the sweep, or (a ManyUsers, its cell)."""
         return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
 
-    def _extend_undecided(self) -> None:
-        """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too."""
+    def _extend_undecided(self, users: int) -> None:
+        """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
+        Does nothing before the load has its first turns."""
+        files = [file for file in self._files or () if file.users == users]
+        if any(file.many.missing() for file in files):
+            return
         alone = by_setting(self.sweep.cells())
-        for users in self.plan.loads:
-            files = [file for file in self._files or () if file.users == users]
-            speedups = {file.setting: load.speedup for file in files if (load := _load(file, alone))}
-            rivals = fastest(speedups | {NONE: PLAIN})
-            if NONE in rivals and not any(file.many.missing() for file in files):
-                for file in files:
-                    if file.setting in rivals:
-                        file.many.extend(self.plan.most_turns_of_a_load)
+        speedups = {file.setting: load.speedup for file in files if (load := _load(file, alone))}
+        rivals = fastest(speedups | {NONE: PLAIN})
+        for file in files:
+            if NONE in rivals and file.setting in rivals:
+                file.many.extend(self.plan.most_turns_of_a_load)
 
     def forget_noise(self) -> None:
         alone = by_setting(self.sweep.cells())
@@ -140,6 +142,7 @@ class AnswerPoints:
             if load and not load.speedup.is_possible:
                 file.many.file.remove([*file.many.file.results])
         self.sweep.forget_noise()
+        self._files = None  # another sweep may have another shortlist
 
     def warm(self, cancelled: Cancelled = never) -> None:
         self.sweep.warm(cancelled)
@@ -148,7 +151,7 @@ class AnswerPoints:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
         if isinstance(point, tuple):
             yield from _measure_load(*point, cancelled)
-            self._extend_undecided()
+            self._extend_undecided(point[1].users)
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
             yield f"one user, {name((system.name, system.setting or 0))}", number

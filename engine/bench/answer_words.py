@@ -90,8 +90,12 @@ def _tokens(result: AnswerResult) -> str:
             best[method] = cell
     if not best:
         return "Nothing is counted yet."
-    words = and_list(f"{cell.tau:.2f} with {METHODS[method].title} (γ {cell.gamma})" for method, cell in best.items())
-    return f"On your texts, a pass writes {words.replace(' with', ' tokens with', 1)}."
+    unit = [" tokens"] + [""] * (len(best) - 1)  # with the first number only
+    words = [
+        f"{cell.tau:.2f}{tokens} with {METHODS[method].title} (γ {cell.gamma})"
+        for tokens, (method, cell) in zip(unit, best.items(), strict=True)
+    ]
+    return f"On your texts, a pass writes {and_list(words)}."
 
 
 def _tokens_by_kind(result: AnswerResult) -> str:

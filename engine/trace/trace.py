@@ -166,11 +166,12 @@ def from_json(data: str | bytes) -> Trace:
 
     if len(data) > MAX_BYTES:
         raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
-    comma, mark = cast(Any, (",", "\ufeff") if isinstance(data, str) else (b",", BOM_UTF8))  # some editors write a mark
+    # Some editors write a mark at the beginning.
+    comma, mark, tag = cast(Any, (",", "\ufeff", "<") if isinstance(data, str) else (b",", BOM_UTF8, b"<"))
     if data.count(comma) > MAX_VALUES:
         raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
     data = data.removeprefix(mark)
-    if data.lstrip().startswith(cast(Any, "<" if isinstance(data, str) else b"<")):
+    if data.startswith(tag):
         raise BadInput("This file is a page, not a trace: open the JSON file that was saved beside it.")
     try:
         file = _validator().validate_json(data)

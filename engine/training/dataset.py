@@ -77,7 +77,7 @@ def load(path: Path, vocab_size: int) -> Samples:
     except FileNotFoundError as error:
         raise BadInput(f"There are no samples at {path}; make some with `python -m engine training sample`.") from error
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise BadInput(f"The samples {path} are damaged or cut short; sample them again or copy them again.") from error
+        raise BadInput(f"The samples {path} are damaged or cut short; sample or copy them again.") from error
     except KeyError as error:
         raise BadInput(f"{path} is not a sample file: it lacks the array {error.args[0].split()[0]!r}.") from error
     if problem := _problem(arrays, vocab_size):

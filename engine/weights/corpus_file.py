@@ -44,13 +44,13 @@ def load(path: Path, tokenizer, vocab_size: int | None = None) -> np.ndarray:
         with np.load(path, allow_pickle=False) as file:
             tokens, made_with = file["tokens"], str(file["tokenizer"])
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise BadInput(f"The corpus {path} is damaged or cut short; make it again or copy it again.") from error
+        raise BadInput(f"The corpus {path} is damaged or cut short; make or copy it again.") from error
     if made_with != vocabulary_hash(tokenizer):
         raise BadInput(
             f"The corpus {path} has another tokenizer than the target; make one with `python -m engine corpus`."
         )
     if tokens.ndim != 1 or tokens.dtype.kind != "u" or not len(tokens) or tokens[-1] != np.iinfo(tokens.dtype).max:
-        raise BadInput(f"The corpus {path} is cut short; make it again or copy it again.")
+        raise BadInput(f"The corpus {path} is cut short; make or copy it again.")
     words = tokens[tokens != np.iinfo(tokens.dtype).max]
     if vocab_size and len(words) and words.max() >= vocab_size:
         raise BadInput(

@@ -171,8 +171,10 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
     others = {category: first for category, first in top.items() if category != ALL and _stands_out(first, top[ALL])}
     if others:
         best = {kind: first[0] for kind, first in others.items()}
-        sentences = (f"{kind}: {setting_title(c.method, c.gamma)} ({c.measured.words})" for kind, c in best.items())
-        text += f" On single kinds of text: {'; '.join(sentences)}."
+        leads = (
+            f"On {kind}, {setting_title(c.method, c.gamma)}, leads with {c.measured.words}" for kind, c in best.items()
+        )
+        text += f" {'. '.join(leads)}."
     return text + doubt
 
 

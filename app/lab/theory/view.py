@@ -82,10 +82,8 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
 def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
     if measured.costs is None:
         return None
-    costs, points = (
-        _usable(measured.costs.model),
-        [each for each in measured.by_gamma if each.measured.is_possible],
-    )
+    costs = _usable(measured.costs.model)
+    points = [each for each in measured.by_gamma if each.measured.is_possible]
     return {
         **_costs(costs),
         "where": _conditions(measured.costs),

@@ -64,7 +64,7 @@ export function makeAddress(element, { isHere, current, open, list }) {
     'click',
     event => {
       if (!event.isTrusted) return; // a link that opens the tab has its own address
-      if (event.target.closest?.('#playground-tab-button, #lab-tab-button, .sl-minute-tab')) clear();
+      if (event.target.closest?.('.sl-minute-tab')) clear(); // the other tabs write their own
       if (event.target.closest?.('#lessons-tab-button')) writeCurrent();
     },
     true,

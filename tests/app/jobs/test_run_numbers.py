@@ -144,15 +144,6 @@ def test_a_page_is_not_ready_where_its_model_cannot_be_stored(service, tmp_path,
         assert client.get("/readyz").status_code == 200, "nothing has to be stored"
 
 
-def test_a_page_whose_first_model_failed_is_not_ready(service, monkeypatch):
-    monkeypatch.setattr(service.state, "_failure", "The weights are damaged.")
-    monkeypatch.setattr(service.engine, "device", lambda: None)
-    with TestClient(Starlette(routes=operator_routes(service))) as client:
-        assert client.get("/readyz").json()["problem"] == "The weights are damaged."
-        monkeypatch.setattr(service.engine, "device", lambda: "cpu")
-        assert client.get("/readyz").status_code == 200, "a run has loaded one"
-
-
 def test_a_page_is_not_ready_without_room_for_its_files(service, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv(temp_folder.VARIABLE, str(tmp_path / "file" / "below"))

@@ -91,9 +91,11 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
     sure = view.advice((CELLS[0], CELLS[1]), 0.0)
     assert sure == "Best for you on these texts: n-gram lookup, γ = 1, 1.20× (1.10–1.30) plain decoding."
     other = (cell("none", 0, "chat"), cell("lm", 1, "chat", 1.5, low=1.4, high=1.6))
-    assert "On single kinds of text: chat: draft" in view.advice((*CELLS[:2], *other), 0.0)
+    assert "On chat, draft model, γ = 1, leads with 1.50× (1.40–1.60)." in view.advice((*CELLS[:2], *other), 0.0)
     larger = (cell("none", 0, "chat"), cell("ngram", 1, "chat", 2.16, low=1.8, high=2.6))
-    assert view.advice((*CELLS[:2], *larger), 0.0).endswith("chat: n-gram lookup, γ = 1 (2.16× (1.80–2.40)).")
+    assert view.advice((*CELLS[:2], *larger), 0.0).endswith(
+        "On chat, n-gram lookup, γ = 1, leads with 2.16× (1.80–2.40)."
+    )
     assert "No setting of this sweep was faster" in view.advice((CELLS[0], CELLS[3]), 0.0)
     level = view.advice((CELLS[0], cell("lm", 1, speedup=1.1, low=0.9, high=1.2)), 0.0)
     assert level.startswith("No difference from plain decoding")

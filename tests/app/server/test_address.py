@@ -9,7 +9,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 from paths import ROOT
 
-from app.server.address import Address, address_from, bypass_proxy, check_free
+from app.server.address import Address, address_from, bypass_proxy, check_free, check_root
 from engine.errors import BadInput, Unavailable
 
 
@@ -42,9 +42,9 @@ def test_a_port_that_is_none_is_refused(port):
 
 def test_root_path_without_a_slash_is_refused():
     for path in ("", "/speclens", "https://lab.example.edu/speclens"):
-        address_from({"GRADIO_ROOT_PATH": path})
+        check_root({"GRADIO_ROOT_PATH": path})
     with pytest.raises(BadInput, match="begin it with a slash"):
-        address_from({"GRADIO_ROOT_PATH": "speclens"})
+        check_root({"GRADIO_ROOT_PATH": "speclens"})
 
 
 @pytest.fixture
