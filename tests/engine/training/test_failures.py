@@ -25,7 +25,7 @@ from engine.training import generate, prompts
 pytestmark = pytest.mark.xdist_group("training")
 
 
-CUT = "are damaged or cut short; sample them again or copy them again"
+CUT = "are damaged or cut short; sample or copy them again"
 OTHER = "is not a sample file|" + CUT
 # changes of the arrays (None leaves one out) and the sentence
 CHANGED = {
