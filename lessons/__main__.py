@@ -39,7 +39,7 @@ def record(
     """Record the runs of the lessons again, on a machine that does nothing else; without a NAME, all of them."""
     from engine.runtime.engine import load_engine
     from engine.weights.catalogue import get_pair, read_from_files
-    from lessons.examples import EXAMPLES
+    from lessons.examples import RECORDED
     from lessons.loader import recordings
 
     with _errors():
@@ -48,7 +48,7 @@ def record(
         known = recordings()
         if unknown := set(names or ()) - known.keys():
             raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
-        requests = {name: known[name].request(EXAMPLES) for name in names or known}
+        requests = {name: known[name].request(RECORDED) for name in names or known}
         for listed in dict.fromkeys(config.pair for config in requests.values()):
             engine = load_engine(read_from_files(get_pair(listed), pair) if pair else listed)
             _record(engine, {name: config for name, config in requests.items() if config.pair == listed}, repeats, out)

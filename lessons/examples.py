@@ -33,8 +33,13 @@ EXAMPLES = {
         temperature=0.4,
     ),
     "Fact": Example("Why is the sky blue?"),
-    "Code": Example(
-        "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it."
-    ),
+    "Code": Example("Write Python functions add, subtract, multiply and divide."),
     "Story": Example("Tell a short story about a robot who learns to bake bread."),
+}
+
+# The prompts that recordings.toml names: those of the page, and one that only lessons ask.
+RECORDED = EXAMPLES | {
+    "Stack": Example(
+        "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it."
+    )
 }

@@ -83,7 +83,7 @@ class Toy:
 
 @dataclass(frozen=True, config=STRICT)
 class Recording:
-    """An entry of recordings.toml. ``example``: the name of a prompt of the playground; ``pair``: one of the
+    """An entry of recordings.toml. ``example``: the name of a prompt in examples.py; ``pair``: one of the
     catalogue."""
 
     example: Line

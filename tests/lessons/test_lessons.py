@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from app.form import EXAMPLES, NAMES, settings
+from app.form import NAMES, settings
 from app.jobs.service import Service
 from app.lessons_tab import handlers, view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
@@ -27,6 +27,7 @@ from engine.trace.branch import request_of
 from engine.trace.trace import load
 from lessons import expressions, loader, markup
 from lessons.__main__ import app as commands
+from lessons.examples import RECORDED
 from lessons.loader import glossary, lessons, run
 from lessons.schema import TOOLS, TRACES, LessonError
 
@@ -240,7 +241,7 @@ def test_every_recording_is_small_used_and_answers_its_entry():
         assert file.stat().st_size <= 150_000, file.name
         trace, entry = load(file), loader.recordings()[file.stem]
         assert trace.finished.reason in ("length", "eos")
-        assert replace(request_of(trace), prefix=()) == entry.request(EXAMPLES), file.stem
+        assert replace(request_of(trace), prefix=()) == entry.request(RECORDED), file.stem
         assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
 
 
