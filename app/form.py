@@ -176,7 +176,7 @@ def settings(
         near = difflib.get_close_matches(unknown[0][:40], NAMES, n=1, cutoff=0.7)  # 0.6 takes "stop" for "top_p"
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}."
         raise BadInput(f"There is no control {unknown[0][:40]!r}; {hint}")
-    complete = defaults() | dict(values)
+    complete = defaults(limits) | dict(values)
     for control in CONTROLS:
         value = complete[control.name] if control.counts(complete) else control.default
         complete[control.name] = plausible(control, value)

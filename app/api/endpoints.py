@@ -24,6 +24,7 @@ from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
 START = defaults()
+FROM_PAGE = ("pair", "tokens")  # None: what this server's page begins with
 _NO_TEXTS: Mapping[str, str] = {}
 
 
@@ -50,12 +51,12 @@ class Api:
         self,
         request: gr.Request,
         prompt: str,
-        pair: str = START["pair"],
+        pair: str | None = None,
         method: str = START["method"],
         gamma: int | None = None,
         temperature: float = 0.0,
         seed: int = 0,
-        tokens: int = START["tokens"],
+        tokens: int | None = None,
         form: str = "chat",
         thinking: str = "default",
         system: str = "",
@@ -79,9 +80,10 @@ class Api:
         grammar: str = "",
     ) -> tuple[str, dict, dict | None]:  # ty: ignore[invalid-generator-return-type] gr.api reads one value's types
         """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length again each
-        round; `again` measures even where exactly these settings have been run before. The arguments are the page's.
-        Where other visitors' runs share the passes nothing is compared; `alone` waits for the device instead. One of
-        `json_schema`, `regex`, `choice` and `grammar` (Lark) says what the answer must match.
+        round; `again` measures even where exactly these settings have been run before. The arguments are the page's;
+        `pair` and `tokens` None are what it begins with. Where other visitors' runs share the passes nothing is
+        compared; `alone` waits for the device instead. One of `json_schema`, `regex`, `choice` and `grammar` (Lark)
+        says what the answer must match.
 
         Streams (text, figures, trace), about once a second. `figures["status"]` is "waiting" (with `place`, the number
         of visitors who go first), "running" or "measuring the baseline"; then "finished", "recorded" or "stopped",
@@ -109,21 +111,23 @@ class Api:
         self,
         request: gr.Request,
         prompt: str,
-        pair: str = START["pair"],
+        pair: str | None = None,
         temperature: float = 0.0,
         seed: int = 0,
-        tokens: int = 64,
+        tokens: int | None = None,
         again: bool = False,
     ) -> tuple[dict, list]:  # ty: ignore[invalid-generator-return-type] as of `run`
         """Run a prompt with every method of a pair, plain decoding first, each with the draft length it chooses.
 
-        Streams (status, rows): a row has method, tokens_per_second, speedup, alpha, tau and predicted, one run each.
+        `tokens` None: 64, or as many as the page allows. Streams (status, rows): a row has method, tokens_per_second,
+        speedup, alpha, tau and predicted, one run each.
         """
         with self._as_gradio_error():
-            values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": tokens}
+            most = min(64, self.service.limits.new_tokens) if tokens is None else tokens
+            values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": most}
             config = self._settings(values)
             plain = baseline_of(config)
-            drafting = [method for method in self.service.offer.methods(pair) if method != "none"]
+            drafting = [method for method in self.service.offer.methods(config.pair) if method != "none"]
             configs = (("none", plain), *((method, replace(config, method=method)) for method in drafting))
             for traces, status in self._follow(request, configs, again):
                 first = traces["none"]
@@ -147,7 +151,8 @@ class Api:
         """The arguments as a request, ``texts`` being those of its constraint by kind. One that is refused here is
         counted as those are that are refused later."""
         try:
-            return settings(values, self.service.limits, Constraint.from_texts(compact, **texts))
+            arguments = {name: value for name, value in values.items() if value is not None or name not in FROM_PAGE}
+            return settings(arguments, self.service.limits, Constraint.from_texts(compact, **texts))
         except EngineError as error:
             self.service.runs.numbers.refuse(error)
             raise

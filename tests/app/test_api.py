@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from tiny_pairs import model_folder
 
-from app.api.endpoints import Api
+from app.api.endpoints import FROM_PAGE, Api
 from app.api.http import http_route
 from app.form import CONSTRAINT_CONTROLS, defaults
 from app.jobs.engine_facade import EngineFacade
@@ -104,8 +104,15 @@ def test_every_control_is_an_argument():
     """gamma None is the control ``auto``, and each constraint has an argument of its own, which is at first empty."""
     arguments = inspect.signature(Api.run).parameters
     assert set(defaults()) - {"auto", "constraint"} <= set(arguments)
-    apart = {"prompt", "auto", "gamma", *CONSTRAINT_CONTROLS}
+    apart = {"prompt", "auto", "gamma", *FROM_PAGE, *CONSTRAINT_CONTROLS}
     assert all(arguments[name].default == value for name, value in defaults().items() if name not in apart)
+
+
+def test_arguments_that_are_left_out_keep_to_this_servers_limits():
+    api = served(new_tokens=20)
+    _, _, trace = list(api.run(who(), "Hi", method="ngram"))[-1]
+    assert trace["run"]["started"]["config"]["max_new_tokens"] == 20
+    assert list(api.bench(who(), "Hi"))[-1][0]["status"] == "finished"
 
 
 def test_a_lossy_run_says_so():
@@ -210,7 +217,7 @@ def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
     (413, "more than 1,000,000 bytes", {"body": b"x" * 3_000_000}),
     (400, "must be a JSON object", {"body": gzip.compress(b'{"prompt": "a"}'), "Content-Encoding": "gzip"}),
     (400, "must be a JSON object", {"body": b"--x\r\n", "Content-Type": "multipart/form-data; boundary=x"}),
-    (400, "Tokens|tokens", {"body": {"prompt": "a", "tokens": None}}),
+    (400, "Temperature|temperature", {"body": {"prompt": "a", "temperature": None}}),
     (400, "temperature|Temperature", {"body": {"prompt": "a", "temperature": {"of": 1}}}),
 ])  # fmt: skip
 def test_every_refusal_over_http_is_the_same_json(url, status, words, request_):
