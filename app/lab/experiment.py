@@ -51,6 +51,7 @@ class Experiment:
     RUN = "Run"  # the button's label
     FILES = 2
     REMAINS = "The points so far stay."  # said after an error
+    FIRST = "the first point was measured"  # a stop before it keeps nothing
     PREFERRED: Sequence[str] = ()  # methods in the order in which a list offers them
 
     def __init__(self, service: Service):
@@ -111,6 +112,13 @@ class Experiment:
     def on_page(self, state: PageState) -> Any:
         """Returns the result that the page shows: the visitor's own, or else the recorded one."""
         return self.opening_result.result if state.result is None and self.opening_result else state.result
+
+    def early_stop(self, state: PageState) -> str:
+        """Returns the notice of a press that was stopped before it drew anything."""
+        words, is_own = f"Stopped before {self.FIRST}, so nothing is kept of it.", state.result is not None
+        if is_own or self.opening_result:
+            words += f" Below is still the {'earlier result' if is_own else 'recorded example'}."
+        return notice("quiet", words)
 
     def _without_mark(self, update) -> Any:
         """Takes the mark away as soon as anything else is drawn than the recorded result."""
@@ -259,7 +267,7 @@ class Measurement(Experiment):
         if latest and latest.is_complete:
             words = self.finding(state.result, is_new=True)
         else:
-            words = notice("quiet", self._stop_words(latest, parts) if latest and result else "Stopped.")
+            words = notice("quiet", self._stop_words(latest, parts)) if latest and result else self.early_stop(state)
         last = self.draw(result, values) if latest and result else self.Outputs()
         yield last._replace(notice=words)
 

@@ -45,6 +45,7 @@ class AnswerHandlers(Measurement):
     RUN = "Find the answer"
     NOUN = "Part"
     REMAINS = "Every finished turn of all settings is kept, and the same question goes on from there."
+    FIRST = "every setting had run once"
 
     def points_type(self, engine, pair: str, plan: AnswerPlan, afresh: bool):
         return work.points(engine, pair, plan, afresh)
@@ -125,7 +126,8 @@ class AnswerHandlers(Measurement):
         loads = f", then {' and '.join(map(str, plan.loads))} users at once, longer where that decides nothing"
         texts = quantity(len(plan.texts), "text")
         work = f"{texts}: about {quantity(plan.runs, 'short run')}{loads if plan.loads else ''}."
-        return f"{work}{self._time(pair, plan)} Stop keeps what is there."
+        turn = f"Stop keeps every finished turn, which is one text with all {plan.runs // plan.turns} settings."
+        return f"{work}{self._time(pair, plan)} {turn}"
 
     def _time(self, pair: str, plan: AnswerPlan) -> str:
         """Says about how long it takes, once a pass of the pair has been timed here."""

@@ -90,6 +90,7 @@ class CompareHandlers(Experiment):
     RECORDED = "compare.zip"
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
+    FIRST = "the first round"
 
     # ── controls ──
 
@@ -177,7 +178,7 @@ class CompareHandlers(Experiment):
                 columns[at] = replace(columns[at], trace=trace)
                 state.result = Comparison(run, tuple(columns))
                 yield _following(feed, columns, at, update)
-        words = notice(*view.conclusion(columns))
+        words = notice(*view.conclusion(columns)) if is_begun else self.early_stop(state)
         yield self.show(state.result)._replace(notice=self._out_of_time() if timed_out else words)
 
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:

@@ -77,6 +77,7 @@ class RuleTestHandlers(Experiment):
     RECORDED = "distribution.json"
     FILES = 3
     REMAINS = "The results so far stay."
+    FIRST = "the first runs had ended"
     PREFERRED = ("lm", "eagle", "ngram")  # a draft model's q is spread out, which is where a wrong rule shows
 
     # ── controls ──
@@ -142,7 +143,8 @@ class RuleTestHandlers(Experiment):
             state.result = earlier = earlier | {report.rule: report}  # the newest comes last
             at_work = "" if report.complete else report.rule
             yield self.show(state.result, at_work)._replace(notice=_progress(tests, report))
-        yield self.show(state.result)._replace(notice=_conclusion(tests))
+        words = _conclusion(tests) if tests.results else self.early_stop(state)
+        yield self.show(state.result)._replace(notice=words)
 
     def show(self, result: Tested | None, at_work: str = "") -> Outputs:
         """Draws the results so far. ``at_work``: the rule whose runs are still coming in."""
@@ -202,8 +204,6 @@ def _progress(tests: RuleTests, report: RuleReport) -> str:
 
 def _conclusion(tests: RuleTests) -> str:
     results = list(tests.results.values())
-    if not results:
-        return notice("quiet", "Stopped before the first runs had ended.")
     if len(tests.tests) == 1:
         return notice(*view.verdict(results[0]))
     return notice(*view.tally(results, len(tests.tests)))

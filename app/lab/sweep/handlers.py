@@ -38,6 +38,7 @@ class SweepHandlers(InParts):
     RUN = "Run the sweep"
     NOUN = "Run"
     REMAINS = "Every finished turn of all settings is kept, and the same sweep goes on from there."
+    FIRST = "every setting had run once"
 
     def parse(self, values) -> tuple[RunConfig, SweepPlan]:
         return parse_form(*values)

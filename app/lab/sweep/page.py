@@ -15,8 +15,8 @@ from app.ui.widgets import QUIET
 from engine.config import METHODS
 
 LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
-is their ratio, so both share whatever else the machine is doing. Stop at any time: the same sweep goes on where it
-was.</p>"""
+is their ratio, so both share whatever else the machine is doing. Stop keeps every finished turn, and the same
+sweep goes on from there.</p>"""
 TITLES = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedup against the draft length"}
 
 

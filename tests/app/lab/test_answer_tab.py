@@ -171,6 +171,24 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     assert "That takes about" in json.loads(served.size(*values))["text"]
 
 
+def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
+    """Only "Stopped." was said, above the recorded answer to another question."""
+    state, texts = PageState(), form(place=served.service.offer.pair, own="the dog\n---\nthe log")
+    assert "Stop keeps every finished turn, which is one text with all 4 settings." in served.size(*texts)
+    served.begin(VISITOR, state)
+    for update in served.run(VISITOR, state, *texts):
+        told = json.loads(update.notice)["text"]
+        if told.startswith("Part 2 of"):
+            served.stop(VISITOR)
+    assert told == (
+        "Stopped before every setting had run once, so nothing is kept of it. Below is still the recorded example."
+    )
+    again = PageState()
+    served.begin(VISITOR, again)
+    words = [json.loads(update.notice)["text"] for update in served.run(VISITOR, again, *texts)]
+    assert any(each.startswith("Part 1 of") for each in words), "as it says, the turn begins again"
+
+
 def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeypatch):
     for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)

@@ -193,7 +193,7 @@ def test_own_result_stays_until_the_next_press_has_a_point(page, monkeypatch, na
     own = page.state.result
     monkeypatch.setattr(page.handlers, "reports", lambda *_: iter([Step(0, 3, result=replace(own, **empty))]))
     updates = list(page.press(tokens=32))  # another plan, stopped before its first point
-    assert said(updates[-1])["text"] == "Stopped."
+    assert said(updates[-1])["text"].endswith("Below is still the earlier result.")
     assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)} and page.state.result is own
     assert all(button["interactive"] for button in page.handlers.end(page.state)[2 : 3 + page.handlers.FILES])
 
@@ -203,8 +203,10 @@ def test_a_stop_before_the_stream_ends_it(page, name):
     page = page(name)
     updates = page.press()
     page.handlers.stop(VISITOR)
-    list(updates)
+    last = list(updates)[-1]
     assert not page.values() and not page.work()
+    early = f"Stopped before {page.handlers.FIRST}, so nothing is kept of it. Below is still the recorded example."
+    assert said(last)["text"] == early
 
 
 @pytest.mark.parametrize("name", CASES)
