@@ -1,5 +1,6 @@
 """Answers the question on the page: the form as a plan, the answer as it is measured, configurations and files."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from engine.trace.verdicts import doubts
 
 MOST_TEXTS, EACH = 64, 2
 RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
-SEPARATOR = "\n---\n"  # between several texts of one's own
+SEPARATOR = re.compile(r"^[ \t]*---[ \t]*$", re.MULTILINE)  # between several texts of one's own
 OTHER_SERVER = "Another server (tokens per pass only)"
 
 
@@ -79,7 +80,7 @@ class AnswerHandlers(Measurement):
         if own.startswith("{"):
             texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
         else:
-            texts = tuple((OWN, text.strip()) for text in own.split(SEPARATOR) if text.strip())
+            texts = tuple((OWN, text.strip()) for text in SEPARATOR.split(own) if text.strip())
         if not texts:
             if kind not in prompts():
                 raise BadInput("Paste a text of your own, or choose a kind of text.")

@@ -144,6 +144,25 @@ def test_json_lines_are_texts_of_their_kinds(served):
     assert [text for _, text in ask(served, own="the cat\r\n---\r\nthe hat").texts] == ["the cat", "the hat"]
 
 
+@pytest.mark.parametrize(
+    ("own", "texts"),
+    [
+        ("---\nthe cat\n---\nthe hat\n---", ["the cat", "the hat"]),
+        ("the cat \n --- \nthe hat\n---\t\n\n---\n", ["the cat", "the hat"]),
+        ("a --- b\n----", ["a --- b\n----"]),
+    ],
+)
+def test_a_line_of_three_dashes_separates_texts_wherever_it_stands(served, own, texts):
+    """At both ends of the field, and with a blank after it, it was part of a text that was then measured."""
+    assert [text for _, text in ask(served, own=own).texts] == texts
+    counted = json.loads(served.size(*form(own=own, place=served.service.offer.pair)))["text"]
+    assert counted.startswith(f"{len(texts)} text")
+
+
+def test_separators_alone_are_no_text(served):
+    assert {kind for kind, _ in ask(served, own="   \n---\n").texts} == {"chat"}
+
+
 def test_a_question_that_makes_no_sense_is_refused_in_words(served):
     for changes, words in (
         ({"kind": "songs"}, "choose a kind of text"),
