@@ -15,10 +15,11 @@ import typer
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.distribution.handlers import QUICK
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState
 from app.lab.page import PAGES, QUESTIONS
 from app.lab.recorded import FOLDER
 from app.lab.sweep.work import prompts
+from app.lab.wiring import Wiring
 from engine.exactness.results import RIGHT
 
 KINDS, EACH = ("chat", "code", "rewrite"), 2

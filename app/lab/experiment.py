@@ -5,6 +5,7 @@ kept in a PageState, which is only ever an input. Otherwise each update would co
 Until then a page shows a recorded result, with a mark that says so.
 """
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,15 +25,13 @@ from app.lab.eta import Eta
 from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
-from app.ui.widgets import QUIET, SKIP, run_and_stop, streams
+from app.ui.widgets import SKIP, run_and_stop
 from app.views.notice import notice, over_old
+from app.views.safe_json import encode
 from engine import __version__
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
-
-# Stop is disabled at the end, which would drop the keyboard's focus.
-TO_TAB = "() => { document.querySelector('#lab-tabs [role=tab][aria-selected=true]')?.focus(); return []; }"
 
 
 @dataclass
@@ -52,6 +51,7 @@ class Experiment:
     FILES = 2
     REMAINS = "The points so far stay."  # said after an error
     FIRST = "the first point was measured"  # a stop before it keeps nothing
+    AFTER_RELOAD = "to run this again"
     PREFERRED: Sequence[str] = ()  # methods in the order in which a list offers them
 
     def __init__(self, service: Service):
@@ -108,6 +108,20 @@ class Experiment:
         where = ", ".join(filter(None, (recorded.device, recorded.precision)))
         words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}."
         return notice("recorded", f"{words} {self.verdict(recorded.result)}".rstrip())
+
+    def restore(self, values: Sequence) -> Any:
+        """Returns the form as it was before the page was reloaded, and the mark, which says so."""
+        try:
+            form = self.refill(values)
+        except (EngineError, LookupError):  # its models are no longer here
+            return SKIP
+        mark = json.loads(self.mark(self.opening_result) if self.opening_result else notice("quiet"))
+        words = f"Your settings are back. Press {self.RUN} {self.AFTER_RELOAD}. {mark['text']}".rstrip()
+        return [*form, encode(mark | {"text": words})]
+
+    def refill(self, values: Sequence) -> list:
+        """Returns an update for each control of the form. ``values``: as the browser kept them."""
+        return [gr.update(value=value) for value in values]
 
     def on_page(self, state: PageState) -> Any:
         """Returns the result that the page shows: the visitor's own, or else the recorded one."""
@@ -207,6 +221,7 @@ class Measurement(Experiment):
     """An experiment of many points. Those measured before are shown at once, and the rest measured, one a unit."""
 
     NOUN = "Point"  # one part of a Step
+    AFTER_RELOAD = "to go on: nothing is measured twice"
     result_type: type  # made of a pair and a plan; empty without points
     # Made of an engine, a pair, a plan, and whether to forget the points measured before.
     points_type: Callable[..., Points]
@@ -334,27 +349,3 @@ class Measurement(Experiment):
         for method in methods:
             if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """An experiment's components. ``ends``: what ``experiment.end`` sets: Run, Stop, the files, and maybe more."""
-
-    experiment: Experiment
-    inputs: Sequence[Any]
-    outputs: Sequence[Any]
-    state: gr.State
-    ends: Sequence[Any]
-
-    def __post_init__(self):
-        self.ends[1].click(self.experiment.stop, None, js=TO_TAB, **QUIET)
-
-    def connect(self, listen: Callable, handler: Callable) -> None:
-        """Wires a press. ``listen``: such as ``button.click``; ``handler`` streams the outputs."""
-        most = self.experiment.service.runs.most_requests
-        limit = {"concurrency_id": type(self.experiment).__name__} | streams(most)
-        buttons = list(self.ends[: 2 + self.experiment.FILES])
-        pressed = listen(self.experiment.begin, self.state, buttons, **QUIET)
-        streamed = pressed.then(handler, [self.state, *self.inputs], list(self.outputs), **limit)
-        streamed.success(self.experiment.end, self.state, list(self.ends), **QUIET)
-        streamed.failure(self.experiment.end_lost, self.state, list(self.ends), **QUIET)

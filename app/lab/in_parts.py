@@ -6,7 +6,8 @@ from typing import Any
 import gradio as gr
 
 from app.lab.controls import fold
-from app.lab.experiment import Measurement, PageState, Wiring
+from app.lab.experiment import Measurement, PageState
+from app.lab.wiring import Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice as notice_area
@@ -40,6 +41,10 @@ class InParts(Measurement):
 
     def finding(self, result, is_new: bool) -> str:
         return notice("quiet", self.advice(result, self.parts(result)[0][1]))
+
+    def refill(self, values: Sequence) -> list:
+        pair, form = self.select_pair(*values[:2]), super().refill(values)
+        return [form[0], pair, *form[2:]]
 
     def end(self, state: PageState) -> list:
         """Returns the end of every measurement, and the parts to choose from."""

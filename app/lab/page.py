@@ -8,10 +8,10 @@ from app.jobs.service import Service
 from app.lab.answer.page import answer
 from app.lab.compare.page import compare
 from app.lab.distribution.page import distribution
-from app.lab.experiment import Wiring
 from app.lab.sweep.page import sweep
 from app.lab.theory.page import theory
 from app.lab.users.page import users
+from app.lab.wiring import Wiring
 from lessons.schema import LABS
 
 QUESTIONS = {

@@ -1,4 +1,4 @@
-"""Patches Gradio 6.31's document on its way out: no idle animation loop."""
+"""Patches Gradio 6.31's document on its way out: no idle animation loop, and no stream closed too early."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -7,11 +7,18 @@ HEAD = b"<head>"
 # In Gradio 6.31 the timer of its loading status goes on drawing a frame 60 times a second after the status has been
 # removed, for as long as the page is open. The page shows no such timer, so none may start. The pattern matches the
 # timer's minified source.
-NO_TIMER = rb"""<script>
+# Gradio 6.31 also closes the page's stream before the visitor is asked whether to leave a measurement of the Lab, so
+# one who stays would never hear of it again. Its listener comes later than this one, which asks.
+SCRIPT = rb"""<script>
 (() => {
   const request = window.requestAnimationFrame.bind(window);
   const timer = /^\(\)=>\{\w+\(\w+,\(performance\.now\(\)-/;
   window.requestAnimationFrame = draw => timer.test(draw) ? 0 : request(draw);
+  window.addEventListener('beforeunload', event => {
+    if (!document.querySelector('#lab-tabs .sl-notice[data-kind="progress"]')) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  });
 })();
 </script>"""
 
@@ -27,7 +34,7 @@ class AnimationFramePatch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start, body = await _response(self.app, scope, receive)
         if HEAD in body["body"]:
-            body["body"] = body["body"].replace(HEAD, HEAD + NO_TIMER + self.more, 1)
+            body["body"] = body["body"].replace(HEAD, HEAD + SCRIPT + self.more, 1)
             MutableHeaders(raw=start["headers"])["Content-Length"] = str(len(body["body"]))
         await send(start)
         await send(body)

@@ -56,6 +56,11 @@ class AnswerHandlers(Measurement):
         here = [(f"This machine: {title}", name) for name, title in self.service.offer.titles.items()]
         return [*here, (OTHER_SERVER, ELSEWHERE)]
 
+    def refill(self, values: Sequence) -> list:
+        if values[3] not in dict(self.places()).values():
+            raise LookupError(values[3])
+        return super().refill(values)
+
     def parse(self, values: Sequence) -> tuple[RunConfig, AnswerPlan]:
         own, kind, users, place, tokens, temperature, _ = values
         is_elsewhere = place == ELSEWHERE

@@ -7,8 +7,9 @@ import gradio as gr
 from app.jobs.service import Service
 from app.lab.answer.handlers import AnswerHandlers, Outputs
 from app.lab.answer.view import PICTURE
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState
 from app.lab.sweep.work import prompts
+from app.lab.wiring import Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice

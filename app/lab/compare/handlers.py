@@ -91,6 +91,7 @@ class CompareHandlers(Experiment):
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
     FIRST = "the first round"
+    AFTER_RELOAD = "to see these runs again"
 
     # ── controls ──
 
@@ -111,6 +112,14 @@ class CompareHandlers(Experiment):
         if session.trace is None or prompt != START_PROMPT:
             return SKIP
         return session.trace.started.prompt_text or prompt
+
+    def refill(self, values: Sequence) -> list:
+        """Returns an update for each control, and then the columns as `add` does."""
+        form = dict(zip((*SHARED, "shown"), values, strict=False))
+        _, *methods = self.select_pair(form["pair"], *values[len(form) :: len(OWN)])
+        updates = super().refill(values)
+        updates[len(form) :: len(OWN)] = methods
+        return [*updates, *_show_columns(form["shown"])[1:]]
 
     @staticmethod
     def add(shown: int) -> list:

@@ -11,7 +11,8 @@ from app.jobs.service import Service
 from app.lab.compare import view
 from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
 from app.lab.controls import enclosing_tabs, fold, pair_control
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState
+from app.lab.wiring import Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.method_choices import method_choices
@@ -31,7 +32,7 @@ def compare(service: Service, session: gr.State) -> Wiring:
     handlers, state, tab = CompareHandlers(service), gr.State(PageState()), enclosing_tabs()[0]
     opening = handlers.opening()
     methods = service.offer.methods(service.offer.pair)
-    shown = gr.State(count(methods))
+    shown = gr.Number(count(methods), precision=0, visible=False)
     with gr.Row(elem_classes="sl-actions"):
         run, stop = run_and_stop(handlers.RUN, "compare")
         again = gr.Button("Run again", elem_id="compare-again", visible=False, scale=2, min_width=110)
@@ -61,16 +62,16 @@ def compare(service: Service, session: gr.State) -> Wiring:
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
     outputs = Outputs(words, runs, table, drawn, mark)
-    wiring = Wiring(handlers, inputs, outputs, state, ends)
+    layout = [*(column for column, _, _ in places), *(remove for _, _, remove in places), more]
+    wiring = Wiring(handlers, inputs, outputs, state, ends, layout)
     added = recordings.upload(handlers.add_recordings, [state, recordings], list(outputs), **QUIET)
     added.success(handlers.end, state, ends, **QUIET)
     wiring.connect(partial(gr.on, [run.click, shared["prompt"].submit]), handlers.run)
     wiring.connect(again.click, handlers.run_again)
     wiring.connect(table.again, handlers.run_again)
-    layout = [shown, *(column for column, _, _ in places), *(remove for _, _, remove in places), more]
-    more.click(handlers.add, shown, layout, **QUIET)
+    wiring.keep_form(more.click(handlers.add, shown, [shown, *layout], **QUIET).then)
     for number, (_, widgets, remove) in enumerate(places):
-        remove.click(handlers.remove(number), [shown, *own], [*layout, *own], **QUIET)
+        remove.click(handlers.remove(number), [shown, *own], [shown, *layout, *own], **QUIET)
         _follow(widgets)
     method_lists = [widgets["method"] for _, widgets, _ in places]
     tab.select(handlers.own_prompt, [session, shared["prompt"]], shared["prompt"], **QUIET)

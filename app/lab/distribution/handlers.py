@@ -94,6 +94,12 @@ class RuleTestHandlers(Experiment):
             notice("quiet") if toy else self.pair_notice(pair),
         )
 
+    def refill(self, values: Sequence) -> list:
+        form = dict(zip(NAMES, values, strict=True))
+        options = self.select_pair(form["pair"], form["rule"])._asdict()
+        updates = {name: each for name, each in options.items() if isinstance(each, dict)}
+        return [updates.get(name, {}) | gr.update(value=value) for name, value in form.items()]
+
     def reveal(self, rule: str) -> list:
         """Returns the controls, in the order of NAMES, set so that a mistake shows which the first settings hide."""
         toy = MISTAKES[rule].toy

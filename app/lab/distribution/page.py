@@ -11,7 +11,8 @@ from app.lab.controls import fold
 from app.lab.distribution import view
 from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, Outputs, PairOptions, RuleTestHandlers
 from app.lab.distribution.request import REVEALING
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState
+from app.lab.wiring import Wiring
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice

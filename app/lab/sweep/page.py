@@ -6,10 +6,10 @@ import gradio as gr
 
 from app.jobs.service import Service
 from app.lab.controls import pair_control, title_choices
-from app.lab.experiment import Wiring
 from app.lab.in_parts import lay_out
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
+from app.lab.wiring import Wiring
 from app.ui.html_component import component
 from app.ui.widgets import QUIET
 from engine.config import METHODS

@@ -53,6 +53,7 @@ class TheoryHandlers(Measurement):
     RECORDED = "theory.json"
     RUN = "Measure these points here"
     REMAINS = "The points so far stay: measure again to go on with the rest."
+    AFTER_RELOAD = "to measure them again"
     PREFERRED = ("eagle-chain", "lm", "ngram")  # a draft at every place first, because it shows every cost
 
     def drafting_methods(self, pair: str) -> list[str]:
@@ -64,6 +65,10 @@ class TheoryHandlers(Measurement):
         methods = self.drafting_methods(pair)
         value = method if method in methods else methods[0]
         return [gr.update(choices=choices(METHOD_LABELS, methods), value=value), self.pair_notice(pair)]
+
+    def refill(self, values: Sequence) -> list:
+        form, (methods, _) = super().refill(values), self.select_pair(*values[:2])
+        return [form[0], methods, *form[2:]]
 
     def files(self, result: PointSet) -> Mapping[str, str]:
         name = f"speclens-any-alpha-{safe_letters(result.pair)}-{safe_letters(result.method)}"

@@ -8,10 +8,11 @@ import gradio as gr
 from app.form import METHOD_LABELS, choices
 from app.jobs.service import Service
 from app.lab.controls import enclosing_tabs, fold, pair_control
-from app.lab.experiment import PageState, Wiring
+from app.lab.experiment import PageState
 from app.lab.theory.exits import CHARTS, load_recorded
 from app.lab.theory.handlers import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, Outputs, TheoryHandlers
 from app.lab.theory.server_form import server_form
+from app.lab.wiring import Wiring
 from app.playground.pair_handlers import PairHandlers
 from app.ui.charts import charts
 from app.ui.html_component import component

@@ -4,11 +4,11 @@ import gradio as gr
 
 from app.jobs.service import Service
 from app.lab.controls import pair_control, title_choices
-from app.lab.experiment import Wiring
 from app.lab.in_parts import lay_out
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
 from app.lab.users.work import SHORT
+from app.lab.wiring import Wiring
 from app.ui.widgets import QUIET
 from engine.config import AUTO, METHODS
 

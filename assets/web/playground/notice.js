@@ -1,4 +1,5 @@
 // Draws the banner of an experiment: a sentence, and a thin bar while it works.
+import { keepForm } from '../lab/kept_form.js';
 import { onValue } from '../lib/dom.js';
 import { makeHeartbeat } from '../lib/heartbeat.js';
 import { makeNotice } from '../lib/notice_box.js';
@@ -13,6 +14,7 @@ export function mount(part) {
     if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView({ block: 'start' });
   }
 
+  keepForm(part, box);
   onValue(part, value => {
     const status = JSON.parse(value || '{}'),
       isProgress = status.kind === 'progress';

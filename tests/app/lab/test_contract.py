@@ -1,5 +1,6 @@
 """One contract for every experiment: stop, go on, start over, measure noise again, refuse; on a real tiny engine."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from lab_pages import PAIR, VISITOR, WorkingWorker, said
 from app.jobs import press
 from app.jobs.baseline import with_baseline
 from app.jobs.service import Service
+from app.jobs.visitor import Session
 from app.lab.compare.handlers import CompareHandlers
 from app.lab.distribution import work as rule_work
 from app.lab.distribution.handlers import RuleTestHandlers
@@ -219,6 +221,20 @@ def test_a_stop_before_the_stream_ends_it(page, name):
     assert not page.values() and not page.work()
     early = f"Stopped before {page.handlers.FIRST}, so nothing is kept of it. Below is still the recorded example."
     assert said(last)["text"] == early
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_reloaded_form_is_filled_in_again_beside_the_recorded_result(name):
+    page = Page(name)
+    kept = [value for value in page.case.form() if not isinstance(value, Session)]
+    form = len(kept)
+    *updates, mark = page.handlers.restore(kept)
+    assert [update["value"] for update in updates[:form]] == kept
+    told = json.loads(mark)
+    assert told["kind"] == "recorded" and " Recorded on " in told["text"]
+    assert told["text"].startswith(f"Your settings are back. Press {page.handlers.RUN} to ")
+    gone = ["another/pair" if value == PAIR else value for value in kept]
+    assert gone == kept or page.handlers.restore(gone) is SKIP, "its models are no longer here"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, StreamingRespon
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from app.server.gradio_patches import NO_TIMER
+from app.server.gradio_patches import SCRIPT as PATCH
 from app.server.middleware import IMMUTABLE, PageMiddleware
 
 PAGE = "<html><head><title>é</title></head><body>" + "word " * 5000 + "</body></html>"
@@ -36,7 +36,7 @@ def test_the_document_is_compressed_and_its_first_script_is_ours(client):
     assert packed.headers["content-encoding"] == "gzip" and int(packed.headers["content-length"]) < len(PAGE) / 10
     plain = client.get("/", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers and int(plain.headers["content-length"]) == len(plain.content)
-    assert packed.text == plain.text == PAGE.replace("<head>", "<head>" + NO_TIMER.decode())
+    assert packed.text == plain.text == PAGE.replace("<head>", "<head>" + PATCH.decode())
 
 
 @pytest.fixture(scope="module")
