@@ -1,7 +1,7 @@
 """Lays out the controls of a run: the prompt line, a row of quick controls, and a drawer with the others."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -141,6 +141,12 @@ def wire(service: Service, controls: Controls, state: gr.HTML) -> None:
     state.settled(handlers.list_pairs, None, widgets["pair"], **QUIET)
     for event in (widgets["pair"].change, state.settled):
         event(handlers.select, controls.some("pair", "method"), controls.of_the_pair, **QUIET)
+
+
+def example_buttons(controls: Controls) -> Iterator[tuple[str, gr.Button]]:
+    """Yields the prompt that each example fills in, and its button."""
+    for examples, buttons in ((EXAMPLES, controls.examples), (CONSTRAINT_EXAMPLES, controls.constraints)):
+        yield from ((examples[name].prompt, button) for name, button in buttons.items())
 
 
 def _wire_constraint(service: Service, controls: Controls) -> None:

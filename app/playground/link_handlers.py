@@ -58,6 +58,7 @@ class LinkHandlers:
             stage, session, below = self._show(link, result, is_reload)
             if isinstance(session, Session) and session.trace:  # the next press runs it again
                 press.stage_config = self._config(link)
+            press.has_empty_stage = session == Session()
         if link.force and (config := self._config(link)):
             press.linked = (config, *link.force)
         shared = _value(hide=link.hide, present=link.present, **({"resumed": True} if is_resumed else {}))

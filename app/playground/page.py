@@ -10,7 +10,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import share_panel, startup_run, tab_link
 from app.playground.after_run import AfterRun
-from app.playground.form_panel import drawer, prompt_line, quick_row, wire
+from app.playground.form_panel import drawer, example_buttons, prompt_line, quick_row, wire
 from app.playground.link_handlers import LinkHandlers
 from app.playground.repeat_handlers import RepeatHandlers
 from app.playground.result_handlers import Opened
@@ -38,6 +38,8 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     stage = keep_alive(component("stage", stage_first, look="sl-stage", offer=tab_link.anchor(OFFER)))
     controls = drawer(service, specs, quick)
     wire(service, controls, status)
+    for prompt, button in example_buttons(controls):
+        button.click(partial(handlers.say_whose_run, prompt), [press, session], stage, **QUIET)
     tab_link.connect(link, controls.inputs)
     tabs = results(service, controls, charts_first, session)
     links = LinkHandlers(service, specs, tabs.handlers)

@@ -22,6 +22,7 @@ from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.branch_handlers import BranchHandlers
 from app.playground.run_press import PressHandlers, RunPress
+from app.playground.startup_run import load_recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
 from app.views.engine_status import ago
@@ -116,6 +117,17 @@ class RunHandlers(PressHandlers):
             return SKIP
         text = player_feed.complete(uuid.uuid4().hex, newest.trace)
         return text + player_feed.numbers(newest.trace, newest.baseline, **newest.repeats)
+
+    def say_whose_run(self, prompt: str, press: RunPress, session: Session) -> str:
+        """Says that the run on the stage is of another prompt than the one that an example has just filled in."""
+        own = press.newest(session).trace
+        shown = own or (None if press.has_empty_stage else load_recorded()[0])
+        if not press.is_over or shown is None:
+            return SKIP
+        if shown.started.prompt_text == prompt:
+            return player_feed.say("quiet", "Below is a run of this prompt. Press Run for a new one.")
+        below = f"Below is still {'the run before' if own else 'the recorded run'}, of another prompt."
+        return player_feed.say("quiet", f"Filled in, not run yet. {below} Press Run.")
 
     def _linked_branch(self, request: VisitorRequest, press: RunPress, config: RunConfig) -> Iterator[str]:
         """Streams the branch of the link that filled in exactly these settings, once."""

@@ -16,12 +16,14 @@ from engine.config import RunConfig
 class RunPress(Press):
     """``session``: the result, None until there is one, and once the page's state has it. ``before``: that of an
     earlier press, which the state has not got yet. ``stage_config``: the request whose result is on the stage, which
-    another press runs again. ``choice``: the place and the token of a branch. ``linked``: the request, place and token
-    of a link, whose branch follows its run. ``last_result``: the result that was given to the page's state last."""
+    another press runs again; ``has_empty_stage``: a link emptied it. ``choice``: the place and the token of a branch.
+    ``linked``: the request, place and token of a link, whose branch follows its run. ``last_result``: the result that
+    was given to the page's state last."""
 
     session: Session | None = None
     before: Session | None = None
     stage_config: RunConfig | None = None
+    has_empty_stage: bool = False
     choice: tuple[int, int] | None = None
     linked: tuple[RunConfig, int, int] | None = None
     last_result: Session | None = None

@@ -7,7 +7,7 @@ HEAD = b"<head>"
 # In Gradio 6.31 the timer of its loading status goes on drawing a frame 60 times a second after the status has been
 # removed, for as long as the page is open. The page shows no such timer, so none may start. The pattern matches the
 # timer's minified source.
-# Gradio 6.31 also closes the page's stream before the visitor is asked whether to leave a measurement of the Lab, so
+# Gradio 6.31 also closes the page's stream before it asks whether to leave a measurement of the Lab, so
 # one who stays would never hear of it again. Its listener comes later than this one, which asks.
 SCRIPT = rb"""<script>
 (() => {

@@ -14,13 +14,14 @@ import fake_worker
 import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded, wait_for
 
-from app.form import NAMES, defaults
+from app.form import EXAMPLES, NAMES, defaults
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session
 from app.page import build, launch_options
 from app.playground.run_handlers import SKIP, LiveRun, RunHandlers
 from app.playground.run_press import RunPress
+from app.playground.startup_run import load_recorded
 from app.server.limits import Limits
 from app.views import player_feed
 from engine.errors import Unavailable
@@ -129,6 +130,19 @@ def test_an_update_costs_what_is_new_and_not_the_run_so_far(monkeypatch):
     monkeypatch.setattr(Fold, "traces", lambda fold: whole.append(fold) or traces(fold))
     screens = press_run(page(FakeWorker(step=0.004)), tokens=200)
     assert len(player_values(screens)) > 20 and len(whole) <= 4, "the whole run is read at its end"
+
+
+def test_an_example_says_whose_run_is_still_on_the_stage():
+    """The recorded run and its speedup stood below another prompt as if they were its result."""
+    handlers, own = page(), Session(recorded(prompt="Hi"))
+    for prompt, session, words in (
+        (EXAMPLES["Fact"].prompt, Session(), "Below is still the recorded run, of another prompt. Press Run."),
+        (load_recorded()[0].started.prompt_text, Session(), "Below is a run of this prompt."),
+        (EXAMPLES["Fact"].prompt, own, "Below is still the run before, of another prompt."),
+        ("Hi", own, "Below is a run of this prompt."),
+    ):
+        assert words in said(Screen(handlers.say_whose_run(prompt, RunPress(), session)))["text"]
+    assert handlers.say_whose_run("Hi", RunPress(has_empty_stage=True), Session()) is SKIP
 
 
 def test_a_page_that_missed_rounds_is_given_them_again():
