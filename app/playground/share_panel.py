@@ -17,8 +17,7 @@ def bar(service: Service) -> gr.HTML:
 
 
 def _tick(control: Control) -> str:
-    rare = " data-advanced" if control.advanced else ""
-    return f'<label><input type="checkbox" name="hide" value="{control.name}"{rare}> {label(control)}</label>'
+    return f'<label><input type="checkbox" name="hide" value="{control.name}"> {label(control)}</label>'
 
 
 def connect(

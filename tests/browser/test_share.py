@@ -7,6 +7,8 @@ import pytest
 from page_actions import OVERFLOW, fill, press_run, text_of, wait_for_end
 from playwright.sync_api import Page, expect
 
+from app.form import NAMES
+
 pytestmark = pytest.mark.browser
 HOSTILE = (
     "</textarea><script>window.pwned=1</script><img src=x onerror=window.pwned=2> {{1+1}} ${window.pwned=3} &seed=5#x"
@@ -60,7 +62,7 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     page.locator("[data-share=open]").click()
     plain = copied(page)
     assert "prompt=A+class%27s+prompt" in plain and "revision=" in plain and "hide" not in plain
-    dialog.locator("summary").click()
+    dialog.locator("summary").first.click()
     for name in ("Seed", "Temperature"):
         dialog.get_by_label(name, exact=True).check()
     dialog.get_by_label("Open in presentation mode").check()
@@ -83,6 +85,26 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     classroom.locator("[data-share=close]").click()
     classroom.locator("#settings").click()
     expect(classroom.locator("#seed")).to_be_visible()
+
+
+def test_a_class_link_hides_at_once_and_ticks_in_view_come_first(visit):
+    page, held = visit(), []
+    page.route("**/gradio_api/run/predict*", lambda route: held.append(route))  # the server never answers
+    page.goto(f"{page.url}?hide=temperature,seed")
+    expect(page.locator("#prompt textarea")).to_be_visible()
+    page.locator("#settings").click()
+    expect(page.locator("#tokens")).to_be_visible()
+    expect(page.locator("#seed")).to_be_hidden()
+    expect(page.locator("#temperature")).to_be_hidden()
+    page.evaluate("document.querySelector('[data-share=open]').click()")
+    page.locator(".sl-share summary").first.click()
+    shown, rest = page.locator(".sl-share-ticks").all()
+    for name in ("Method", "Seed", "Temperature"):
+        expect(shown.get_by_label(name, exact=True)).to_be_visible()
+    expect(shown.get_by_label("Seed", exact=True)).to_be_checked()
+    expect(rest.locator("input").first).to_be_hidden()
+    assert shown.locator("input").count() + rest.locator("input").count() == len(NAMES)
+    assert "regex" in rest.locator("input").evaluate_all("ticks => ticks.map(tick => tick.value)")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import { onValue } from '../lib/dom.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
 import { isReload, reloadedRun, rememberRun } from './reload.js';
+import { closeSheetBelowStage } from './sheet.js';
 import { makeUrlQuery } from './url_query.js';
 
 export function mount(part) {
@@ -85,6 +86,16 @@ export function mount(part) {
     message.textContent = problem || '';
   }
 
+  // Those of controls that the page shows come first, and those already hidden; the rest is folded.
+  function sortTicks() {
+    const [shown, rest] = all('.sl-share-ticks');
+    for (const tick of ticks) {
+      const control = document.getElementById(tick.value);
+      const isShown = tick.checked || (control && getComputedStyle(control).display !== 'none');
+      (isShown ? shown : rest).append(tick.closest('label'));
+    }
+  }
+
   async function copyLink() {
     message.textContent = `${await copyText(field.value, () => {
       field.focus();
@@ -96,6 +107,7 @@ export function mount(part) {
     open() {
       copy.disabled = true;
       field.value = message.textContent = '';
+      sortTicks();
       dialog.showModal();
       trigger('asked');
     },
@@ -131,6 +143,8 @@ export function mount(part) {
   });
   listenForDrawer();
   listenForPrompt();
+  closeSheetBelowStage();
+  hide((new URLSearchParams(location.search).get('hide') ?? '').split(',')); // the server answers later
   const run = reloadedRun();
   if (run || address.asks()) trigger('opened', { query: location.search, reload: isReload(), run });
 }
