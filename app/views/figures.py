@@ -167,22 +167,25 @@ def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
     if not numbers.by_depth:
         return Figure(note="No draft was tested, so there is nothing to accept.")
     shares = [wilson(accepted, tested) for accepted, tested in numbers.by_depth.values()]
+    places, counts = (
+        [*map(str, numbers.by_depth)],
+        [f"{accepted}/{tested}" for accepted, tested in numbers.by_depth.values()],
+    )
     bars = {
         "type": "bar",
-        "x": [str(depth) for depth in numbers.by_depth],
+        "x": places,
         "y": [short(share.value) for share in shares],
-        "text": [f"{accepted}/{tested}" for accepted, tested in numbers.by_depth.values()],
-        "textposition": "inside",
-        "insidetextanchor": "start",
-        "insidetextfont": {"color": "#000"},
-        "outsidetextfont": {"color": "@ink"},
-        "textangle": 0,
+        "customdata": counts,
         "error_y": whiskers([s.high - s.value for s in shares], [s.value - s.low for s in shares], color="@ink"),
         "marker": fill("@accepted"),
-        "hovertemplate": "position %{x}: %{text} accepted, %{y:.0%}<extra></extra>",
+        "hovertemplate": "position %{x}: %{customdata} accepted, %{y:.0%}<extra></extra>",
     }
+    # Above each interval, because a bar of none accepted has no room, and Plotly makes them smaller in narrow bars.
+    labels = points("", places, [short(share.high) for share in shares], mode="text", text=counts,
+                    textposition="top center", textfont={"color": "@ink", "size": 11 if len(counts) > 8 else 13},
+                    hoverinfo="skip")  # fmt: skip
     layout = axes("position in the draft", "share accepted", showlegend=False)
-    layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
+    layout["yaxis"] |= {"range": [0, 1.12], "tickformat": ".0%", "tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1]}
     layout["xaxis"] |= {"type": "category"}
     alpha = numbers.alpha
     note = (
@@ -192,7 +195,7 @@ def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
     if numbers.by_rule:
         block, token = numbers.by_rule["block"], numbers.by_rule["token"]
         note += f" On these drafts blocks accept {block:.2f} a round on average, single tests {token:.2f}."
-    return Figure([bars], layout, note + _by_drafter(run, numbers))
+    return Figure([bars, labels], layout, note + _by_drafter(run, numbers))
 
 
 def _by_drafter(run: Trace, numbers: RunMetrics) -> str:

@@ -44,7 +44,11 @@ export function mount(part) {
   const isMap = ({ type }) => type === 'heatmap';
   const fitData = data =>
     data.map(one =>
-      narrow() && isMap(one) ? { ...one, showscale: false, textfont: { ...one.textfont, size: 11 } } : one,
+      narrow() && isMap(one)
+        ? { ...one, showscale: false, textfont: { ...one.textfont, size: 11 } }
+        : narrow() && one.mode === 'text' && one.x.length > 8
+          ? { ...one, textfont: { ...one.textfont, size: 8 } } // as wide as a bar
+          : one,
     );
 
   function layoutOf(figure, styles) {

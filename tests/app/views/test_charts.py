@@ -90,6 +90,14 @@ def test_a_trace_without_numbers_is_drawn_all_the_same(run):
     assert found["acceptance"]["data"] and found["rounds"]["data"]
 
 
+def test_every_position_has_its_count_in_one_size_above_its_bar(run, plain):
+    """Within the bars 12/13 was much smaller than 2/2, and a position of none accepted had no count."""
+    bars, labels = drawn(charts.complete(run, plain))["acceptance"]["data"]
+    assert labels["x"] == bars["x"] and labels["text"] == bars["customdata"] and "text" not in bars
+    assert labels["mode"] == "text" and isinstance(labels["textfont"]["size"], int)
+    assert all(label >= bar for label, bar in zip(labels["y"], bars["y"], strict=True))
+
+
 def still(trace: Trace) -> Trace:
     """A clock that stood still."""
     zero = Timings(0.0, 0.0, 0.0, 0.0)
