@@ -27,7 +27,7 @@ STATUSES: dict[str, StatusRow] = {
     "accepted": StatusRow(True, True, True, "✓", "a draft that passed its test"),
     "rescued": StatusRow(True, True, True, "◎", "would fail alone; a later draft of its block passed"),
     "rejected": StatusRow(True, True, False, "✗", "a draft that failed its test"),
-    "resampled": StatusRow(False, False, True, "↻", "drawn in its place"),
+    "resampled": StatusRow(False, False, True, "↻", "put in its place"),
     "bonus": StatusRow(False, False, True, "+", "one more after a fully accepted round"),
     "discarded": StatusRow(True, False, False, "┊", "not used: after a rejection, or past the end"),
     "plain": StatusRow(False, False, True, "", "made without a draft"),

@@ -99,12 +99,14 @@ def rounds(index: int, events: Iterable[Round]) -> str:
 
 def head(runs: Sequence[Column], index: int, state: str) -> str:
     """Returns the head of a column. ``state``: "waiting", "running", "ended" or "stopped"."""
-    column = runs[index]
+    column, speedup = runs[index], ratio(runs, index)
     line = {
         "type": "head", "column": index, "name": column.name, "state": state, "setting": column.setting,
-        "facts": [list(fact) for fact in _facts(column)], "speedup": _words(ratio(runs, index)),
+        "facts": [list(fact) for fact in _facts(column)], "speedup": _words(speedup),
         "said": text_sentence(runs, index), "greedy": column.config.sampling.greedy, "server": bool(column.source),
     }  # fmt: skip
+    if speedup and speedup.tone == "level" and not column.plain:
+        line["doubt"] = "not certain"
     if column.is_lossy:
         line["lossy"] = LOSSY
     parted = _divergence(runs, index)

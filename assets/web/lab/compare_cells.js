@@ -63,6 +63,7 @@ export function nameCell(head, number) {
       make('span', 'sl-compare-name', `${number}: ${head.name}`),
       head.lossy && make('span', 'sl-lossy', 'lossy', { title: head.lossy }),
       head.speedup && make('span', 'sl-compare-speedup', [head.speedup, spoken]),
+      head.doubt && make('span', 'sl-compare-state', head.doubt),
       state && make('span', 'sl-compare-state', state),
     ],
     { role: 'columnheader' },

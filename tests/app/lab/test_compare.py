@@ -16,6 +16,7 @@ from app.lab.compare.view import Column
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
+from engine.trace.noise import Speedup
 from engine.trace.trace import fold
 
 
@@ -48,6 +49,13 @@ def test_the_columns_become_requests():
     assert found == [("none", 0, 0), ("ngram", 4, 0), ("lm", 2, 0), ("lm", "auto", 0.7)]
     assert {c.config.prompt for c in made} == {"Hi"} and {c.config.max_new_tokens for c in made} == {24}
     assert len(parse_form(compare_form(shown=2))) == 2
+
+
+@pytest.mark.parametrize(("low", "doubt"), [(0.98, "not certain"), (1.01, None)])
+def test_a_ratio_that_may_be_chance_says_so_beside_it(monkeypatch, low, doubt):
+    monkeypatch.setattr(view, "ratio", lambda runs, index: Speedup(1.04, low, 1.1, 3.0))
+    runs = [column("none", 0), column()]
+    assert [json.loads(view.head(runs, at, "ended")).get("doubt") for at in (0, 1)] == [None, doubt]
 
 
 def test_lossy_column_is_marked_in_grid_table_sentence_and_files():
