@@ -1,5 +1,7 @@
 """Puts the page together: theme, heading, tabs. app.py only launches what this returns."""
 
+import json
+
 import gradio as gr
 from starlette.middleware import Middleware
 from starlette.responses import Response
@@ -21,6 +23,7 @@ from app.ui.html_component import WEB, page_script, script_path
 from engine.errors import EngineError
 from engine.files import check_cache
 from engine.trace.trace import MAX_BYTES
+from lessons.schema import LABS
 
 STYLES = [
     "colours.css",
@@ -45,21 +48,35 @@ STYLES = [
     "present.css",
 ]
 # A link to a lesson, or to the page before them, opens their tab, which then opens it and writes its own address. The
-# lab's tab has one, too, so that a reload comes back to it.
+# lab's tab has one, too, and so has each tab in it (#lab-sweep), so that a reload comes back to it. The lab is drawn
+# when its tab is first opened. On a narrow screen some of its tabs are entries of a menu, which have only titles.
 OPEN_NAMED_TAB = """() => {
+  const titles = LABS, find = query => document.querySelector(query);
   const tab = name => document.getElementById(`${name}-tab-button`);
+  const openLab = (name, tries = 100) => {
+    const menu = [...document.querySelectorAll('#lab-tabs .overflow-dropdown button')];
+    const inner = find(`#lab-${name}-button`) ?? menu.find(each => each.textContent.trim() === titles[name]);
+    if (inner) inner.click();
+    else if (tries) setTimeout(openLab, 50, name, tries - 1);
+  };
   const open = () => {
     if (/^#(lesson|minute)/.test(location.hash)) tab('lessons')?.click();
-    if (location.hash === '#lab') tab('lab')?.click();
+    if (/^#lab\\b/.test(location.hash)) tab('lab')?.click();
+    const name = location.hash.slice('#lab-'.length);
+    if (location.hash.startsWith('#lab-') && Object.hasOwn(titles, name)) openLab(name);
   };
   const write = hash => history.replaceState(history.state, '', location.pathname + location.search + hash);
+  const writeLab = () => {
+    const name = Object.keys(titles).find(each => find(`#lab-${each}`)?.offsetParent);
+    write(name && name !== 'answer' ? `#lab-${name}` : '#lab');
+  };
   window.addEventListener('hashchange', open);
   document.addEventListener('click', ({ isTrusted, target }) => {
-    const chosen = isTrusted && target.closest?.('#playground-tab-button, #lab-tab-button');
-    if (chosen) setTimeout(write, 0, chosen === tab('lab') ? '#lab' : '');
+    const chosen = isTrusted && target.closest?.('#playground-tab-button, #lab-tab-button, #lab-tabs .tab-wrapper');
+    if (chosen) setTimeout(chosen === tab('playground') ? () => write('') : writeLab, 50);
   });
   open();
-}"""
+}""".replace("LABS", json.dumps(LABS))
 HEADING = """<header class="sl-heading"><h1>SpecLens</h1>
 <a class="sl-skip" href="#stage-rows">To the rounds</a></header>"""
 

@@ -35,7 +35,7 @@ def main() -> None:
             default=field.default,
             help=field.description,
         )
-    parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "7860")))
+    parser.add_argument("--port", type=int, default=os.environ.get("PORT", "7860"))
     options = parser.parse_args()
     try:
         size = Size(**{name: getattr(options, name) for name in Size.model_fields})

@@ -3,18 +3,20 @@
 import threading
 import time
 
-from app.jobs.browser_engine import BrowserEngine
+from app.jobs.browser_engine import WEIGHTS, BrowserEngine
 from app.jobs.engine_facade import EngineFacade
-from engine.errors import EngineError
+from engine.errors import BadInput, EngineError
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class TabOffer:
     """``engine``: of this pair, None until its files are ready and on a page that offers none. ``weights``: one of
-    browser_engine.WEIGHTS."""
+    browser_engine.WEIGHTS; another raises BadInput."""
 
     def __init__(self, facade: EngineFacade, pair: str, weights: str):
+        if weights not in WEIGHTS:
+            raise BadInput(f"SPECLENS_TAB is {weights[:40]!r}; set it to {', '.join(WEIGHTS)}, or not at all.")
         self.facade, self.pair, self.weights = facade, pair, weights
         self.engine: BrowserEngine | None = None
 

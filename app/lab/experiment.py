@@ -25,7 +25,7 @@ from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP, run_and_stop, streams
-from app.views.notice import notice
+from app.views.notice import notice, over_old
 from engine import __version__
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
@@ -117,6 +117,16 @@ class Experiment:
         is_drawn = any(value is not SKIP for value in update[1:])
         return update._replace(mark=notice("quiet")) if is_drawn else update
 
+    def _say_what_is_old(self, state: PageState, updates: Iterable) -> Iterator:
+        """Says in each notice, until something is drawn, that the page shows an earlier result, if it does."""
+        words = "The figures below are still those of the last run." if state.result else ""
+        words = words or (self.opening_result and "The figures below are still the recorded ones.") or ""
+        for update in updates:
+            if any(value is not SKIP for value in update[1:]):
+                words = ""
+            has_notice = words and update.notice is not SKIP
+            yield update._replace(notice=over_old(update.notice, words)) if has_notice else update
+
     # ── the pair ──
 
     def methods(self, pair: str) -> list[str]:
@@ -142,7 +152,8 @@ class Experiment:
         """Yields what ``updates`` yields for a request. Errors become the last notice, and so does that another
         experiment of the visitor has taken its place."""
         try:
-            yield from map(self._without_mark, state.stream(self.service.runs, lab_visitor_id(request), updates))
+            shown = self._say_what_is_old(state, state.stream(self.service.runs, lab_visitor_id(request), updates))
+            yield from map(self._without_mark, shown)
         except EngineError as error:
             words = f"{error} {self.REMAINS}" if state.result else str(error)
             yield self.show(state.result)._replace(notice=notice("error", words))

@@ -5,13 +5,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from engine.files import ASSETS
+from engine.trace.verdicts import day
 
 FOLDER = ASSETS / "data" / "lab"
 T = TypeVar("T")
@@ -35,8 +35,7 @@ class Recorded:
     @property
     def day(self) -> str:
         """The date, such as "26 November 2026"."""
-        date = datetime.fromisoformat(self.saved)
-        return f"{date.day} {date:%B %Y}"
+        return day(self.saved)
 
 
 def read(kind: type[T], values: Any) -> T:

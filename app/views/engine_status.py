@@ -20,7 +20,7 @@ def status(
         "ready": f"Ready{on}",
         "busy": f"Busy{on}",
     }[kind]
-    if kind == "loading" and fraction is not None:
+    if kind == "loading" and fraction:  # some loads report no share
         words += f", {fraction:.0%}"
     if together > 1:
         words += f", {together} runs together"

@@ -203,8 +203,8 @@ class AnswerResult:
             for setting, measured in self.speedups_at(users).items():
                 if setting == NONE or setting not in self.alone or setting[0] not in self.costs:
                     continue
-                value, (low, high) = self.predict(setting, users).value, measured.ends
-                if measured.is_possible and measured.low is not None and not low <= value <= high:
+                value = self.predict(setting, users).value
+                if measured.excludes(value):
                     excluded.append((users, setting, value, measured))
         return excluded
 

@@ -11,6 +11,7 @@ from engine.errors import quantity
 from engine.trace.events import CostModel
 from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
+from engine.trace.verdicts import day
 
 
 def name(setting: Setting) -> str:
@@ -140,7 +141,7 @@ def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str
         return f"By the cost model, one draft a round always pays for {people(users)}."
     return (
         f"By the cost model, one draft a round pays for {people(users)} where at least {least:.0%} of the tested "
-        f"drafts are accepted; here {alpha:.0%} were."
+        f"drafts are accepted; on these texts {alpha:.0%} were."
     )
 
 
@@ -148,11 +149,12 @@ def _sure(result: AnswerResult) -> str:
     turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
     basis = f"{quantity(texts, 'text')}, {quantity(turns, 'turn')} for each setting"
     if result.is_elsewhere:
-        return f"Counted here with {result.pair}: {basis}.{_incomplete_note(result)}"
+        return f"Counted with {result.pair}{_where(result)}: {basis}.{_incomplete_note(result)}"
     if turns > 1:
-        sure = f"Measured here: {basis}, in turn with plain decoding. Brackets hold the true ratio 95 times in 100."
+        sure = f"Measured{_where(result)}: {basis}, in turn with plain decoding."
+        sure += " Brackets hold the true ratio 95 times in 100."
     else:
-        sure = f"Measured here once: {basis}. Let it go on to get intervals."
+        sure = f"Measured once{_where(result)}: {basis}. Let it go on to get intervals."
     speedups = [cell.measured for cell in result.alone.values()] + [load.speedup for load in result.loads]
     noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
     if noise:
@@ -166,6 +168,14 @@ def _sure(result: AnswerResult) -> str:
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"
         sure += f" {measured.words} was measured: trust the measurement."
     return f"{sure}{_incomplete_note(result)} {about_machine(result.busy)}".rstrip()
+
+
+def _where(result: AnswerResult) -> str:
+    """Names the machine and the day, because an answer is read elsewhere and later, too."""
+    about = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured")}
+    machine = ", ".join(filter(None, (about["device"], about["precision"])))
+    when = about["measured"] and f" on {day(about['measured'])}"
+    return f" on {machine or 'this machine'}{when}"
 
 
 def _incomplete_note(result: AnswerResult) -> str:

@@ -3,7 +3,7 @@
 import math
 import operator
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 
 import numpy as np
@@ -230,6 +230,30 @@ def least_chances(costs: CostModel, most: int) -> dict[int, float]:
             break
         chances[users] = chance
     return chances
+
+
+def refuted_users(rows_: Sequence[UsersRow], method: str) -> set[int]:
+    """Returns the numbers of users at which the measured gain of a method excludes the one that its costs predict."""
+    predicted = {(row.users, row.method): row.predicted_tokens_per_second for row in rows_}
+    measured = {row.users: row.measured for row in rows_ if row.method == method and row.measured}
+    return {
+        users for users, gain in measured.items()
+        if (ours := predicted[users, method]) and (plain := predicted.get((users, BASELINE)))
+        and gain.excludes(ours / plain)
+    }  # fmt: skip
+
+
+def far_from(refuted: Set[int], chances: Mapping[int, float], measured: Iterable[int]) -> dict[int, float]:
+    """Returns the chances of those users whose nearest measured numbers, below and above, are both not ``refuted``.
+
+    >>> far_from({4}, {1: 0.1, 2: 0.2, 4: 0.3, 6: 0.4, 8: 0.5, 9: 0.6}, [1, 4, 8])
+    {1: 0.1, 8: 0.5, 9: 0.6}
+    """
+    places = sorted(measured)
+    return {
+        users: chance for users, chance in chances.items()
+        if not refuted & {*[n for n in places if n <= users][-1:], *[n for n in places if n >= users][:1]}
+    }  # fmt: skip
 
 
 def markdown(rows_: Iterable[UsersRow], fewest: int) -> str:

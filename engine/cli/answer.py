@@ -1,6 +1,7 @@
 """Runs `python -m engine answer`: whether drafting pays on the prompts of a file, at each load."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,8 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, SamplingParams
-from engine.errors import quantity
+from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
+from engine.errors import BadInput, quantity
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
 
@@ -32,18 +33,27 @@ def answer(
 ):  # fmt: skip
     """Say which method and draft length to use for these prompts at each load, with intervals.
 
-    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, and 130 after Ctrl-C, with what there is.
+    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, 2 for an option that cannot be, and 130
+    after Ctrl-C, with what there is.
     """
+    from engine.bench.prompts import read_prompts
+
+    with options.option_checks():
+        loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
+        sampling = SamplingParams(temperature)
+        RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
+        options.check_models(pair, device, precision)
+        _check_methods(pair, names)
+        options.check_folder(out)
+        chosen = read_prompts(file, limit)
+
     from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
     from engine.bench.answer_points import AnswerPoints
     from engine.bench.answer_words import duration
-    from engine.bench.prompts import read_prompts
     from engine.files import cache_root
 
-    loads = options.parse_users(users, MAX_SHARERS)
-    chosen, sampling = read_prompts(file, limit), SamplingParams(temperature)
     engine = options.load(pair, device, precision)
-    names = options.parse_list(methods, str) or usual(engine.drafts.usable())
+    names = names or usual(engine.drafts.usable())
     plan = AnswerPlan(
         tuple((prompt.category, prompt.text) for prompt in chosen), names, loads, max_new_tokens, sampling.temperature,
         repeats, ELSEWHERE if elsewhere else HERE,
@@ -69,6 +79,17 @@ def answer(
         raise typer.Exit(options.INTERRUPTED)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):
         raise typer.Exit(NOT_PAYING)
+
+
+def _check_methods(pair: str, names: Sequence[str]) -> None:
+    """Raises BadInput for a method that cannot be compared with plain decoding here."""
+    from engine.weights.catalogue import get_pair
+    from engine.weights.specs import methods
+
+    offered = [method for method in methods(get_pair(pair)) if method != "none"]
+    for name in names:
+        if name not in offered:
+            raise BadInput(f"{pair} has no method {name[:40]!r} to measure; choose from {', '.join(offered)}.")
 
 
 def _print(result, as_json: bool) -> None:

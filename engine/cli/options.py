@@ -1,6 +1,7 @@
 """Options and helpers that every command shares: typed options, errors as sentences, loading an engine."""
 
 import functools
+import re
 import signal
 import threading
 from contextlib import contextmanager
@@ -11,10 +12,11 @@ import typer
 
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, constraint_methods
+from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, RunConfig, constraint_methods
 from engine.errors import BadInput, EngineError
 
 INTERRUPTED = 130
+USAGE = 2  # typer's own exit code for options
 METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
 PROMPT_ROWS = "Rows with `prompt` or `turns`, and `kind` or `category`."
@@ -64,6 +66,26 @@ def friendly(command):
     return run_it
 
 
+@contextmanager
+def option_checks():
+    """Ends the command with the sentence of a BadInput and exit code 2. For checks before heavy imports."""
+    try:
+        yield
+    except BadInput as error:
+        say(str(error))
+        raise typer.Exit(USAGE) from error
+
+
+def check_models(pair: str, device: str, precision: str) -> None:
+    """Raises BadInput for names that no machine has; whether this one has them is known once torch is imported."""
+    from engine.weights.catalogue import get_pair
+
+    get_pair(pair)
+    RunConfig("-", precision=precision)
+    if device != AUTO and not re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", device):
+        raise BadInput(f"There is no device {device[:40]!r}; choose auto, cpu, cuda, cuda:1 or mps.")
+
+
 def say_unusable(engine) -> None:
     """Says which methods were tried and cannot draft here, and why."""
     for method, reason in engine.drafts.unusable.items():
@@ -108,6 +130,12 @@ def check_writable(path: Path | None) -> None:
         raise BadInput(f"{path} is a folder; name a file in it.")
     if path is not None and not path.absolute().parent.is_dir():
         raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
+
+
+def check_folder(path: Path | None) -> None:
+    """Raises BadInput where a file has the name of a folder to write in."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise BadInput(f"{path} is a file; name a folder.")
 
 
 def check_method(pair: str, method: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from engine.cli.console import say
-from engine.cli.options import Commands, parse_list
+from engine.cli.options import Commands, check_models, option_checks, parse_list
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR
 from engine.errors import BadInput, Unavailable, quantity
@@ -36,18 +36,25 @@ Bits = Annotated[int, typer.Option(help="Bits of a weight: 16, or 8, for lm, eag
 Student = Annotated[str, typer.Argument(metavar="lm|eagle|block|medusa|exit", help="Which kind of draft.")]
 
 
-def _project(pair: str, work: Path | None, device: str, files=()):
+def _project(pair: str, work: Path | None, device: str, files: Sequence[Path] | None = ()):
     from engine.training.project import TrainingProject
 
     return TrainingProject(pair, work, device, files or ())
 
 
-def _check_student(student: str) -> str:
-    from engine.training.project import STUDENTS
+def _check_student(student: str) -> None:
+    from engine.weights.head_kinds import STUDENTS
 
     if student not in STUDENTS:
         raise BadInput(f"{student[:40]!r} is no kind of draft; choose from {', '.join(STUDENTS)}.")
-    return student
+
+
+def _check_samples(files: Sequence[Path] | None, folder: Path) -> None:
+    """Raises BadInput for files that are not there. What they hold is checked when they are read."""
+    from engine.training.dataset import check_present
+
+    for path in files or [folder / "samples" / "samples.npz"]:
+        check_present(path)
 
 
 @app.command()
@@ -57,6 +64,9 @@ def prompts(
     precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
+    with option_checks():
+        check_models(pair, device, precision)
+
     from engine.training.batched_sampler import BatchedSampler
     from engine.training.prompts import LONGEST, Attempts, question_prefixes, write_questions
 
@@ -86,6 +96,12 @@ def tasks(
     samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
+    from engine.files import work_folder
+
+    with option_checks():
+        check_models(pair, AUTO, AUTO)
+        _check_samples(samples, work_folder(pair, work))
+
     from engine.runtime.engine import load_tokenizer
     from engine.training.prompts import make_tasks
 
@@ -110,12 +126,18 @@ def sample(
     precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target answer at temperatures 0, 0.7 and 1, into WORK/samples/samples.npz."""
-    from engine.training import generate as stage
-    from engine.training.batched_sampler import BatchedSampler
+    from engine.files import work_folder
     from engine.training.prompts import read_texts
 
+    with option_checks():
+        check_models(pair, device, precision)
+        files = prompts or [work_folder(pair, work) / "prompts.jsonl"]
+        texts = [text for path in files for text in read_texts(path)]
+
+    from engine.training import generate as stage
+    from engine.training.batched_sampler import BatchedSampler
+
     project = _project(pair, work, device)
-    texts = [text for path in prompts or [project.folder / "prompts.jsonl"] for text in read_texts(path)]
     model, count = project.model(precision, slots), count or len(texts)
     longest = min(1024, model.runner.max_length)
     folder, settings = project.folder / "samples", {"seed": seed, "prompts": stage.fingerprint(texts)}
@@ -148,15 +170,22 @@ def distil(
     samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
+    from engine.files import work_folder
+
+    with option_checks():
+        _check_student(student)
+        check_models(pair, device, precision)
+        named = None if taps == AUTO else _layers(taps)
+        _check_samples(samples, work_folder(pair, work))
+
     from engine.training.distil import Data, Recipe, train
     from engine.training.hidden_states import exit_layer, high_taps
     from engine.training.project import rollout_for
 
     project = _project(pair, work, device, samples)
-    _check_student(student)
     dataset = project.samples()
     choose = exit_layer if student == "exit" else high_taps
-    chosen = choose(project.pair.target.layers) if taps == AUTO else _layers(taps)
+    chosen = named or choose(project.pair.target.layers)
     setup = project.prepare(student, chosen, words, seed, dataset, start, layers, normed)
     recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
@@ -185,10 +214,17 @@ def export(
     bits: Bits = 16, samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Write a trained draft as safetensors with its config and model card."""
+    from engine.weights.eight_bits import check_bits
+
+    with option_checks():
+        _check_student(student)
+        check_models(pair, device, AUTO)
+        check_bits(bits)
+
     from engine.training import stored_bits
     from engine.training.trained_draft import write_draft
 
-    write_draft(_project(pair, work, device, samples), _check_student(student), out)
+    write_draft(_project(pair, work, device, samples), student, out)
     if bits != 16:
         stored_bits.convert(out, out, bits)
     say(f"The draft is in {out}.")
@@ -205,9 +241,19 @@ def convert(
     ] = None,
 ):
     """Write a draft that is there with its weights in 16 bits, as other engines read them, or in 8."""
-    from engine.training import stored_bits
     from engine.weights.catalogue import get_pair
+    from engine.weights.checkpoint_dir import damage, missing
+    from engine.weights.eight_bits import check_bits
     from engine.weights.store import locate
+
+    with option_checks():
+        check_bits(bits)
+        if problem := missing(folder) or damage(folder):
+            raise BadInput(problem)
+        if target:
+            get_pair(target)
+
+    from engine.training import stored_bits
 
     weights = locate(get_pair(target).target) if target else None
     if target and weights is None:
@@ -230,13 +276,19 @@ def evaluate(
     Measures the pair's own draft where nothing was trained in WORK, or where the pair is named as TARGET+DRAFT.
     """
     from engine.bench.prompts import read_prompts
+
+    with option_checks():
+        _check_student(student)
+        check_models(pair, device, AUTO)
+        chosen = read_prompts(prompts, limit)
+
     from engine.files import write_file
     from engine.runtime.engine import load_engine
     from engine.trace.noise import about_machine, largest_share
     from engine.training.evaluate import evaluate as count
 
-    project, chosen = _project(pair, work, device, samples), read_prompts(prompts, limit)
-    with _draft_to_measure(project, _check_student(student), work) as spec, progress() as show:
+    project = _project(pair, work, device, samples)
+    with _draft_to_measure(project, student, work) as spec, progress() as show:
         engine = load_engine(spec, device)
         results = [count(engine, student, chosen, t, gamma, max_new_tokens, show) for t in (0.0, 1.0)]
     for one in results:

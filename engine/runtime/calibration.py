@@ -66,7 +66,7 @@ def measure(
             passes["draft"], steps = _drafting(drafter, target, prompt)
         times = timings(passes, target.device, repeats, progress)
         if has_dips({w: min(times[w]) for w in widths}):
-            again = timings(passes, target.device, repeats, progress)
+            again = timings(passes, target.device, repeats, progress and (lambda share: progress(1.0)))
             times = {key: seconds + again[key] for key, seconds in times.items()}
     finally:
         target.release()

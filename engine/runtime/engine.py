@@ -128,6 +128,8 @@ class Engine:
 
             def measure() -> CostModel:
                 step = "Calibrating: what scoring several tokens at once costs on this device"
+                if has_model:
+                    step = f"Calibrating {method_of(method).title}: what its drafts cost on this device"
                 report = self.models.progress
                 return calibration.measure(self.target.runner, drafter, progress=lambda f: report(f, step))
 

@@ -91,7 +91,7 @@ class PairModels:
         except Unavailable as error:
             reason = str(error)
         self._check_memory(f"The draft {spec.name}", spec.memory("fp32"))
-        draft = self.load(spec, "the draft", "fp32")
+        draft = self.load(spec, "the draft in fp32", "fp32")
         self.notes[spec.name] = f"The draft {spec.name} runs in fp32, which is slower: {reason}"
         return draft
 

@@ -81,6 +81,11 @@ class Speedup:
         ends = "" if self.low is None or self.high is None else f" ({low:.2f}–{high:.2f})"
         return f"{self.value:.2f}×{ends}"
 
+    def excludes(self, prediction: float) -> bool:
+        """Returns whether a prediction lies outside the interval; False for a single or impossible measurement."""
+        low, high = self.ends
+        return self.is_possible and self.low is not None and not low <= prediction <= high
+
     def beats(self, other: "Speedup") -> bool:
         """Returns whether this is certainly the larger one; False for single measurements. An impossible value counts
         as its ceiling."""

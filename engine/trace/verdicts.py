@@ -1,6 +1,7 @@
 """Puts measured speedups into words, for the page, the command line and the lab: noise, no difference, doubts."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from engine.trace.metrics import Interval
 from engine.trace.noise import Speedup, about_machine, largest_share
@@ -13,6 +14,16 @@ def number(value: Interval | float | None, digits: int) -> str:
     """Formats a number, or the middle of an interval."""
     value = value.value if isinstance(value, Interval) else value
     return DASH if value is None else f"{value:.{digits}f}"
+
+
+def day(iso: str) -> str:
+    """Words the date of an ISO date and time.
+
+    >>> day("2026-11-26T06:05:04Z")
+    '26 November 2026'
+    """
+    date = datetime.fromisoformat(iso)
+    return f"{date.day} {date:%B %Y}"
 
 
 def impossible(tau: Interval | float | None) -> str:

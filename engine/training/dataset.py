@@ -68,14 +68,18 @@ def join(parts: list[Samples]) -> Samples:
     return Samples(*(np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS))
 
 
+def check_present(path: Path) -> None:
+    if not path.exists():
+        raise BadInput(f"There are no samples at {path}; make some with `python -m engine training sample`.")
+
+
 def load(path: Path, vocab_size: int) -> Samples:
     """Raises BadInput for a file that is damaged, incomplete, of another format, or of another tokenizer."""
     path = Path(path)
+    check_present(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: _array(file[name]) for name in _ARRAYS}
-    except FileNotFoundError as error:
-        raise BadInput(f"There are no samples at {path}; make some with `python -m engine training sample`.") from error
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise BadInput(f"The samples {path} are damaged or cut short; sample or copy them again.") from error
     except KeyError as error:

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
-from engine.files import cache_root, write_file
+from engine.files import work_folder, write_file
 from engine.models.decoder_config import unsupported_reason
 from engine.models.loader import ROUNDED, LoadedModel, load_model
 from engine.models.onnx_llama import OnnxLlama
@@ -35,10 +35,8 @@ from engine.training.students import EagleStudent, LmShape, new_lm, student_clas
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.head_kinds import HEAD_KINDS
 from engine.weights.store import locate
 
-STUDENTS = ("lm", *(name for name, kind in HEAD_KINDS.items() if kind.student))
 _ONLY = "Drafts are trained for targets that our own decoder runs: the Llama family."
 _SCALE_TOKENS = 60_000  # tokens from which the scale of each tap is measured
 
@@ -76,7 +74,7 @@ class TrainingProject:
 
     def __init__(self, pair: str, work: Path | None, device: str, files: Sequence[Path] = ()):
         self.pair, self.device = get_pair(pair), choose_device(device)
-        self.folder = Path(work) if work else cache_root() / "training" / Path(self.pair.name).name
+        self.folder = work_folder(self.pair.name, work)
         self.files = list(files) or [self.folder / "samples" / "samples.npz"]
 
     @property

@@ -1,5 +1,5 @@
 """Lets the target write the questions that it will answer: given its chat template up to the user's turn, an instruct
-model continues with a user's question (Magpie; Xu et al. 2024)."""
+model continues with a user's question (Magpie; Xu et al. 2024). Imports no torch: wrong files are refused first."""
 
 import json
 import random
@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import TemplateError
 
 from engine.bench.prompts import read_prompts
 from engine.errors import BadInput
 from engine.files import ASSETS, disk_errors, write_atomically
-from engine.training.batched_sampler import BatchedSampler, Row
-from engine.training.dataset import Samples
+
+if TYPE_CHECKING:
+    from engine.training.batched_sampler import BatchedSampler
+    from engine.training.dataset import Samples
 
 _MARK = "\ue000prompt\ue000"  # placeholder for the user's words while the template is rendered
 LONGEST = 200  # tokens of a question
@@ -44,10 +47,12 @@ def question_prefixes(tokenizer) -> list[list[int]]:
 
 
 def write_questions(
-    sampler: BatchedSampler, tokenizer, ends: frozenset[int], attempts: Iterable[int], seed: int
+    sampler: "BatchedSampler", tokenizer, ends: frozenset[int], attempts: Iterable[int], seed: int
 ) -> Iterator[tuple[int, str]]:
     """Yields (attempt, question), topics in turn; an unusable question is "". Each attempt has its own seed, so that
     its question does not depend on the batch."""
+    from engine.training.batched_sampler import Row
+
     prefixes = question_prefixes(tokenizer)
     rows = (Row(i, list(prefixes[i % len(prefixes)]), _TEMPERATURE, seed * 1_000_003 + i) for i in attempts)
     for row in sampler.sample(rows, ends, LONGEST):
@@ -124,7 +129,7 @@ _TASKS = (
 _LENGTHS = (200, 350, 500)  # characters of a text that a task is about
 
 
-def make_tasks(samples: Samples, tokenizer, count: int, seed: int) -> Iterator[str]:
+def make_tasks(samples: "Samples", tokenizer, count: int, seed: int) -> Iterator[str]:
     """Yields requests about a text, taken from the target's own replies below temperature 0.9. Because plain questions
     rarely quote a text, a draft trained on them alone is poor at quoting."""
     rng = random.Random(seed)

@@ -17,10 +17,9 @@ from engine.models.grouped import GroupedWeight
 from engine.models.safetensors_reader import TensorReader
 from engine.training.export import replace_folder
 from engine.weights.checkpoint_dir import damage, head_method, missing, weight_files
-from engine.weights.eight_bits import GROUP, SCALE, quantization_config
+from engine.weights.eight_bits import GROUP, SCALE, check_bits, quantization_config
 from engine.weights.head_kinds import HEAD_KINDS
 
-BITS = (16, 8)
 _LARGEST = 9_900_000  # bytes of tensors in a file: hosts of git refuse files of 10 MB
 _INDEX = "model.safetensors.index.json"
 
@@ -31,8 +30,7 @@ def convert(source: Path, out: Path, bits: int, target: Path | None = None) -> N
     one of its own gets for its words."""
     if problem := missing(source) or damage(source):
         raise BadInput(problem)
-    if bits not in BITS:
-        raise BadInput(f"Weights are stored in {' or '.join(map(str, BITS))} bits, not in {bits}.")
+    check_bits(bits)
     if (method := head_method(source)) not in ("", "eagle", "block"):
         raise BadInput(f"{source} holds {HEAD_KINDS[method].noun}, always stored in 16 bits, because it is small.")
     replace_folder(out, lambda work: _write(source, work, bits, method, target))

@@ -7,12 +7,20 @@ the scale of its group of K / G. config.json says so under `quantization_config`
 from collections.abc import Sequence
 from typing import Any
 
+from engine.errors import BadInput
+
+BITS = (16, 8)  # of a weight in a draft that is written here
 GROUP = 32  # weights of a row that share a scale, in folders written here
 SCALE, ZERO = "_scale", "_zero_point"  # added to the name of a matrix
 _WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": False}
 # Fields of the description that change no number of a pass. All others must be empty: some have inputs rotated.
 _NO_EFFECT = {"quant_method", "format", "quantization_status", "dequantize", "config_groups", "ignore", "version",
               "global_compression_ratio"}  # fmt: skip
+
+
+def check_bits(bits: int) -> None:
+    if bits not in BITS:
+        raise BadInput(f"Weights are stored in {' or '.join(map(str, BITS))} bits, not in {bits}.")
 
 
 def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> dict:

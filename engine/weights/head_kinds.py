@@ -146,6 +146,9 @@ def _as_list(value: object) -> list:
     return value if isinstance(value, list) else [value]
 
 
+STUDENTS = ("lm", *(name for name, kind in HEAD_KINDS.items() if kind.student))  # drafts that can be trained
+
+
 def head_kind(method: str) -> HeadKind:
     """Raises BadInput for a method without heads."""
     if method not in HEAD_KINDS:

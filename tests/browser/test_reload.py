@@ -67,5 +67,23 @@ def test_the_lab_is_open_again_after_a_reload(visit):
     expect(page).to_have_url(re.compile("#lab$"))
     page.reload()
     expect(lab).to_have_attribute("aria-selected", "true")
+    open_tab(page, "Sweep", "lab-tabs")
+    expect(page).to_have_url(re.compile("#lab-sweep$"))
     page.get_by_role("tab", name="Playground").click()
     expect(page).to_have_url(re.compile("/$"))
+    lab.click()
+    expect(page).to_have_url(re.compile("#lab-sweep$"))
+    page.reload()
+    expect(page.locator("#sweep-run")).to_be_visible()
+    open_tab(page, "The answer", "lab-tabs")
+    expect(page).to_have_url(re.compile("#lab$"))
+
+
+def test_a_link_opens_its_tab_of_the_lab_also_on_a_phone(visit):
+    page = visit("#lab-users", viewport={"width": 390, "height": 800})
+    expect(page.locator("#users-run")).to_be_visible()
+    page.reload()
+    expect(page.locator("#users-run")).to_be_visible()
+    page.evaluate("location.hash = '#lab-theory'")
+    expect(page.locator("#theory-run")).to_be_visible()
+    expect(page.locator("#users-run")).to_be_hidden()

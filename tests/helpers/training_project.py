@@ -25,9 +25,10 @@ TRAIN = ("--updates", 12, "--rows", 6, "--words", WORDS, "--taps", "0,1")
 
 
 def run(*arguments, fails=False):
+    """``fails``: whether with 1, or with 2 because an option is wrong."""
     result = CliRunner().invoke(app, [str(a) for a in arguments])
     if fails:
-        assert result.exit_code == 1 and isinstance(result.exception, SystemExit), repr(result.exception)
+        assert result.exit_code in (1, 2) and isinstance(result.exception, SystemExit), repr(result.exception)
         assert "Traceback" not in result.output
     else:
         assert result.exit_code == 0, (result.output, result.exception)

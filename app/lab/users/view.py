@@ -22,10 +22,10 @@ from app.views.figures import (
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
-from engine.bench.users_results import UsersRow, least_chances
+from engine.bench.users_results import UsersRow, far_from, least_chances, refuted_users
 from engine.config import method_of
 from engine.trace.events import CostModel
-from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
+from engine.trace.noise import NOISE, Speedup, and_list, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
 from engine.trace.verdicts import DASH, doubts, number
 
@@ -162,59 +162,61 @@ def doubts_about(rows: Mapping[str, Rows]) -> str:
 
 
 def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
-    """Charts the chance from which a draft pays, rising with users, and each method's acceptance as it was counted."""
+    """Charts each method's acceptance as it was counted, and the chance from which a draft should pay, rising with
+    users, where no measurement excludes that prediction."""
     if not rows:
         return WAITING
-    most, data, crosses, are_between = max(row.users for row in rows), [], [], False
+    most, data, crosses, refuted, are_between = max(row.users for row in rows), [], [], set(), False
     hover = "%{y:.0%}, users at once: %{x}"
     for name in methods:
         is_known = name in costs and method_of(name).drafts_one_by_one
         chances = least_chances(costs[name], most) if is_known else {}
         if not chances:
             continue
-        look = _look(name, methods)
-        known = with_gaps(_timed_chances(chances, costs[name].v), chances)
-        are_between |= sum(chance is not None for chance in known.values()) < len(chances)
+        look, wrong = _look(name, methods), refuted_users(rows, name)
+        refuted |= wrong
+        believed = far_from(wrong, chances, [row.users for row in _rows_of(rows, name)])
+        known = with_gaps(_timed_chances(believed, costs[name].v), chances)
+        are_between |= sum(chance is not None for chance in known.values()) < len(believed)
+        between = with_gaps(believed, chances)
         data.append(points(
             f"{method_title(name)} needs", [*known], [*known.values()], mode="lines+markers",
             line={"width": 3, "color": look["color"]}, marker=look | {"size": 7}, hovertemplate=hover,
         ))  # fmt: skip
         data.append(points(
-            f"{method_title(name)}, between", [*chances], [*chances.values()], mode="lines", showlegend=False,
+            f"{method_title(name)}, between", [*between], [*between.values()], mode="lines", showlegend=False,
             line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
         ))  # fmt: skip
-        alpha = next((row.acceptance for row in _rows_of(rows, name) if row.acceptance is not None), None)
-        if alpha is not None:
-            data.append(points(
-                f"{method_title(name)}, α", [1, most], [alpha, alpha], mode="lines", showlegend=False,
-                line={"width": 2, "color": look["color"], "dash": "dot"}, hovertemplate="α = %{y:.0%}",
-            ))  # fmt: skip
-            crosses += _first_load_not_paying(chances, alpha)
+        counted = [row for row in _rows_of(rows, name) if row.acceptance is not None]
+        data.append(points(
+            f"{method_title(name)}, α", [row.users for row in counted], [row.acceptance for row in counted],
+            mode="lines+markers", showlegend=False, marker=look | {"size": 7},
+            line={"width": 2, "color": look["color"], "dash": "dot"}, hovertemplate=f"α = {hover}",
+        ))  # fmt: skip
+        slower = (row for row in counted if row.measured and row.measured.tone == "slower")
+        crosses += [(row.users, row.acceptance) for row in slower]
     if not data:
         return Figure(note="Choose a method that drafts one token after another to see its price.")
     if crosses:
-        data.append(_crosses("costs more than it saves", crosses, "users at once: %{x}"))
+        data.append(_crosses("measured: slower than plain decoding", crosses, "users at once: %{x}"))
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
     note = f"With {_people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
-    note += "Dotted: α with the fewest users. A line ends where no draft pays. "
+    note += "Dotted: α as counted. The other lines are predicted from what passes cost, and end where no draft pays. "
     if are_between:
-        note += "Marks are where the passes with one draft and without were both timed. Dashed: between such places. "
-    note += "γ = auto drafts only tokens that are likelier. "
-    note += "All of this is predicted from what passes cost: where the table says otherwise, the table is right."
+        note += (
+            "Their marks are where the passes with one draft and without were both timed. Dashed: between such places. "
+        )
+    if refuted:
+        note += f"None is drawn near {and_list(map(str, sorted(refuted)))} users: another speedup was measured there. "
+    note += "γ = auto drafts only tokens that are likelier."
     return Figure(data, layout, note)
 
 
 def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict[int, float]:
     """Returns the chances that follow from two passes that were timed: of a row for each user, and of one more."""
     return {users: chance for users, chance in chances.items() if users in v and users + 1 in v}
-
-
-def _first_load_not_paying(chances: Mapping[int, float], alpha: float) -> list[tuple[int, float]]:
-    """Returns the first number of users with whom a draft of chance α no longer pays; none without one."""
-    first = next((users for users, chance in chances.items() if chance > alpha), None)
-    return [(first, alpha)] if first is not None and first > 1 else []
 
 
 # ── in words and numbers ──

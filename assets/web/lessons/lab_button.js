@@ -7,8 +7,7 @@ export function labButton({ name, title }, opened) {
     `Open the lab: ${title}`,
     () => {
       opened();
-      document.getElementById('lab-tab-button')?.click();
-      openLab(name, title);
+      location.hash = `#lab-${name}`; // the page opens what its address names
     },
     'sl-button',
     { 'data-lab': name },
@@ -20,13 +19,4 @@ export function labButton({ name, title }, opened) {
 export function labNote({ name, title, hint }) {
   const theory = () => make('a', 'sl-lesson-link', 'Open the theory', { href: 'theory.html' });
   return make('p', '', [name === 'theory' ? theory() : `On the live page, in the lab under ${title}: ${hint}`]);
-}
-
-// Retries, because the lab is drawn when its tab is first opened. On a narrow screen some of its tabs are entries of a
-// menu, which have only titles.
-function openLab(name, title, tries = 100) {
-  const menu = [...document.querySelectorAll('.overflow-dropdown button')];
-  const tab = document.getElementById(`lab-${name}-button`) ?? menu.find(each => each.textContent.trim() === title);
-  if (tab) tab.click();
-  else if (tries) setTimeout(openLab, 50, name, title, tries - 1);
 }

@@ -136,7 +136,6 @@ export function mount({ element, props, trigger }) {
     return labButton(lab, () => {
       completeStep('');
       hintBar.beside(lab.hint);
-      address.clear();
     });
   }
 

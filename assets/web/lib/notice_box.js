@@ -15,8 +15,9 @@ export function makeNotice(box) {
     box.toggleAttribute('data-whole', isCut && !box.hasAttribute('data-whole'));
   });
 
-  return function show({ kind = 'quiet', text = '', fraction }) {
+  return function show({ kind = 'quiet', text = '', fraction, old = false }) {
     box.dataset.kind = kind;
+    box.toggleAttribute('data-old', old); // the figures below are pale
     box.removeAttribute('data-whole');
     words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite'); // numbers that count up are not read aloud
     const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];

@@ -11,6 +11,7 @@ from app.jobs.remote import RemoteWorker
 from app.jobs.service import Service
 from app.server.limits import Limits
 from engine.config import RunConfig
+from engine.errors import BadInput
 from engine.runtime.worker import Worker
 
 ENGINE = BrowserEngine({}, {}, {})
@@ -48,24 +49,27 @@ def test_operator_can_switch_it_off(service):
     assert service.tab.engine is None and not service.engine.requests
 
 
-def refusal(facade: EngineFacade, capsys, pair: str = "smollm2-135m", weights: str = "beside") -> str:
+def refusal(facade: EngineFacade, capsys, pair: str = "smollm2-135m") -> str:
     """What the log says of a page that cannot offer it."""
     facade.device = lambda: "cpu"
-    offer = tab_offer.TabOffer(facade, pair, weights)
+    offer = tab_offer.TabOffer(facade, pair, "beside")
     offer._prepare()
     assert offer.engine is None
     return capsys.readouterr().out
 
 
-def test_page_that_offers_none_says_why_in_one_line(tmp_path, monkeypatch, capsys):
+def test_page_that_offers_none_says_why_in_one_line(tmp_path, capsys):
     model_folder(tmp_path / "target")
     log = refusal(EngineFacade(Worker("cpu")), capsys, str(tmp_path / "target"))
     assert log.startswith("The page does not offer “Run it here”: ") and log.count("\n") == 1
     assert "from one GGUF file" in log
     assert "loaded by other processes" in refusal(EngineFacade(RemoteWorker()), capsys)
+
+
+def test_page_with_an_unknown_setting_does_not_start(monkeypatch):
     monkeypatch.setenv("SPECLENS_TAB", "perhaps")
-    typo = Limits.from_env().tab
-    assert "'perhaps'; choose from hub, beside, none" in refusal(EngineFacade(Worker("cpu")), capsys, weights=typo)
+    with pytest.raises(BadInput, match="SPECLENS_TAB is 'perhaps'; set it to hub, beside, none, or not at all"):
+        Service(FakeEngine(FakeWorker()))
 
 
 @pytest.mark.parametrize(("host", "weights"), [(None, "none"), ("localhost", "none"), ("0.0.0.0", "beside")])

@@ -124,6 +124,18 @@ def page(engine, tmp_path, monkeypatch) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_an_earlier_result_is_said_to_be_old_until_a_figure_is_drawn(page, name):
+    """The figures of the last run stood below the progress of the next as if they were its own."""
+    page = page(name)
+    for before in ("the recorded ones", "those of the last run"):
+        page.worker.engine, updates = None, list(page.press())
+        drawn = next(at for at, update in enumerate(updates) if any(value is not SKIP for value in update[1:]))
+        notices = [(at >= drawn, said(each)) for at, each in enumerate(updates) if each.notice is not SKIP]
+        assert all(is_drawn != each.get("old", False) or each["kind"] != "progress" for is_drawn, each in notices)
+        assert all(before in each["text"] for is_drawn, each in notices if not is_drawn)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
     page = page(name)
     updates = page.press_until_points()

@@ -61,14 +61,13 @@ def figures(context=SHORT, methods=("lm",), rows_=ROWS, costs=COSTS) -> dict:
     return json.loads(view.draw_charts(rows_, context, methods, costs))["figures"]
 
 
-def test_price_of_a_draft_rises_with_users_above_its_chance():
+def test_price_of_a_draft_rises_with_users_beside_its_chance():
     figure = figures()["users-price"]
     timed, needs, alpha, cross = figure["data"]
     assert (timed["x"], timed["y"]) == ([1], needs["y"][:1]), "only v(1) and v(2) follow each other"
     assert needs["line"]["dash"] == "dash" and "Dashed: between such places" in figure["note"]
-    assert needs["y"][0] == pytest.approx(0.2) and needs["y"] == sorted(needs["y"]) and alpha["y"] == [0.5, 0.5]
-    first = cross["x"][0]
-    assert needs["y"][needs["x"].index(first)] > 0.5 >= needs["y"][needs["x"].index(first) - 1]
+    assert needs["y"][0] == pytest.approx(0.2) and needs["y"] == sorted(needs["y"]) and alpha["y"] == [0.5, 0.6, 0.7]
+    assert (cross["x"], cross["y"], alpha["x"]) == ([16], [0.7], [1, 4, 16]), "the one that was measured to be slower"
     assert "6.4 times as much" in figure["note"], "16 ÷ v(16)"
     v = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.4, 6: 1.5}
     timed = figures(costs={name: replace(costs, v=v) for name, costs in COSTS.items()})["users-price"]["data"][0]
@@ -76,6 +75,19 @@ def test_price_of_a_draft_rises_with_users_above_its_chance():
     for method in (AUTO, "lookahead", "medusa"):
         unpriced = figures(methods=(method,), costs=COSTS | {method: COSTS["lm"]})["users-price"]
         assert "one token after another" in unpriced["note"], method
+
+
+def test_no_predicted_price_is_drawn_where_a_measurement_excludes_it():
+    """The costs say that 4 users gain 1.23×; where their gain was measured to be 0.80×, the curve says nothing."""
+    slower = row(4, "lm", 16.0, 0.8, predicted_tokens_per_second=27.0, acceptance=0.6, low=0.75, high=0.85)
+    other = {SHORT: (*ROWS[SHORT][:2], slower, *ROWS[SHORT][3:])}
+    figure = figures(rows_=other)["users-price"]
+    _, needs, alpha, cross = figure["data"]
+    drawn = [users for users, chance in zip(needs["x"], needs["y"], strict=True) if chance is not None]
+    before = figures()["users-price"]["data"][1]
+    assert drawn == [1] and before["y"][:4] == sorted(before["y"][:4]), "where it was drawn up to 4 users and beyond"
+    assert alpha["y"] == [0.5, 0.6, 0.7] and cross["x"] == [4, 16]
+    assert "None is drawn near 4 users" in figure["note"] and "None is drawn" not in figures()["users-price"]["note"]
 
 
 def test_the_table_marks_the_fastest_with_as_many_users():

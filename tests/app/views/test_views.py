@@ -8,7 +8,7 @@ from fake_worker import recorded
 from sample_traces import constrained
 
 from app.playground.startup_run import BASELINE, OPENING, opening
-from app.views import figures, player_feed, run_facts, tiles
+from app.views import engine_status, figures, player_feed, run_facts, tiles
 from app.views.totals import Totals
 from engine.trace.events import SERVER_ONLY, STATUSES
 from engine.trace.metrics import compute_metrics
@@ -172,3 +172,9 @@ def test_the_running_totals_are_the_metrics_of_the_whole(run):
     assert totals.tau == pytest.approx(numbers.tau.value) and totals.others == run.others
     assert totals.tokens_per_second == pytest.approx(numbers.tokens_per_second)
     assert totals.alpha == (numbers.alpha and numbers.alpha.value)
+
+
+def test_status_of_a_load_has_a_share_only_where_one_is_known():
+    """A head's load reports none, and stood at 0 % until it was over."""
+    words = [engine_status.status("loading", message="Loading a head", fraction=share)["text"] for share in (0.0, 0.4)]
+    assert words == ["Loading a head", "Loading a head, 40%"]

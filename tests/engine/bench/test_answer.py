@@ -59,6 +59,14 @@ def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     assert several.endswith("EAGLE head with γ 1 may be as fast.")
 
 
+def test_an_answer_says_on_which_machine_and_when_it_was_measured():
+    """It said here, though the page opens with one from another machine, and a saved one is read anywhere."""
+    about = {"device": "cpu (x86_64, 2 threads)", "precision": "fp32", "measured": "2026-11-26T06:05:04Z"}
+    where = "on cpu (x86_64, 2 threads), fp32 on 26 November 2026: 1 text"
+    for plan, start in ((PLAN, "Measured"), (replace(PLAN, place=ELSEWHERE), "Counted with pair")):
+        assert sentences(result(plan=plan, about=about))["sure"].startswith(f"{start} {where}")
+
+
 def test_nothing_is_said_of_a_load_that_was_not_measured():
     known = result(load(8, "eagle", 2, 1.3), plan=replace(PLAN, users=(32,)))
     assert recommendation(known, 32) == "For 32 users at once nothing is measured yet."

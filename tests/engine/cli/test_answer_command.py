@@ -2,13 +2,17 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 
 import pytest
+from paths import ROOT
 from typer.testing import CliRunner
 
 from engine.bench.answer_points import AnswerPoints
 from engine.cli.main import app
-from engine.cli.options import INTERRUPTED
+from engine.cli.options import INTERRUPTED, USAGE
 
 
 @pytest.fixture
@@ -55,7 +59,49 @@ def test_ctrl_c_prints_what_there_is(ask, monkeypatch):
     assert "The same command goes on" in found.stderr
 
 
-def test_loads_that_make_no_sense_are_refused(ask):
-    for users in ("0", "", "a,b", "8,65"):
-        refused = ask("--users", users)
-        assert refused.exit_code == 1 and "users" in refused.stderr and "Traceback" not in refused.stderr
+WRONG = {
+    ("--users", "0"): "--users is '0'",
+    ("--users", ""): "--users is ''",
+    ("--users", "a,b"): "--users is 'a,b'",
+    ("--users", "8,65"): "numbers from 1 to 64",
+    ("--methods", "ngram,psychic"): "has no method 'psychic'",
+    ("--methods", "auto"): "has no method 'auto' to measure",
+    ("--pair", "nonsense"): "There is no pair",
+    ("--device", "abacus"): "no device 'abacus'",
+    ("--precision", "int3"): "precision is 'int3'",
+    ("--max-new-tokens", "0"): "max_new_tokens is 0",
+    ("--temperature", "-1"): "temperature is -1",
+    ("--out", "FILE"): "is a file; name a folder",
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG.items(), ids=lambda value: str(value)[:60])
+def test_a_wrong_option_is_refused_before_the_models_are_loaded(ask, tmp_path, monkeypatch, options, words):
+    monkeypatch.setattr("engine.cli.options.load", lambda *models: pytest.fail("the models were loaded"))
+    refused = ask(*(tmp_path / "p.jsonl" if each == "FILE" else each for each in options))
+    assert refused.exit_code == USAGE and words in refused.stderr and refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [
+    ("answer", "BAD"), ("answer", "GONE"), ("answer", "GOOD", "--methods", "psychic"),
+    ("training", "prompts", "--pair", "nonsense"), ("training", "prompts", "--precision", "int3"),
+    ("training", "sample", "--prompts", "BAD"), ("training", "sample", "--prompts", "GONE"),
+    ("training", "tasks", "--samples", "GONE"), ("training", "distil", "hydra"),
+    ("training", "distil", "eagle", "--samples", "GONE"), ("training", "distil", "eagle", "--taps", "x"),
+    ("training", "export", "lm", "--out", "x", "--bits", "7"), ("training", "convert", "GONE", "--out", "x"),
+    ("training", "evaluate", "eagle", "--prompts", "BAD"), ("training", "evaluate", "hydra", "--prompts", "GOOD"),
+])  # fmt: skip
+def test_a_wrong_option_is_refused_before_torch_is_imported(tmp_path, command):
+    """Importing it takes longer than a person waits for an answer about a typing mistake."""
+    (tmp_path / "GOOD").write_text('{"prompt": "one"}\n')
+    (tmp_path / "BAD").write_text('{"prompt": "one"}\nhello\n')
+    code = (
+        "import sys\nfrom engine.cli.main import app\n"
+        f"try:\n    app({list(command)!r})\n"
+        "except SystemExit as end:\n    code = end.code\n"
+        'sys.exit(f\'{code} {sorted({"torch", "transformers"} & set(sys.modules))}\')'
+    )
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "SPECLENS_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True)
+    said = done.stderr.strip().splitlines()
+    assert said[1:] == [f"{USAGE} []"] and said[0].endswith("."), done.stderr

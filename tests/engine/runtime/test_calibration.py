@@ -45,6 +45,18 @@ def test_costs_are_measured_once_a_device_and_pair(pairs, measured):
     assert first.target.runner.cache is None and first.drafts.loaded["lm"].runner.cache is None
 
 
+def test_no_percentage_goes_back_under_the_same_words(pairs, monkeypatch):
+    """Two calibrations and a repeated one had the same words, so the percentage of a load jumped back and forth."""
+    monkeypatch.setattr(calibration, "has_dips", lambda costs: True)
+    engine, told = engine_of(pairs, draft="draft"), {}
+    engine.on_progress(lambda fraction, message: told.setdefault(message, []).append(fraction))
+    engine.costs("lm")
+    assert [words.split(",")[0].split(":")[0] for words in told] == [
+        "Loading the draft", "Calibrating draft model", "Calibrating"
+    ]  # fmt: skip
+    assert all(shares == sorted(shares) for shares in told.values()), told
+
+
 GOOD = '{"c":0,"v":{"1":1},"context":9,"step":1,"spread":0}'
 DAMAGED = ["", "{", "[]", "7", "\x00", "[" * 100_000] + [
     GOOD.replace(*change) for change in (

@@ -50,6 +50,17 @@ def package_file(pair):
     return store._packaged_file(pair.target.gguf)
 
 
+def test_the_share_fetched_never_goes_back_where_another_try_begins(tiny, monkeypatch):
+    def fetch(model, say):
+        for share in (0.6, 0.0, 0.3, 1.0):  # pip fails, and the hub begins
+            say(share, "Downloading")
+
+    monkeypatch.setattr(store, "_fetch", fetch)
+    shares = []
+    fetch_pair(replace(tiny, drafts={"lm": tiny.target}), lambda fraction, message: shares.append(fraction))
+    assert shares == [0.3, 0.3, 0.3, 0.5, 0.8, 0.8, 0.8, 1.0, 1.0]
+
+
 def test_fetching_the_packaged_file(tiny, cache):
     assert locate(tiny.target) is None
     seen = []
