@@ -21,11 +21,7 @@ const COLUMNS = [
 ];
 
 // ``rolled``: the u of each draft, or null for the recorded ones.
-/**
- * @param {Round} round
- * @param {Token} token
- * @param {number[] | null} rolled
- */
+/** @param {Round} round @param {Token} token @param {number[] | null} rolled */
 export function blockNode(round, token, rolled) {
   const drafts = draftsOf(round),
     us = rolled ?? drafts.map(draft => draft.u),
@@ -52,10 +48,7 @@ export function blockNode(round, token, rolled) {
 }
 
 // The chance that draft i or one that follows it decides.
-/**
- * @param {Round} round
- * @param {number} i
- */
+/** @param {Round} round @param {number} i */
 export function chanceOf(round, i) {
   let chance = 0,
     fails = 1;
