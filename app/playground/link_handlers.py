@@ -8,8 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import NAMES, Control, controls_by_name, settings
-from app.form import read as controls_of
+from app.form import NAMES, Control, control_values, controls_by_name, settings
 from app.jobs.baseline import with_baseline
 from app.jobs.result_cache import RecordedRun
 from app.jobs.service import Service
@@ -48,7 +47,7 @@ class LinkHandlers:
         """
         data = event._data if isinstance(event._data, dict) else {}
         text, pairs = str(data.get("query") or ""), list(self.service.offer.pairs.values())
-        link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
+        link = links.read_link(text, self.controls, pairs, self.service.limits.prompt_chars)
         is_reload, own = bool(data.get("reload")), self.service.runs.find(str(data.get("run") or ""))
         result = self._result(link)
         if is_resumed := is_reload and own is not None and (own.is_running or not result):
@@ -121,7 +120,7 @@ class LinkHandlers:
             pair = self.service.offer.pairs.get(config.pair)
             revision = pair.revision if pair else ""
             return _value(
-                link=links.query(controls_of(config), self.controls, revision, _branch_point(session, config))
+                link=links.query(control_values(config), self.controls, revision, _branch_point(session, config))
             )
         except BadInput as error:
             return _value(link="", problem=str(error))

@@ -272,7 +272,7 @@ class SpeculativeDecoder:
                 f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
             )
         is_asked = draft.parents is not None and self.config.gamma != AUTO
-        allowed = self._constrained.read(draft) if self._constrained else None
+        allowed = self._constrained.mask_draft(draft) if self._constrained else None
         draft = allowed.draft if allowed else draft
         return gamma if is_asked else len(draft), keys, draft, allowed
 

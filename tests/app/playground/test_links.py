@@ -8,14 +8,13 @@ import pytest
 from fake_worker import FakeEngine
 from test_run_handlers import Screen, line, said
 
-from app.form import NAMES, controls_by_name, defaults, read, settings
+from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.jobs.engine_facade import Pair
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
-from app.playground.links import MOST, Link, query, sentence
-from app.playground.links import read as read_link
+from app.playground.links import MOST, Link, query, read_link, sentence
 from app.playground.result_handlers import ResultValues
 from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
@@ -77,7 +76,7 @@ def test_a_link_reproduces_its_run():
     chance = random.Random(7)
     for _ in range(400):
         config = any_run(chance)
-        values = read(config)
+        values = control_values(config)
         assert tuple(values) == NAMES and settings(values) == config
         text = query(values, CONTROLS)
         assert text.isascii() and not set(text) & set("<>\"'` \n")

@@ -183,7 +183,7 @@ def test_a_recording_round_trips_and_shows_everywhere(tmp_path):
         trace, _ = recorded(VLLM, chat=chat)
         assert from_json(to_json(trace)) == trace
         save(trace, tmp_path / "run.json")
-        session = trace_files.read([str(tmp_path / "run.json")])
+        session = trace_files.read_session([str(tmp_path / "run.json")])
         assert all(charts.complete(session.trace)) and tiles.tiles(trace, recorded=True)
         feed = player_feed.replay("r", trace, None)
         assert '"id":null' in feed and "vLLM 0.32.0, your recording" in feed
