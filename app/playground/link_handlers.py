@@ -25,7 +25,7 @@ from app.views import player_feed, tiles
 from app.views.safe_json import encode
 from engine.config import RunConfig
 from engine.errors import BadInput
-from engine.trace.branch import branch_request, request_of
+from engine.trace.branch import branch_config, config_of
 from engine.trace.trace import with_branch
 
 
@@ -84,7 +84,7 @@ class LinkHandlers:
     def _is_opening(self, link: links.Link) -> bool:
         """Returns whether these are the settings of the recorded run that every page opens with."""
         run, _ = opening_run()
-        return run is not None and link.has_settings and self._config(link) == request_of(run)
+        return run is not None and link.has_settings and self._config(link) == config_of(run)
 
     def _config(self, link: links.Link) -> RunConfig | None:
         values = {name: control.default for name, control in self.controls.items()} | dict(link.values)
@@ -100,7 +100,7 @@ class LinkHandlers:
         if result is None or link.force is None:
             return result
         try:
-            branch = self.service.runs.results.get((("branch", branch_request(result.run, *link.force)),))
+            branch = self.service.runs.results.get((("branch", branch_config(result.run, *link.force)),))
             both = branch and {"run": with_branch(result.run, branch.traces["branch"])}
         except BadInput:
             return None
@@ -136,7 +136,7 @@ class LinkHandlers:
     def branch_address(self, session: Session, *values: Any) -> str:
         """Returns the address with the branch, or without a dropped one, if the controls are still those of the run."""
         try:
-            is_same = bool(session.trace) and request_of(session.trace) == settings(
+            is_same = bool(session.trace) and config_of(session.trace) == settings(
                 dict(zip(NAMES, values, strict=True))
             )
         except BadInput:
@@ -150,7 +150,7 @@ def _branch_point(session: Session, config: RunConfig) -> tuple[int, int] | None
     those of the run it became."""
     run = session.trace
     try:
-        if run is None or replace(request_of(run), prefix=()) != config:
+        if run is None or replace(config_of(run), prefix=()) != config:
             return None
     except BadInput:  # settings of an opened file
         return None

@@ -21,7 +21,7 @@ from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from engine.config import AUTO, Constraint, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
 CONTROLS = controls_by_name(LIMITS)
@@ -173,7 +173,7 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
 def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     specs = startup_run.controls(sharing.service)
     run, _ = startup_run.load_recorded()
-    assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
+    assert settings({name: spec.default for name, spec in specs.items()}) == config_of(run)
     links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
     _, _, filled, _ = parts(links.open_link(RunPress(), event(revision)))
     reset = {name: update["value"] for name, update in filled.items() if update != SKIP}

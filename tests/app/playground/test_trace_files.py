@@ -28,7 +28,7 @@ from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.trace import fold, load, to_json
 
 FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
@@ -179,7 +179,7 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     plain = page.bring([file(tmp_path, to_json(session.baseline), "b.json")], VISITOR)
     assert "in which nothing was drafted" in said(Screen(plain.stage))["text"]
     values = {name: getattr(screen, name)["value"] for name in NAMES}
-    assert settings(values) == request_of(session.trace), "Run would repeat it here"
+    assert settings(values) == config_of(session.trace), "Run would repeat it here"
 
 
 @pytest.mark.parametrize(
