@@ -71,11 +71,9 @@ export function blockRollSentence(round, token, rolled, { accepted, times }) {
     stays = isOnPath(round, token.index, last);
   const word = stays ? 'accepted' : 'rejected',
     first = last ? `Draft ${last} passes first` : 'No draft passes';
-  const verdict = round.parents
-    ? `${first}: ${word}.`
-    : stays
-      ? `Draft ${last} is the last to pass: accepted.`
-      : 'From it on no draft passes: rejected.';
+  let verdict = `${first}: ${word}.`;
+  if (!round.parents)
+    verdict = stays ? `Draft ${last} is the last to pass: accepted.` : 'From it on no draft passes: rejected.';
   const same = stays === isEmitted(token) ? 'The same verdict.' : 'The verdict flips; what follows needs the models.';
   return `Every u of the block is new. ${verdict} ${same} So far ${accepted} of ${times} accepted; expected ${spokenPercent(chanceOf(round, token.index))}.`;
 }
