@@ -195,7 +195,7 @@ def settings(
     )
 
 
-def read(config: RunConfig) -> dict[str, Any]:
+def control_values(config: RunConfig) -> dict[str, Any]:
     """Returns the value of each control for ``config``: the inverse of ``settings``."""
     auto = config.gamma == AUTO or config.method == "none"  # the next method is to draft
     values = {name: getattr(config, name) for name in _FIELDS}

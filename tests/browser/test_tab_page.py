@@ -16,7 +16,7 @@ from tab_site import fill, press_run, run, saved, serving_site, written_site
 from app.views import player_feed
 from engine.config import RunConfig
 from engine.runtime.engine import load_engine
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, RunFinished, RunStarted, Timings, Token
 from engine.trace.trace import fold, from_json, to_json
 
@@ -83,7 +83,7 @@ def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp
     engine = load_engine(tiny, precision="fp32")
     for text in texts:
         ours = from_json(text)
-        theirs = fold(engine.run(request_of(ours), gammas=[r.gamma for r in ours.rounds]))
+        theirs = fold(engine.run(config_of(ours), gammas=[r.gamma for r in ours.rounds]))
         assert ours.started.prompt == theirs.started.prompt
         assert decisions(ours) == decisions(theirs)
         assert (ours.finished.reason, ours.finished.text) == (theirs.finished.reason, theirs.finished.text)
@@ -372,7 +372,7 @@ def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolat
         run(page, temperature=0.8, seed=3)
         ours = from_json(saved(page))
     assert ours.started.device == f"browser tab, WASM, {threads}"
-    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(request_of(ours))))
+    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(config_of(ours))))
 
 
 @pytest.mark.parametrize(("settings", "values", "note"), [

@@ -150,7 +150,7 @@ class AnswerHandlers(Measurement):
             with uploads(paths) as files:
                 if not state.is_over:
                     raise BadInput("Let the measurement end first, then open the recordings again.")
-                own = recordings.read(files)
+                own = recordings.read_recordings(files)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
         state.result = RECORDINGS

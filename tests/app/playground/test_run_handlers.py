@@ -24,7 +24,7 @@ from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from app.views import player_feed
 from engine.errors import Unavailable
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.events import RunStarted
 
 FORM = {"prompt": "Hi", "method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "tokens": 40}
@@ -240,7 +240,7 @@ def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker
 
 def test_the_run_before_stays_on_the_stage_until_the_next_one_has_a_round():
     trace, live = recorded(), LiveRun()
-    live.config = request_of(trace)
+    live.config = config_of(trace)
     reading = Screen(live.update(Update("run", (trace.started,))))
     assert player_values([reading]) == [] and said(reading)["text"] == "Reading the prompt"
     first = Screen(live.update(Update("run", trace.rounds[:1])))

@@ -10,7 +10,7 @@ from engine.bench.prompts import read_prompts
 from engine.config import METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
-from engine.trace.branch import branch_request, request_of
+from engine.trace.branch import branch_config, config_of
 from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
@@ -91,7 +91,7 @@ def test_a_trace_says_what_the_grammar_did(engine, tmp_path):
     trace = fold(engine.run(config(PROMPTS[0], "auto", gamma="auto")))
     again = from_json(to_json(trace))
     assert again == trace and again.started.constraint["compact"] is True
-    assert request_of(again).constraint == PROMPTS[0].constraint
+    assert config_of(again).constraint == PROMPTS[0].constraint
     demanded = [token for token in trace.emitted if token.from_grammar]
     assert len(demanded) >= 5 and all(token.status in ("accepted", "rescued") for token in demanded)
     first = trace.emitted[0]
@@ -127,10 +127,10 @@ def test_a_run_that_reaches_its_limit_says_that_its_json_is_unfinished(engine, p
 def test_a_branch_may_force_only_what_the_grammar_allows(engine, plain):
     output = plain[0].output
     with pytest.raises(BadInput, match="forbids the token"):
-        engine.request(branch_request(plain[0], 2, output[0]))
+        engine.prepare(branch_config(plain[0], 2, output[0]))
     texts = [token.text for token in plain[0].emitted]
     name = next(place for place in range(len(texts)) if "".join(texts[:place]) == '{"name":"')
-    other = fold(engine.run(branch_request(plain[0], name, engine.target.tokenizer("Zoe").input_ids[0])))
+    other = fold(engine.run(branch_config(plain[0], name, engine.target.tokenizer("Zoe").input_ids[0])))
     assert other.text.startswith('{"name":"Z') and fits(other, PROMPTS[0])
 
 
