@@ -23,6 +23,7 @@ def press(page: Page, name: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 def test_a_whole_lesson_by_keyboard(visit):
     page = visit()
     assert page.locator("#lesson").count() == 0  # nothing of the lessons is drawn before their tab is opened
@@ -234,6 +235,7 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     expect(last).to_be_in_viewport(ratio=0.99)  # nor cut by its frame
 
 
+@pytest.mark.slow
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
     page = visit("#lesson-easy_and_hard_text", viewport={"width": 1280, "height": 760})
     page.get_by_label("Your guess").fill("1")
