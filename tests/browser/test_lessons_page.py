@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, tool_places, wait_until_above, walk_through
+from page_actions import open_lesson, wait_until_above
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
@@ -139,18 +139,6 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
         lesson = next(each for each in lessons() if each.slug == slug)
         expect(page.locator("#sl-lesson-title")).to_have_text(f"{lesson.number}. {lesson.title}")
         assert page.evaluate("location.hash") == f"#lesson-{slug}"
-
-
-@pytest.mark.slow
-def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
-    page = visit("#lesson-memory_wall", viewport={"width": 390, "height": 900})
-    for lesson in lessons():
-        walk_through(page, lesson.slug)
-    for place in tool_places().values():
-        open_lesson(page, *place)
-        for width in (1280, 1920):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(f"{OVERFLOW} <= 0")
 
 
 @pytest.mark.slow

@@ -42,7 +42,10 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
 
 
-@pytest.mark.parametrize("name", ["index.html", "runs/opening.html", "sheets/teacher-7.html"])
+@pytest.mark.parametrize(
+    "name",
+    ["index.html", *(pytest.param(n, marks=pytest.mark.slow) for n in ("runs/opening.html", "sheets/teacher-7.html"))],
+)
 def test_a_wheel_scrolls_the_page(opened, name):
     page = opened(viewport={"width": 800, "height": 300})
     page.goto(page.home.replace("index.html", name))
