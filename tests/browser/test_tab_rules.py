@@ -372,7 +372,7 @@ def test_tokens_of_the_embedded_model_are_its_tokenizers(browser, real_folder):
 # ── weights ──
 
 
-@pytest.mark.parametrize("kind", ["F32", "Q8_0", "Q4_1"])
+@pytest.mark.parametrize("kind", ["Q4_1", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("F32", "Q8_0"))])
 def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
     file = tab_model(tmp_path, kind)
     folder = prepared_folder(file)

@@ -166,7 +166,7 @@ def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, 
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("how", ["wrong form", "full queue", "stopped"])
 def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
-    experiment, state, form = handlers(name), PageState(), (WRONG if how == "wrong form" else FORMS)[name]()
+    experiment, state, form = opened(name), PageState(), (WRONG if how == "wrong form" else FORMS)[name]()
     runs, kind = experiment.service.runs, "error"
     if how == "full queue":  # after the form has been read, as on a server without experiments
 
