@@ -17,14 +17,6 @@ from app.views import player_feed
 expect.set_options(timeout=60_000)  # Otherwise a busy machine would look like a failure.
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Tests on the made-up engine share one worker: one server, one Chromium, and its warm pages."""
-    for item in items:
-        if item.get_closest_marker("browser") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
