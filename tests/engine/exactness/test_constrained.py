@@ -135,7 +135,7 @@ def test_the_choice_of_auto_keeps_the_law():
     assert sum(map(drafts_of, decoders)) > 150 and p_value(Counter(map(output, decoders))) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+@pytest.mark.parametrize("kind", [pytest.param(IntersectionDrafter, marks=pytest.mark.slow), ReencodingDrafter])
 def test_a_draft_with_other_tokens_keeps_the_law(kind):
     target = ToyLM(ToyLM.random(6, 0, spread=0.8).table, "abcdef")
     texts, draft = ("abc", "abd", "bad", "bcc", "e"), ToyLM.random(7, seed=2).table
