@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("without-deadline", deadline=None)
 hypothesis.settings.load_profile("without-deadline")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
-# Their tests share what is expensive (a server and a Chromium; a trained draft of each kind), so one worker runs them.
+# The tests of a folder share expensive fixtures: a server and a Chromium, or a trained draft of each kind.
 ON_ONE_WORKER = ("browser", "engine/training")
 
 

@@ -375,7 +375,7 @@ def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolat
     assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(request_of(ours))))
 
 
-TOLD = [  # settings of a link, what the form has of them, and what is said
+TOLD = [  # settings of a link, the values in the form, and the note
     ("method=eagle&auto=1&gamma=7&top_k=5", {"method": "block", "gamma": "auto"},
      "This tab can’t take over everything: EAGLE head (block head instead), Top-k."),
     ("method=lookahead&tokens=900&auto=0&gamma=25", {"method": "ngram", "max_new_tokens": "256", "gamma": "16"},
