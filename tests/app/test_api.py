@@ -31,6 +31,8 @@ from engine.config import Constraint
 from engine.runtime.worker import Worker
 from engine.trace.trace import from_json
 
+pytestmark = pytest.mark.xdist_group("api")
+
 
 def served(worker=None, **limits) -> Api:
     return Api(Service(FakeEngine(worker), Limits(**limits)))

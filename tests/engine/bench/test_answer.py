@@ -169,7 +169,8 @@ def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
 
 @pytest.fixture
 def asked(engine, tmp_path, monkeypatch):
-    """Asks a tiny model; however busy the machine is, nothing is noise."""
+    """Asks a tiny model; however busy the machine is, nothing is noise, and no load gets more turns."""
+    monkeypatch.setattr(answer, "_UNDECIDED", 1)
     for module in (sweep_results, users_results):
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
 

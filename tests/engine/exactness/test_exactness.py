@@ -45,9 +45,8 @@ def test_chains(method, acceptance, name, gamma):
 @pytest.mark.parametrize(
     ("siblings", "acceptance"),
     [
-        *((siblings, "token") for siblings in ("independent", "without_replacement", "top")),
-        ("without_replacement", "block"),
-        *slow(("independent", "block"), ("top", "block")),
+        *(("without_replacement", acceptance) for acceptance in ("token", "block")),
+        *slow(*((siblings, acceptance) for siblings in ("independent", "top") for acceptance in ("token", "block"))),
     ],
 )
 def test_trees(siblings, acceptance, name, gamma):
@@ -92,7 +91,7 @@ def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
 
 
 @pytest.mark.parametrize(
-    ("method", "gamma", "runs"), [("lm", 3, 500), ("without_replacement", 2, 300), *slow(("top", 2, 400))]
+    ("method", "gamma", "runs"), [("lm", 3, 500), *slow(("without_replacement", 2, 300), ("top", 2, 400))]
 )
 @pytest.mark.parametrize("sampling", [SamplingParams(1.0), *slow(SamplingParams(0.8, top_k=4, top_p=0.9))])
 def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs):

@@ -23,8 +23,6 @@ from engine.training.block_student import BlockStudent
 from engine.training.stored_bits import convert
 from engine.training.students import Batch
 
-pytestmark = pytest.mark.xdist_group("training")
-
 
 def test_a_head_is_stored_as_other_engines_load_it(journey, root):
     """vLLM's llama_eagle3.py puts "model." before each name, renames `d2t` to draft_id_to_target_id and skips `t2d`;

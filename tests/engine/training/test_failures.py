@@ -22,9 +22,6 @@ from engine.cli.training import app
 from engine.training import dataset as sample_file
 from engine.training import generate, prompts
 
-pytestmark = pytest.mark.xdist_group("training")
-
-
 CUT = "are damaged or cut short; sample or copy them again"
 OTHER = "is not a sample file|" + CUT
 # changes of the arrays (None leaves one out) and the sentence

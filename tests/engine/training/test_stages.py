@@ -12,8 +12,6 @@ from training_project import TRAIN, WORDS, part_of, refused, stage
 from engine.training import dataset as sample_file
 from engine.weights.checkpoint_dir import weights_hash
 
-pytestmark = pytest.mark.xdist_group("training")
-
 
 def test_each_stage_says_where_its_work_is(journey):
     number = int(re.search(r"prompts\.jsonl has (\d+) prompts\.", journey.said["prompts"])[1])
