@@ -42,7 +42,7 @@ class BlockDrafter(Eagle3Drafter):
             rows = step(masked, 0, features=features)[0].split(1)
 
             def place(before: torch.Tensor, at: int):
-                return (runner.model.after(before, rows[at]) if at else rows[at]), None
+                return (runner.model.add_bias(before, rows[at]) if at else rows[at]), None
 
             return self._draft(place, ids[-1:], {}, u, seen, gamma, policy)
 

@@ -59,7 +59,7 @@ class BlockModel(EagleModel):
         own[self.target_ids] = torch.arange(self.vocab_size, device=self.device)
         return w1, w2, own
 
-    def after(self, guess: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    def add_bias(self, guess: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
         """Returns the logits [1, Vd] of a slot as they are after the ``guess`` [1], a token of the target."""
         if self._bias is None:
             return logits

@@ -94,8 +94,8 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     else:
         block, guess = torch.stack([one[0, L - 1] for one in states]), torch.tensor([42])
         assert torch.allclose(logits, student.logits(block, None), atol=2e-3)
-        assert torch.allclose(head.after(guess, logits), student.logits(block, None, guess), atol=2e-3)
-        assert (head.after(guess, logits) - logits).abs().max() > 0.1
+        assert torch.allclose(head.add_bias(guess, logits), student.logits(block, None, guess), atol=2e-3)
+        assert (head.add_bias(guess, logits) - logits).abs().max() > 0.1
 
 
 def test_an_lm_says_the_same_from_its_file_and_has_the_targets_tokenizer(learning, root, tmp_path):

@@ -124,7 +124,7 @@ def test_a_further_layer_of_a_block_adds_nothing_at_first(learning):
 
 
 @torch.no_grad()
-def test_a_bias_of_a_block_adds_nothing_at_first_and_then_by_the_draft_before(learning):
+def test_a_bias_adds_nothing_at_first_then_by_the_draft_before(learning):
     student, states = learning.student("block"), torch.randn(3, 64, generator=torch.Generator().manual_seed(4))
     words, bias = learning.words, student.module.bias
     strange = next(i for i in range(VOCABULARY) if i not in words)
