@@ -410,10 +410,11 @@ def test_packed_head_is_expanded_to_the_numbers_of_its_file(browser):
 def test_head_that_no_tab_can_run_is_refused(tmp_path):
     shipped = ASSETS / "drafts" / "smollm2-135m-block"
     shutil.copy(shipped / "model.safetensors", tmp_path)
-    fields = json.loads((shipped / "config.json").read_text()) | {"num_hidden_layers": 2}
-    (tmp_path / "config.json").write_text(json.dumps(fields))
-    with pytest.raises(BadInput, match="one plain layer"):
-        portable_head(tmp_path, LlamaConfig(**TARGET))
+    fields = json.loads((shipped / "config.json").read_text())
+    for other, words in (({"num_hidden_layers": 2}, "one plain layer"), ({"markov_rank": 64}, "without a bias")):
+        (tmp_path / "config.json").write_text(json.dumps(fields | other))
+        with pytest.raises(BadInput, match=words):
+            portable_head(tmp_path, LlamaConfig(**TARGET))
 
 
 # ── the player's lines ──
