@@ -263,6 +263,13 @@ def test_model_is_loaded_once_a_page_is_open_or_without_a_visitor(monkeypatch, h
     wait_for(lambda: service.state.now().kind == "ready")
 
 
+def test_the_warm_up_needs_no_chat_template(monkeypatch):
+    worker, service = served(load=0.1)
+    with_weights(service, monkeypatch, wait=0.0)
+    wait_for(lambda: worker.runs)
+    assert [config.chat for config in worker.runs] == [False]
+
+
 def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
     _, service = served(load=0.4)
     with_weights(service, monkeypatch, wait=0.0)

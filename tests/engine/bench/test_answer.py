@@ -48,6 +48,12 @@ def test_a_plan_measures_the_loads_asked_for_and_one_between():
     assert replace(PLAN, place=ELSEWHERE).loads == ()
 
 
+def test_an_answer_on_raw_text_says_so():
+    raw = replace(CROWDED, about={"form": "raw"})
+    assert "continued as raw text, because this model has no chat template" in sentences(raw)["sure"]
+    assert to_dict(raw)["form"] == "raw" and "raw text" not in sentences(CROWDED)["sure"]
+
+
 def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     words = sentences(CROWDED)
     assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
