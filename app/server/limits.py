@@ -7,7 +7,7 @@ from typing import TypeVar
 from app.server.address import is_open_to_others
 from app.server.hosting import is_hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
-from engine.errors import BadInput
+from engine.errors import BadInput, spell
 
 T = TypeVar("T", bound=int | None)
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -97,6 +97,7 @@ class Limits:
         self.check_tokens(config.max_new_tokens)
 
     def check_tokens(self, tokens: int) -> None:
-        """``tokens``: as a form sent it. RunConfig refuses text and lists."""
-        if isinstance(tokens, int | float) and not 1 <= tokens <= self.new_tokens:
-            raise BadInput(f"Max tokens is {tokens:,}; this page allows 1 to {self.new_tokens:,}.")
+        """``tokens``: as a form sent it, which may be anything."""
+        if type(tokens) is not int or not 1 <= tokens <= self.new_tokens:
+            amount = f"{tokens:,}" if type(tokens) is int else spell(tokens)
+            raise BadInput(f"Max tokens is {amount}; this page allows 1 to {self.new_tokens:,}.")

@@ -24,7 +24,8 @@ def people(users: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    """Words an estimate, such as "about 3 minutes"."""
+    return "less than a minute" if seconds < 60 else f"about {quantity(round(seconds / 60), 'minute')}"
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:

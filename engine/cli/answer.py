@@ -58,7 +58,7 @@ def answer(
         points.forget_noise()
         seconds = plan.seconds(engine.costs("none"))
         longer = ", longer where a load decides nothing" if plan.loads else ""
-        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: about {duration(seconds)}{longer}.")
+        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}{longer}.")
         try:
             points.run(show)
         except KeyboardInterrupt:

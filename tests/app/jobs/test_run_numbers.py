@@ -123,7 +123,7 @@ def test_probes_and_metrics(service):
 
 
 def test_probes_and_metrics_answer_at_their_own_paths_alone(service):
-    """Whatever root path the page has, so that a proxy which denies a path denies all of it."""
+    """A proxy that denies a path then denies all of it, also where the page has a root path."""
     page = Starlette(routes=operator_routes(service))
     with TestClient(page, root_path="/lens", follow_redirects=False) as client:
         for path in ("/metrics", "/readyz", "/healthz"):

@@ -181,7 +181,7 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
     wait_for(lambda: any("1 before you" in stage for stage in crowd[1].stages))
     third = Visitor(service, "c", asked("Third"))
     third.join(5)
-    assert str(third.error) == "The queue is full: 1 runs are waiting. Try again in a minute."
+    assert str(third.error) == "The queue is full: 1 run is waiting. Try again in a minute."
     assert not service.runs.is_busy("c") and len(worker.jobs) == 2
     service.runs.stop("a")
     for visitor in crowd:
