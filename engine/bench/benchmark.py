@@ -51,14 +51,19 @@ def sample_file(path=None, about: dict | None = None) -> ResultFile:
     return ResultFile(path, about, to_rows, from_rows)
 
 
+def prompt_form(engine: Engine) -> str:
+    """Returns "chat", or "raw" where the target has no chat template."""
+    return "chat" if engine.target.tokenizer.chat_template else "raw"
+
+
 def run_config(
     engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO,
     constraint: Constraint | None = None,
 ) -> RunConfig:  # fmt: skip
-    """Returns the settings with which every system runs; with the chat template where the target has one."""
+    """Returns the settings with which every system runs, in the target's `prompt_form`."""
     return RunConfig(
         prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
-        seed=seed, chat=bool(engine.target.tokenizer.chat_template), constraint=constraint,
+        seed=seed, chat=prompt_form(engine) == "chat", constraint=constraint,
     )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"constraint": "json_schema", "json_schema": "{"}, "JSON schema cannot be read as JSON: Expecting"),
         ({"constraint": "choice", "choice": 5}, "Choice must be text"),
         ({"method": "grammar"}, "add a constraint or choose another"),
-        ({"thinking": True}, "Thinking cannot be 'True'"),
+        ({"thinking": True}, "Thinking cannot be true; choose from"),
         ({"auto": "yes"}, "auto must be on or off"),
         ({"prompt": {"a": 1}}, "Prompt must be text"),
         ({"prompt": None}, "prompt is empty"),
@@ -89,9 +89,11 @@ def test_each_kind_of_constraint_begins_with_an_example(kind):
 
 def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     limits = Limits(new_tokens=40, prompt_tokens=123, pairs=("b", "a"))
-    for tokens in (9999, 41, 0, -1, float("nan")):
+    for tokens in (9999, 41, 0, -1, float("nan"), "4", 2.5, True):
         with pytest.raises(BadInput, match=r"^Max tokens is .*; this page allows 1 to 40\.$"):
             settings({"tokens": tokens}, limits)
+    with pytest.raises(BadInput, match=r"^Prompt form cannot be null; choose from chat, raw\.$"):
+        settings({"form": None})
     found = controls_by_name(limits)
     assert (found["tokens"].default, found["tokens"].high) == (40, 40) and "40" in found["tokens"].hint
     assert "123 tokens" in found["prompt"].hint

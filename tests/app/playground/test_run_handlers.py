@@ -23,7 +23,7 @@ from app.playground.run_handlers import SKIP, LiveRun, RunHandlers
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from app.views import player_feed
-from engine.errors import Unavailable
+from engine.errors import BadInput, Unavailable
 from engine.trace.branch import config_of
 from engine.trace.events import RunStarted
 
@@ -358,6 +358,20 @@ def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
     assert Limits.from_env() == Limits(new_tokens=77, queue=200, pairs=("smollm2-135m", "qwen3-4b"))
     monkeypatch.setenv("SPACE_ID", "somebody/speclens")
     assert Limits.from_env().fetch is False, "a stranger's choice must not fill a hosted page's disk"
+
+
+@pytest.mark.parametrize("name", ["fetch", "own_models", "log"])
+def test_a_switch_takes_the_usual_words_and_no_others(name, monkeypatch):
+    for words, is_on in (("1 true Yes ON", True), ("0 false No off", False)):
+        for word in words.split():
+            monkeypatch.setenv(f"SPECLENS_{name.upper()}", word)
+            assert getattr(Limits.from_env(), name) is is_on, word
+    for wrong in ("none", "2", "-1"):
+        monkeypatch.setenv(f"SPECLENS_{name.upper()}", wrong)
+        with pytest.raises(BadInput, match=f"SPECLENS_{name.upper()} is '{wrong}'; set it to 1 or 0"):
+            Limits.from_env()
+    monkeypatch.setenv(f"SPECLENS_{name.upper()}", " ")
+    assert Limits.from_env() == Limits()
 
 
 def test_page_is_built_without_requests_and_without_templates_of_text():
