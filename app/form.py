@@ -22,7 +22,7 @@ from engine.config import (
     RunConfig,
     SamplingParams,
 )
-from engine.errors import BadInput, quantity
+from engine.errors import BadInput, quantity, spell
 from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 from lessons.examples import EXAMPLES
 
@@ -195,7 +195,7 @@ def settings(
     )
 
 
-def read(config: RunConfig) -> dict[str, Any]:
+def control_values(config: RunConfig) -> dict[str, Any]:
     """Returns the value of each control for ``config``: the inverse of ``settings``."""
     auto = config.gamma == AUTO or config.method == "none"  # the next method is to draft
     values = {name: getattr(config, name) for name in _FIELDS}
@@ -252,7 +252,7 @@ def plausible(control: Control, value: Any) -> Any:
             known = isinstance(value, str) and (control.choices is None or value in control.choices)
             if not known:
                 offered = f"choose from {', '.join(control.choices)}" if control.choices else "choose one of the list"
-                raise BadInput(f"{control.label} cannot be {str(value)[:40]!r}; {offered}.")
+                raise BadInput(f"{control.label} cannot be {spell(value)}; {offered}.")
         case "slider" | "number":
             if value is None:
                 raise BadInput(f"{control.label} is empty; give it a number.")

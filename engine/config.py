@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
 
-from engine.errors import BadInput
+from engine.errors import BadInput, spell
 
 MAX_GAMMA = 32
 MAX_NODES = 64  # drafts of a tree
@@ -174,12 +174,12 @@ def is_lossy(acceptance: str, method: str, gamma: int | str | None, temperature:
 def _check_number(name: str, value, low: float, high: float, advice: str) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not low <= value <= high:
-        raise BadInput(f"{name} is {value!r}, but must be {advice}.")
+        raise BadInput(f"{name} is {spell(value)}, but must be {advice}.")
 
 
 def _check_integer(name: str, value, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise BadInput(f"{name} is {value!r}, but must be a whole number from {low} to {high}.")
+        raise BadInput(f"{name} is {spell(value)}, but must be a whole number from {low} to {high}.")
 
 
 def _check_prefix(prefix: tuple, most: int) -> None:
@@ -267,7 +267,7 @@ class Constraint:
 
     def __post_init__(self):
         if self.kind not in CONSTRAINTS:
-            raise BadInput(f"The constraint is {str(self.kind)[:40]!r}; choose from {', '.join(CONSTRAINTS)}.")
+            raise BadInput(f"The constraint is {spell(self.kind)}; choose from {', '.join(CONSTRAINTS)}.")
         name = CONSTRAINTS[self.kind]
         if is_text(self.text) and not self.text.strip():
             raise BadInput(f"The {name} is empty; it says what the whole answer must match.")
@@ -337,7 +337,7 @@ class RunConfig:
         _check_integer("seed", self.seed, 0, 2**63 - 1)
         _check_integer("trace_top", self.trace_top, 1, 50)
         if self.precision not in PRECISIONS:
-            raise BadInput(f"precision is {str(self.precision)[:40]!r}; choose from {', '.join(PRECISIONS)}.")
+            raise BadInput(f"precision is {spell(self.precision)}; choose from {', '.join(PRECISIONS)}.")
         _check_number("epsilon", self.epsilon, 0.0, 1.0, "a number from 0 to 1")
         _check_number("delta", self.delta, 0.0, 1.0, "a number from 0 to 1")
         object.__setattr__(self, "prefix", tuple(self.prefix))
@@ -348,7 +348,7 @@ class RunConfig:
                 f"The method {self.method} drafts what a constraint demands; add a constraint or choose another."
             )
         if self.acceptance not in ACCEPTANCE:
-            raise BadInput(f"acceptance is {str(self.acceptance)[:40]!r}; choose from {', '.join(ACCEPTANCE)}.")
+            raise BadInput(f"acceptance is {spell(self.acceptance)}; choose from {', '.join(ACCEPTANCE)}.")
         object.__setattr__(self, "stop", tuple(self.stop))
         if len(self.stop) > 16 or not all(isinstance(s, str) and 0 < len(s) <= 200 for s in self.stop):
             raise BadInput("Stop strings must be at most 16 non-empty texts of up to 200 characters.")

@@ -23,7 +23,7 @@ def to_device(values: Any, device: str | torch.device, dtype: torch.dtype = torc
     return tensor.to(device)
 
 
-def read(tensor: torch.Tensor) -> np.ndarray:
+def to_host(tensor: torch.Tensor) -> np.ndarray:
     """Copies a tensor to the host, which waits for the device: once a round, and for each level of an EAGLE tree."""
     return tensor.cpu().numpy()
 

@@ -40,6 +40,17 @@ def explain(error) -> str:
     return f"{field}: {problem}" if field else problem
 
 
+def spell(value) -> str:
+    """Returns a wrong value as its sender may have written it: with true, false and null instead of Python's words.
+
+    >>> spell(True), spell(None), spell("4"), spell(2.5)
+    ('true', 'null', "'4'", '2.5')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
+
+
 def quantity(number: int, noun: str, plural: str = "") -> str:
     """Returns the number with its noun.
 

@@ -48,7 +48,7 @@ def record(
         known = recordings()
         if unknown := set(names or ()) - known.keys():
             raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
-        requests = {name: known[name].request(RECORDED) for name in names or known}
+        requests = {name: known[name].config(RECORDED) for name in names or known}
         for listed in dict.fromkeys(config.pair for config in requests.values()):
             engine = load_engine(read_from_files(get_pair(listed), pair) if pair else listed)
             _record(engine, {name: config for name, config in requests.items() if config.pair == listed}, repeats, out)
@@ -83,7 +83,7 @@ def measure_examples(
     with _errors():
         engine = load_engine(pair)
         for name, example in EXAMPLES.items():
-            configs = [example.request(pair, engine.methods, seed) for seed in range(seeds)]
+            configs = [example.config(pair, engine.methods, seed) for seed in range(seeds)]
             ratios = sorted(speedup_of(each) for each in run_pairs(engine, configs))
             medians.append(statistics.median(ratios))
             settings = f"{configs[0].method}, temperature {example.temperature:g}"

@@ -18,7 +18,7 @@ class Example:
     def method(self, offered: Container[str]) -> str:
         return next((method for method in self.methods if method in offered), AUTO)
 
-    def request(self, pair: str, offered: Container[str], seed: int = 0) -> RunConfig:
+    def config(self, pair: str, offered: Container[str], seed: int = 0) -> RunConfig:
         method, sampling = self.method(offered), SamplingParams(self.temperature)
         return RunConfig(self.prompt, pair, method, AUTO, sampling, seed=seed)
 

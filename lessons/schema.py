@@ -94,7 +94,7 @@ class Recording:
     seed: int = 0
     pair: Line = DEFAULT_PAIR
 
-    def request(self, examples: Mapping[str, Example]) -> RunConfig:
+    def config(self, examples: Mapping[str, Example]) -> RunConfig:
         """Raises BadInput for settings that no run can have."""
         sampling, prompt = SamplingParams(self.temperature), examples[self.example].prompt
         return RunConfig(prompt, self.pair, self.method, self.gamma, sampling, self.tokens, self.seed)

@@ -21,9 +21,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("without-deadline", deadline=None)
 hypothesis.settings.load_profile("without-deadline")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
+# The tests of a folder share expensive fixtures: a server and a Chromium, or a trained draft of each kind.
+ON_ONE_WORKER = ("browser", "engine/training")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
+    for item in items:
+        folder = item.path.parent.relative_to(Path(__file__).parent).as_posix()
+        if folder in ON_ONE_WORKER and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(folder))
     gpu = [item for item in items if item.get_closest_marker("gpu")]
     rehearsed = [item for item in items if item.get_closest_marker("rehearse")]
     if not gpu and not rehearsed:

@@ -70,7 +70,7 @@ def test_every_module_that_is_named_exists():
     listed = subprocess.check_output(["git", "ls-files", "*.py", "*.md"], cwd=ROOT, text=True).splitlines()
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in listed if (ROOT / name).exists()}
     assert {name: missing for name, text in texts.items() if (missing := missing_modules(text))} == {}
-    named = "`engine.device.read` and `engine.runtime.nowhere" + ".CPU`"  # in two parts, because this file is read, too
+    named = "`engine.device.to_host` and `engine.runtime.nowhere" + ".CPU`"  # in two parts: this file is read, too
     assert missing_modules(named) == ["engine.runtime.nowhere"]
 
 

@@ -26,6 +26,7 @@ SECONDS_BETWEEN_UPDATES = 1.0
 START = defaults()
 FROM_PAGE = ("pair", "tokens")  # None: what this server's page begins with
 _NO_TEXTS: Mapping[str, str] = {}
+_FORMS = {"choice": "a text, or a list of them", "json_schema": "an object or its text"}
 
 
 class SentenceError(gr.Error):
@@ -204,7 +205,7 @@ def _texts(json_schema, regex, choice, grammar) -> dict[str, str | None]:
     if isinstance(choice, list) and all(isinstance(text, str) for text in choice):
         texts["choice"] = "\n".join(choice)
     if wrong := [name for name, text in texts.items() if not isinstance(text, str | None)]:
-        raise BadInput(f"{wrong[0]} must be a text" + (", or a list of them." if wrong[0] == "choice" else "."))
+        raise BadInput(f"{wrong[0]} must be {_FORMS.get(wrong[0], 'a text')}.")
     return texts
 
 

@@ -15,5 +15,5 @@ def baseline_of(config: RunConfig) -> RunConfig:
 
 
 def with_baseline(config: RunConfig) -> NamedConfigs:
-    """Returns the request, followed by its baseline if it drafts."""
+    """Returns the run's settings, followed by its baseline if it drafts."""
     return (("run", config),) + (() if is_baseline(config) else (("baseline", baseline_of(config)),))

@@ -65,7 +65,7 @@ class EngineState:
             if worker.running or self.engine.device():  # a run was quicker, and loads the model itself
                 return
             if is_hosted() or self.engine.has_weights(pair):
-                config = RunConfig("Hello", pair=pair, max_new_tokens=2)
+                config = RunConfig("Hello", pair=pair, max_new_tokens=2, chat=False)  # not every model takes a chat
                 job = worker.submit([("warm-up", config)], is_warm_up=True)
                 job.wait()
                 job.raise_error()

@@ -38,7 +38,7 @@ class Recorded:
         return day(self.saved)
 
 
-def read(kind: type[T], values: Any) -> T:
+def parse_values(kind: type[T], values: Any) -> T:
     """Makes a dataclass, or a collection of some, of JSON values; keys that it has no field for are left out."""
     return _reader(kind).validate_python(values)
 

@@ -18,7 +18,7 @@ from app.ui.widgets import SKIP
 from app.views import player_feed
 from app.views.notice import Kind
 from engine.errors import EngineError, quantity
-from engine.trace.branch import branch_request, check_models
+from engine.trace.branch import branch_config, check_models
 from engine.trace.events import Round, RunStarted
 from engine.trace.trace import Trace, with_branch
 
@@ -55,7 +55,7 @@ class BranchHandlers(PressHandlers):
         """Streams the second lane while it runs. The session with the branch is in ``press`` at the end."""
         live = LiveBranch(session.trace)
         try:
-            config = branch_request(session.trace, place, token)
+            config = branch_config(session.trace, place, token)
             yield player_feed.say("progress", "Starting the branch")
             with closing(self.service.runs.run(request, (("branch", config),), may_share=True)) as updates:
                 for update in updates:

@@ -5,18 +5,18 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import Control, controls_by_name, read
+from app.form import Control, control_values, controls_by_name
 from app.jobs.service import Service
 from app.ui.method_choices import run_methods
 from engine.config import AUTO, constraint_methods
 from engine.errors import BadInput
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.trace import Trace
 
 
 def values_of(run: Trace, service: Service) -> dict[str, Any]:
     """Returns the value of every control for a recorded run. Raises BadInput if it cannot run on this server."""
-    values, controls = read(request_of(run)), controls_by_name(service.limits)
+    values, controls = control_values(config_of(run)), controls_by_name(service.limits)
     if values["pair"] not in service.offer.pairs:
         raise BadInput("Its models are not on this server.")
     if values["method"] not in (AUTO, *service.offer.methods(values["pair"]), *constraint_methods()):

@@ -8,8 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.form import NAMES, Control, controls_by_name, settings
-from app.form import read as controls_of
+from app.form import NAMES, Control, control_values, controls_by_name, settings
 from app.jobs.baseline import with_baseline
 from app.jobs.result_cache import RecordedRun
 from app.jobs.service import Service
@@ -26,7 +25,7 @@ from app.views import player_feed, tiles
 from app.views.safe_json import encode
 from engine.config import RunConfig
 from engine.errors import BadInput
-from engine.trace.branch import branch_request, request_of
+from engine.trace.branch import branch_config, config_of
 from engine.trace.trace import with_branch
 
 
@@ -48,7 +47,7 @@ class LinkHandlers:
         """
         data = event._data if isinstance(event._data, dict) else {}
         text, pairs = str(data.get("query") or ""), list(self.service.offer.pairs.values())
-        link = links.read(text, self.controls, pairs, self.service.limits.prompt_chars)
+        link = links.read_link(text, self.controls, pairs, self.service.limits.prompt_chars)
         is_reload, own = bool(data.get("reload")), self.service.runs.find(str(data.get("run") or ""))
         result = self._result(link)
         if is_resumed := is_reload and own is not None and (own.is_running or not result):
@@ -86,7 +85,7 @@ class LinkHandlers:
     def _is_opening(self, link: links.Link) -> bool:
         """Returns whether these are the settings of the recorded run that every page opens with."""
         run, _ = opening_run()
-        return run is not None and link.has_settings and self._config(link) == request_of(run)
+        return run is not None and link.has_settings and self._config(link) == config_of(run)
 
     def _config(self, link: links.Link) -> RunConfig | None:
         values = {name: control.default for name, control in self.controls.items()} | dict(link.values)
@@ -102,7 +101,7 @@ class LinkHandlers:
         if result is None or link.force is None:
             return result
         try:
-            branch = self.service.runs.results.get((("branch", branch_request(result.run, *link.force)),))
+            branch = self.service.runs.results.get((("branch", branch_config(result.run, *link.force)),))
             both = branch and {"run": with_branch(result.run, branch.traces["branch"])}
         except BadInput:
             return None
@@ -122,7 +121,7 @@ class LinkHandlers:
             pair = self.service.offer.pairs.get(config.pair)
             revision = pair.revision if pair else ""
             return _value(
-                link=links.query(controls_of(config), self.controls, revision, _branch_point(session, config))
+                link=links.query(control_values(config), self.controls, revision, _branch_point(session, config))
             )
         except BadInput as error:
             return _value(link="", problem=str(error))
@@ -138,7 +137,7 @@ class LinkHandlers:
     def branch_address(self, session: Session, *values: Any) -> str:
         """Returns the address with the branch, or without a dropped one, if the controls are still those of the run."""
         try:
-            is_same = bool(session.trace) and request_of(session.trace) == settings(
+            is_same = bool(session.trace) and config_of(session.trace) == settings(
                 dict(zip(NAMES, values, strict=True))
             )
         except BadInput:
@@ -152,7 +151,7 @@ def _branch_point(session: Session, config: RunConfig) -> tuple[int, int] | None
     those of the run it became."""
     run = session.trace
     try:
-        if run is None or replace(request_of(run), prefix=()) != config:
+        if run is None or replace(config_of(run), prefix=()) != config:
             return None
     except BadInput:  # settings of an opened file
         return None

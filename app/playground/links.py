@@ -78,7 +78,7 @@ def query(
     return text
 
 
-def read(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prompt_chars: int) -> Link:
+def read_link(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair], prompt_chars: int) -> Link:
     """Parses a query, with or without its "?". Ignores unknown parameters."""
     if len(text) > MOST + 1_000:
         return Link(refused=(f"The link is {len(text):,} characters long; up to {MOST:,} are read.",))

@@ -20,7 +20,7 @@ from app.views import player_feed, tiles
 from app.views.repeats import medians
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, quantity
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.trace import Trace, with_branch
 
 COUNTS = (3, 5)  # odd, so that the median is one of the runs
@@ -52,7 +52,7 @@ class RepeatHandlers(PressHandlers):
         try:
             if count not in COUNTS:
                 raise BadInput(f"Repeats must be {' or '.join(map(str, COUNTS))}.")
-            config = session.trace and _drafting(request_of(session.trace))
+            config = session.trace and _drafting(config_of(session.trace))
             is_ours = config is not None and self._is_of_this_server(session, config)
             if tiles.speedup(session.trace, session.baseline) is None:
                 raise BadInput("Press Run first: there is no finished comparison to measure again.")
@@ -86,7 +86,7 @@ class RepeatHandlers(PressHandlers):
     def _medians(self, press: RunPress, first: Trace, pairs: list, early: str, is_ours: bool) -> str:
         """Shows the medians of (run, baseline) pairs and their spread, and why they are ``early``. With ``is_ours``
         they are cached for the next visitor, too."""
-        median, config = medians(pairs), request_of(first)
+        median, config = medians(pairs), config_of(first)
         run, baseline, how = median.run, median.baseline, {"how": median.how, "spread": median.spread}
         press.session, key = Session(_with_branch_of(run, first), baseline, how), with_baseline(config)
         if is_ours:

@@ -12,7 +12,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.form_values import update, values_of
-from app.playground.trace_files import Exports, Written, read, uploads
+from app.playground.trace_files import Exports, Written, read_session, uploads
 from app.ui.widgets import SKIP
 from app.views import charts, player_feed, servers, tiles
 from app.views.engine_recipes import Choice, outcome_sentence, production
@@ -82,7 +82,7 @@ class Results:
         """
         try:
             with uploads(paths) as files:
-                session = read(files)
+                session = read_session(files)
         except EngineError as error:
             return Opened(player_feed.say("error", str(error)))
         # Checked last, because a run may begin while a large file is read.

@@ -30,7 +30,7 @@ from app.views.predictions import steadiness
 from app.views.totals import Totals
 from engine.config import RunConfig
 from engine.errors import EngineError, quantity
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.trace import Trace
 
@@ -72,7 +72,7 @@ class RunHandlers(PressHandlers):
 
     def run_alone(self, request: gr.Request, press: RunPress, session: Session) -> Iterator[str]:
         """Runs the run on the stage once more and its baseline, with the device to themselves."""
-        read = partial(request_of, press.newest(session).trace)
+        read = partial(config_of, press.newest(session).trace)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=False))
 
     def _stream(self, visitor: str, press: RunPress, read: Callable[[], RunConfig], start: Callable) -> Iterator[str]:

@@ -14,7 +14,7 @@ from app.form import CONTROLS
 from app.jobs.browser_engine import BESIDE, FOLDER, HEAD, BrowserEngine
 from app.jobs.service import Service
 from app.playground.html_export import STYLES
-from app.ui.html_component import bundle, read
+from app.ui.html_component import bundle, read_asset
 from app.ui.static_page import document, heading, mount
 from app.views.figures import TITLES
 from app.views.safe_json import encode
@@ -81,7 +81,7 @@ def _page(engine: BrowserEngine, head: str) -> str:
             "controls": {control.name: control.label for control in CONTROLS if control.name not in FIELDS},
         },
     }
-    form = Template(read("offline/tab.html")).substitute(
+    form = Template(read_asset("offline/tab.html")).substitute(
         stage=mount("stage", look="sl-stage"), most=engine.page["mostTokens"]
     )
     return document(f"SpecLens: {TITLE}", head + form, (*STYLES, "offline/tab.css"), "offline/tab.js", data, RULES)

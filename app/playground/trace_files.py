@@ -107,7 +107,7 @@ def safe_letters(text: object) -> str:
     return letters[-40:].strip("-.")
 
 
-def read(paths: Sequence[str]) -> Session:
+def read_session(paths: Sequence[str]) -> Session:
     """Reads one trace, or a run and its baseline. Raises BadInput with a sentence for the visitor."""
     if not 1 <= len(paths) <= 2:
         raise BadInput(f"{len(paths)} files were given; open one trace, or a run and its baseline.")

@@ -5,8 +5,24 @@ from collections.abc import Callable
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 NO_STORE = {"Cache-Control": "no-store"}
+
+
+class ExactRoute(Route):
+    """A route that answers at its own path alone. A reverse proxy that denies a path would miss it below a doubled root
+    path, which starlette (1.10) cuts off, and with a slash at its end, from which starlette redirects."""
+
+    def __init__(self, path: str, endpoint: Callable):
+        super().__init__(f"{path}{{rest:path}}", endpoint)
+        self.only = path
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == self.only:
+            await super().handle(scope, receive, send)
+        else:
+            await PlainTextResponse("There is nothing at this address.", 404)(scope, receive, send)
 
 
 def routes(metrics: Callable[[], bytes], state: Callable[[], tuple[str, str | None]]) -> list[Route]:
@@ -24,4 +40,4 @@ def routes(metrics: Callable[[], bytes], state: Callable[[], tuple[str, str | No
         answer = {"state": word} | ({"problem": problem} if problem else {})
         return JSONResponse(answer, 503 if problem else 200, headers=NO_STORE)
 
-    return [Route("/metrics", show_metrics), Route("/healthz", alive), Route("/readyz", ready)]
+    return [ExactRoute("/metrics", show_metrics), ExactRoute("/healthz", alive), ExactRoute("/readyz", ready)]

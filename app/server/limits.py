@@ -7,9 +7,10 @@ from typing import TypeVar
 from app.server.address import is_open_to_others
 from app.server.hosting import is_hosted
 from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
-from engine.errors import BadInput
+from engine.errors import BadInput, spell
 
 T = TypeVar("T", bound=int | None)
+_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 def _integer(name: str, default: T, low: int, high: int) -> int | T:
@@ -26,6 +27,16 @@ def _integer(name: str, default: T, low: int, high: int) -> int | T:
         shown = "the default" if used is None else f"{used:,}"
         print(f"{name}={text[:40]} is not a number from {low:,} to {high:,}; SpecLens takes {shown}.", flush=True)
     return used
+
+
+def _switch(name: str, default: bool) -> bool:
+    """Reads a yes or a no. Raises BadInput for another word: a typo must not open what it was meant to close."""
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return default
+    if text.lower() not in _WORDS:
+        raise BadInput(f"{name} is {text[:40]!r}; set it to 1 or 0, or not at all.")
+    return _WORDS[text.lower()]
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -71,9 +82,9 @@ class Limits:
             together=_integer("SPECLENS_BATCH", cls.together, 1, MAX_SHARERS),
             cached_runs=_integer("SPECLENS_KEPT_RUNS", cls.cached_runs, 0, 1_000),
             pairs=_names("SPECLENS_PAIRS"),
-            fetch=bool(_integer("SPECLENS_FETCH", 0 if is_hosted() else 1, 0, 1)),
-            own_models=bool(_integer("SPECLENS_OWN_MODELS", 0 if is_hosted() else 1, 0, 1)),
-            log=bool(_integer("SPECLENS_LOG", 1 if is_hosted() else 0, 0, 1)),
+            fetch=_switch("SPECLENS_FETCH", not is_hosted()),
+            own_models=_switch("SPECLENS_OWN_MODELS", not is_hosted()),
+            log=_switch("SPECLENS_LOG", is_hosted()),
             # Who has the page alone needs no second engine, nor its download.
             tab=os.environ.get("SPECLENS_TAB", "beside" if is_open_to_others(os.environ) else "none").strip(),
         )
@@ -86,6 +97,7 @@ class Limits:
         self.check_tokens(config.max_new_tokens)
 
     def check_tokens(self, tokens: int) -> None:
-        """``tokens``: as a form sent it. RunConfig refuses text and lists."""
-        if isinstance(tokens, int | float) and not 1 <= tokens <= self.new_tokens:
-            raise BadInput(f"Max tokens is {tokens:,}; this page allows 1 to {self.new_tokens:,}.")
+        """``tokens``: as a form sent it, which may be anything."""
+        if type(tokens) is not int or not 1 <= tokens <= self.new_tokens:
+            amount = f"{tokens:,}" if type(tokens) is int else spell(tokens)
+            raise BadInput(f"Max tokens is {amount}; this page allows 1 to {self.new_tokens:,}.")

@@ -39,7 +39,7 @@ PARTS = {  # name → template and module below assets/web/, without .html and .
 }
 
 
-def read(name: str) -> str:
+def read_asset(name: str) -> str:
     return (WEB / name).read_text(encoding="utf-8")
 
 
@@ -51,7 +51,7 @@ def bundle(*modules: str) -> str:
 
 def template(part: str, **fields: str) -> str:
     """Fills each ``$name`` of the part's HTML with the field of that name. Raises KeyError for one without."""
-    return Template(read(f"{PARTS[part]}.html")).substitute(
+    return Template(read_asset(f"{PARTS[part]}.html")).substitute(
         {"look": "", "offer": ""} | fields, legend=statuses.legend()
     )
 

@@ -1,16 +1,19 @@
 """Joins ES modules into one script: a browser imports none from a file, and loads eighty files slowly.
 
 Each module becomes a function that returns its exports; the functions run in the order of the imports. A module may use
-``import { a, b } from './other.js';``, and ``export`` before a function, a class, or a constant of one name. Comments
-from ``//`` to the end of a line, types in ``/** */`` at the beginning of lines, indentation and empty lines are left
-out, because every exported file carries the script; so a template of several lines may not depend on them.
+``import { a, b } from './other.js';``, ``import DATA from './data.json' with { type: 'json' };``, and ``export`` before
+a function, a class, or a constant of one name. Comments from ``//`` to the end of a line, types in ``/** */`` at the
+beginning of lines, indentation and empty lines are left out, because every exported file carries the script; so a
+template of several lines may not depend on them.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 IMPORT = re.compile(r"^import (\{\s*\w+(?:,\s*\w+)*,?\s*\}) from '(\.\.?/[\w./-]+\.js)';$", re.MULTILINE)
+DATA = re.compile(r"^import (\w+) from '(\.\.?/[\w./-]+\.json)' with \{ type: 'json' \};$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE)
 TYPES = re.compile(r"^[ \t]*/\*\*.*?\*/", re.MULTILINE | re.DOTALL)
 # A comment after code holds no quotes, because " // " within a string would be followed by one.
@@ -45,7 +48,8 @@ class _Bundle:
         self.pending.append(path)
         text = (self.root / path).read_text(encoding="utf-8")
         text = TYPES.sub(lambda match: "\n" * match[0].count("\n"), text)  # each line keeps its number
-        code = EXPORT.sub("", IMPORT.sub(lambda match: self._declaration(path, match), text))
+        text = IMPORT.sub(lambda match: self._declaration(path, match), text)
+        code = EXPORT.sub("", DATA.sub(lambda match: f"const {match[1]} = {self._data(path, match)};", text))
         if other := OTHER.search(code):
             raise ValueError(f"{path}:{_line(other)}: js_bundle.py does not know this form of import or export")
         self.pending.pop()
@@ -67,6 +71,13 @@ class _Bundle:
             if name not in self.exports[other]:
                 raise ValueError(f"{place}: {other} does not export {name}")
         return f"const {match[1]} = modules['{other}'];"
+
+    def _data(self, path: str, match: re.Match) -> str:
+        """Returns an imported file of data on one line, in which no tag can end the script."""
+        file = (self.root / path).parent / match[2]
+        if not file.is_file():
+            raise ValueError(f"{path}:{_line(match)}: there is no {match[2]}")
+        return json.dumps(json.loads(file.read_text(encoding="utf-8"))).replace("<", "\\u003c")
 
 
 def _line(match: re.Match) -> int:

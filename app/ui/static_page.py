@@ -14,7 +14,7 @@ from string import Template
 from types import MappingProxyType
 from typing import Any
 
-from app.ui.html_component import bundle, read, template
+from app.ui.html_component import bundle, read_asset, template
 from app.views.safe_json import encode
 
 BASE = ("colours.css", "page.css", "offline/page.css")
@@ -33,12 +33,12 @@ def document(
     """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
     reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script.
     ``rules``: of the policy, in place of the usual ones."""
-    style = SPACE.sub("\n", COMMENT.sub("", "\n".join(map(read, (*BASE[:2], *styles, BASE[2])))))
+    style = SPACE.sub("\n", COMMENT.sub("", "\n".join(map(read_asset, (*BASE[:2], *styles, BASE[2])))))
     code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
     blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'
     fields = {"title": html.escape(title), "body": body, "style": style, "policy": _policy(code, style, rules)}
-    return Template(read("offline/frame.html")).substitute(fields, scripts=blocks if module else "")
+    return Template(read_asset("offline/frame.html")).substitute(fields, scripts=blocks if module else "")
 
 
 def heading(links: str, note: str) -> str:

@@ -22,7 +22,7 @@ from engine.bench.answer import (
     texts_of_users,
 )
 from engine.bench.answer_words import name
-from engine.bench.benchmark import Cancelled, describe, never
+from engine.bench.benchmark import Cancelled, describe, never, prompt_form
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
@@ -194,7 +194,8 @@ class AnswerPoints:
         loads = [load for file in self._known_loads() if (load := _load(file, alone))] if alone else []
         costs = {method: self.engine.costs(method) for method, _ in alone}
         about = {key: self._about[key] for key in ("device", "precision", "weights")}
-        about |= {"measured": self.sweep.benchmark.file.header["time"], "speclens": __version__}
+        about |= {"form": prompt_form(self.engine), "speclens": __version__}
+        about |= {"measured": self.sweep.benchmark.file.header["time"]}
         return AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
         )  # fmt: skip

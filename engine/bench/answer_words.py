@@ -25,7 +25,8 @@ def people(users: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    """Words an estimate, such as "about 3 minutes"."""
+    return "less than a minute" if seconds < 60 else f"about {quantity(round(seconds / 60), 'minute')}"
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:
@@ -35,7 +36,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
         return dict.fromkeys(("answer", "alone", "kinds", "change", "sure"), "")
     if result.is_elsewhere:
         return {"answer": _tokens(result), "alone": "", "kinds": _tokens_by_kind(result), "change": _elsewhere(result),
-                "sure": _sure(result)}  # fmt: skip
+                "sure": _sure(result) + _form_note(result)}  # fmt: skip
     users = result.plan.most
     fewer = sorted({1, *result.plan.users} - {users})
     return {
@@ -43,7 +44,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
         "alone": " ".join(recommendation(result, each) for each in fewer),
         "kinds": " ".join(_of_kind(kind, result.of_kind(kind)) for kind in result.kinds),
         "change": _change(result, users),
-        "sure": _sure(result),
+        "sure": _sure(result) + _form_note(result),
     }
 
 
@@ -182,6 +183,11 @@ def _incomplete_note(result: AnswerResult) -> str:
     return "" if result.is_complete else " Not everything is measured yet: this is what there is so far."
 
 
+def _form_note(result: AnswerResult) -> str:
+    is_raw = result.about.get("form") == "raw"
+    return " The texts were continued as raw text, because this model has no chat template." if is_raw else ""
+
+
 # ── for programs ──
 
 
@@ -223,7 +229,7 @@ def from_dict(content: Mapping) -> AnswerResult:
         method: CostModel(**known | {"v": {int(width): cost for width, cost in known["v"].items()}})
         for method, known in content["costs"].items()
     }
-    about = {name: content[name] for name in ABOUT}
+    about = {name: content[name] for name in ABOUT} | {name: content[name] for name in _LATER if name in content}
     return AnswerResult(content["pair"], plan, tuple(cells), tuple(loads), costs, content["is_complete"], about)
 
 
@@ -241,6 +247,7 @@ def _answer(result: AnswerResult, users: int) -> dict:
 
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens")  # where an answer comes from
+_LATER = ("form",)  # older files lack it
 COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predicted", "alpha", "tau",
            "tokens_per_second", "turns", "busy", "drafting")  # fmt: skip
 

@@ -51,21 +51,26 @@ def sample_file(path=None, about: dict | None = None) -> ResultFile:
     return ResultFile(path, about, to_rows, from_rows)
 
 
-def request(
+def prompt_form(engine: Engine) -> str:
+    """Returns "chat", or "raw" where the target has no chat template."""
+    return "chat" if engine.target.tokenizer.chat_template else "raw"
+
+
+def run_config(
     engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO,
     constraint: Constraint | None = None,
 ) -> RunConfig:  # fmt: skip
-    """Returns the request that every system gets; with the chat template where the target has one."""
+    """Returns the settings with which every system runs, in the target's `prompt_form`."""
     return RunConfig(
         prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
-        seed=seed, chat=bool(engine.target.tokenizer.chat_template), constraint=constraint,
+        seed=seed, chat=prompt_form(engine) == "chat", constraint=constraint,
     )  # fmt: skip
 
 
 def greedy_answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[tuple[list, list]]:
     """Yields the ids of each prompt, and of what the target writes after it."""
     for prompt in prompts:
-        config = replace(request(engine, prompt.text, 0.0, max_new_tokens, 0), method=BASELINE)
+        config = replace(run_config(engine, prompt.text, 0.0, max_new_tokens, 0), method=BASELINE)
         trace = fold(engine.run(config))
         yield [token.id for token in trace.started.prompt], [token.id for token in trace.emitted]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from engine.bench import validity
-from engine.bench.benchmark import Benchmark, System, Turn, request, warm_up
+from engine.bench.benchmark import Benchmark, System, Turn, run_config, warm_up
 from engine.bench.metrics import Results, end_to_end, rows
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest, rule_suffix
@@ -57,7 +57,7 @@ class Comparison:
             names += [n + UNTRACED for n in names if n.partition(":")[0] in ours and n + UNTRACED not in names]
         s = settings
         configs = [
-            request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma, prompt.constraint)
+            run_config(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma, prompt.constraint)
             for prompt in self.prompts
         ]
         check_constraints(names, configs)

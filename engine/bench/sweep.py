@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, request, sample_file, warm_up
+from engine.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, run_config, sample_file, warm_up
 from engine.bench.metrics import ALL
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import file_of
@@ -87,7 +87,7 @@ class Sweep:
         systems = [SpecLensSystem(self.engine, method, gamma=gamma) for method, gamma in g.settings()]
         order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
         requests = (
-            request(self.engine, prompt.text, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
+            run_config(self.engine, prompt.text, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
             for t, i, prompt, repeat in order
         )
         return [

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from engine.bench.benchmark import Cancelled, describe, never, request
+from engine.bench.benchmark import Cancelled, describe, never, run_config
 from engine.bench.expected_time import together_steps
 from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
@@ -85,7 +85,7 @@ class ManyUsers:
         self.engine = engine
         self.settings = s = check(settings, engine, prompts)
         self.configs = [
-            request(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
+            run_config(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
             for i, prompt in enumerate(prompts)
         ]
         about = self._description(prompts) if folder else {}
@@ -170,7 +170,7 @@ class ManyUsers:
         # Now and for all, because on a busy machine each request would measure them again. Of the shortest, because
         # the drafters of auto attend to it if they attend to any.
         shortest = min(configs, key=lambda config: len(config.prompt))
-        costs = self.engine.request(shortest, cancelled, own_cache=True).costs
+        costs = self.engine.prepare(shortest, cancelled, own_cache=True).costs
         length, emitted, writing = sum(config.max_new_tokens for config in configs), 0, _Writing(users, costs)
         batch, waiting = RunBatch(self.engine, users, self.settings.prompts_first), list(enumerate(configs))
         rounds_of: dict[int, list[Round]] = {name: [] for name, _ in waiting}

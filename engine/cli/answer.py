@@ -12,8 +12,10 @@ from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
 from engine.errors import BadInput, quantity
+from engine.trace.noise import is_crowded
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
+TOO_BUSY = 4  # exit code: other programs took so much of the processor that nothing is certain
 
 
 def answer(
@@ -34,7 +36,8 @@ def answer(
     """Say which method and draft length to use for these prompts at each load, with intervals.
 
     Exits with 0 if drafting certainly pays at every load asked for, 3 if not, 2 for an option that cannot be, and 130
-    after Ctrl-C, with what there is.
+    after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more at some time,
+    because neither is certain then.
     """
     from engine.bench.prompts import read_prompts
 
@@ -65,7 +68,7 @@ def answer(
         points.forget_noise()
         seconds = plan.seconds(engine.costs("none"))
         longer = ", longer where a load decides nothing" if plan.loads else ""
-        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: about {duration(seconds)}{longer}.")
+        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}{longer}.")
         try:
             points.run(show)
         except KeyboardInterrupt:
@@ -77,6 +80,9 @@ def answer(
     if interrupted:
         say("Stopped early: this is what there is. The same command goes on from here.")
         raise typer.Exit(options.INTERRUPTED)
+    if not elsewhere and is_crowded(result.busy):
+        say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
+        raise typer.Exit(TOO_BUSY)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):
         raise typer.Exit(NOT_PAYING)
 

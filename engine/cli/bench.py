@@ -65,6 +65,7 @@ def compare(
     settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)
     at_once = options.parse_list(users, int, "users")
     engine = options.load(pair, device, precision)
+    options.say_raw(engine)
     if at_once:
         many = UsersSettings(at_once, names, max_new_tokens, temperature, repeats, length, seed)
         _many_users(engine, many, chosen, prompts, out)

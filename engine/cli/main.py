@@ -221,11 +221,11 @@ def branch(
     """Go on from a recorded run with another token at one place, with the same draws."""
     from engine.cli import console
     from engine.runtime.worker import Worker
-    from engine.trace.branch import branch_request, check_models
+    from engine.trace.branch import branch_config, check_models
     from engine.trace.trace import load, save, with_branch
 
     result, out = load(file), screen()
-    config = branch_request(result, *options.parse_force(force))
+    config = branch_config(result, *options.parse_force(force))
     options.check_writable(trace)
     options.check_method(config.pair, config.method)
     worker = Worker(device)

@@ -92,6 +92,14 @@ def say_unusable(engine) -> None:
         say(f"{method} is left out: {reason}")
 
 
+def say_raw(engine) -> None:
+    """Says that prompts are continued as raw text, where the model has no chat template."""
+    from engine.bench.benchmark import prompt_form
+
+    if prompt_form(engine) == "raw":
+        say("This model has no chat template, so it continues the prompts as raw text.")
+
+
 def parse_force(text: str) -> tuple[int, int]:
     """Reads a place and a token's id, as in 12:345. Raises BadInput."""
     place, _, token = text.partition(":")

@@ -4,6 +4,7 @@ from engine.cli.console import say, screen
 from engine.config import AUTO
 from engine.errors import EngineError, Unavailable
 from engine.files import cache_root
+from engine.weights.specs import ModelSpec
 
 
 def look_up_and_describe(name: str, device: str = AUTO) -> None:
@@ -24,7 +25,17 @@ def look_up_and_describe(name: str, device: str = AUTO) -> None:
     if result.problems:
         raise Unavailable(" ".join(result.problems))
     precision = f" --precision {result.to_choose}" if result.to_choose else ""
-    say(f'It runs here: python -m engine run "Hello" --pair {pair.name}{precision}')
+    raw = "" if _has_template(pair.target) else " --raw"
+    say(f'It runs here: python -m engine run "Hello" --pair {pair.name}{precision}{raw}')
+
+
+def _has_template(model: ModelSpec) -> bool:
+    """Returns whether the model takes a chat; True where its files are not here yet, because that is not known."""
+    from engine.runtime.engine import load_tokenizer
+    from engine.weights.store import locate
+
+    folder = locate(model)
+    return folder is None or bool(load_tokenizer(folder).chat_template)
 
 
 def per_byte(device: str) -> dict[str, float]:

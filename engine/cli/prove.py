@@ -8,20 +8,26 @@ import typer
 from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
-from engine.config import AUTO
+from engine.config import ACCEPTANCE, AUTO, RunConfig
+from engine.exactness.results import TOY_PROOFS
 
 NOT_PROVED = 3  # exit code: a check failed, or tested nothing
 
 
 def prove(
-    method: Annotated[str, typer.Argument(help=f"{options.METHOD_LIST}, or one of your own.")],
+    method: Annotated[
+        str, typer.Argument(help=f"On the toy {', '.join(TOY_PROOFS)}; with --pair any of its methods that drafts.")
+    ],
     pair: Annotated[str, typer.Option(help="A pair of `pairs` or folders; without one the three-word toy.")] = "",
     gamma: Annotated[int, typer.Option(min=1, max=16)] = 3,
     runs: Annotated[int | None, typer.Option(min=20, help="Runs of a test; 2,000 on the toy, 400 on a pair.")] = None,
+    acceptance: Annotated[
+        str, typer.Option(help=f"Test the law by this rule instead: {', '.join(ACCEPTANCE)}, or one of your own.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Every check with its numbers, as JSON on stdout.")] = False,
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
-    """Test the method's law by both rules, with a penalty, under a constraint, in shared passes, and its greedy text.
+    """Test the law by token and block, with a penalty, under a constraint, in shared passes; then the greedy text.
 
     Exits with 0 if every check that the method offers passes, 3 if one fails or nothing was drafted in it, and 130
     after Ctrl-C, with the checks so far.
@@ -30,6 +36,8 @@ def prove(
     from engine.runtime.run_batch import RunBatch
 
     engine = None
+    if acceptance:
+        RunConfig("-", acceptance=acceptance)  # refuses an unknown one
     if pair:
         options.check_method(pair, method)
         engine = options.load(pair, device, precision)
@@ -37,7 +45,7 @@ def prove(
     checks, interrupted = [], False
     with progress() as show:
         try:
-            for check in proof.prove(subject, runs or (400 if pair else 2000), show):
+            for check in proof.prove(subject, runs or (400 if pair else 2000), show, acceptance):
                 checks.append(check)
         except KeyboardInterrupt:
             interrupted = True

@@ -156,8 +156,8 @@ def explain(
     out.print(server_costs.source(parts), soft_wrap=True)
 
 
-@app.command()
-def read(
+@app.command("read")
+def read_log(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A log, /metrics or answers; - for standard input.")],
 ):
     """Say what an engine's log, /metrics or saved answers tell about acceptance."""

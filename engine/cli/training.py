@@ -163,6 +163,7 @@ def distil(
     words: Annotated[int, typer.Option(min=16, help="Draft vocabulary: the words the target writes most.")] = 6144,
     taps: Annotated[str, typer.Option(help="Target layers a head reads, commas between.")] = AUTO,
     layers: Annotated[int, typer.Option(min=1, max=8, help="A block head's; more guess better, and cost more.")] = 1,
+    bias: Annotated[int, typer.Option(min=0, max=1024, help="Rank of a block head's bias by the guess before.")] = 0,
     normed: Annotated[bool, typer.Option(help="An EAGLE head that norms what it reads and feeds back (3.1).")] = False,
     tv: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of total variation in the loss.")] = 0.0,
     start: Annotated[Path | None, typer.Option(metavar="DIR", help="WORK/STUDENT, or an exported draft.")] = None,
@@ -186,7 +187,7 @@ def distil(
     dataset = project.samples()
     choose = exit_layer if student == "exit" else high_taps
     chosen = named or choose(project.pair.target.layers)
-    setup = project.prepare(student, chosen, words, seed, dataset, start, layers, normed)
+    setup = project.prepare(student, chosen, words, seed, dataset, start, layers, normed, bias)
     recipe = rollout_for(setup, Recipe(updates, rows, learning_rate, tv=tv, seed=seed))
     with progress() as show:
         features, teacher = project.features(dataset, chosen, show, precision), project.teacher()

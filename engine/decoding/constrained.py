@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from engine.config import RunConfig
-from engine.device import read, to_device
+from engine.device import to_device, to_host
 from engine.drafters.base import Draft
 from engine.models.grammar import Grammars
 from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
@@ -66,9 +66,9 @@ class Constrained:
     def __init__(self, reader: GrammarReader, vocab_size: int, device: str, drafts: bool = False):
         self.reader, self.vocab_size, self.device, self.drafts = reader, vocab_size, device, drafts
 
-    def read(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft) -> Allowed:
         """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
-        tokens = read(draft.tokens).tolist() if len(draft) else []
+        tokens = to_host(draft.tokens).tolist() if len(draft) else []
         parents = range(len(tokens)) if draft.parents is None else draft.parents
         if draft.is_window:
             return self._all_scored(draft, tokens, parents)

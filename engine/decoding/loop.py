@@ -90,7 +90,7 @@ class SpeculativeDecoder:
         self._verify_chain, self._verify_tree = map(self.rules.function, (self._rule.chain, self._rule.tree))
         self._stops = StopTexts(self.recorder.text.tokenizer, self.config.stop)
         length = len(self.prompt) + self.config.max_new_tokens
-        # `Engine.request` has refused what does not fit.
+        # `Engine.prepare` has refused what does not fit.
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
         penalised = self.config.sampling.repetition_penalty != 1.0
@@ -272,7 +272,7 @@ class SpeculativeDecoder:
                 f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
             )
         is_asked = draft.parents is not None and self.config.gamma != AUTO
-        allowed = self._constrained.read(draft) if self._constrained else None
+        allowed = self._constrained.mask_draft(draft) if self._constrained else None
         draft = allowed.draft if allowed else draft
         return gamma if is_asked else len(draft), keys, draft, allowed
 

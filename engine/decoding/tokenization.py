@@ -9,6 +9,7 @@ from engine.errors import BadInput
 
 _NAMES = {"user": "prompt", "system": "system prompt"}  # of roles
 _MORE = "and more"
+_ON_RAW = 'run it on raw text instead (the page\'s Prompt form, "form": "raw" over HTTP, --raw on the command line).'
 _UNFINISHED = "\ufffd"  # the decoder's replacement for bytes whose character is not complete
 
 
@@ -21,7 +22,7 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
             raise BadInput("The prompt has no tokens; type something for the model to continue.")
         return ids
     if not tokenizer.chat_template:
-        raise BadInput("This model has no chat template; run it on raw text instead (--raw).")
+        raise BadInput(f"This model has no chat template; {_ON_RAW}")
     texts = {"user": config.prompt} if config.system is None else {"system": config.system, "user": config.prompt}
     refusal, dropped = None, ""
     for form in (str, _as_parts):
@@ -35,7 +36,7 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
         raise _refusal(refusal) from refusal
     raise BadInput(
         f"This model's chat template leaves the {_NAMES[dropped]} out, so the model would not see it; "
-        + ("run it on raw text instead (--raw)." if dropped == "user" else "leave the system prompt empty.")
+        + (_ON_RAW if dropped == "user" else "leave the system prompt empty.")
     )
 
 

@@ -12,7 +12,7 @@ import torch
 
 from engine.config import RunConfig
 from engine.decoding.tokenization import Detokenizer
-from engine.device import read, to_device
+from engine.device import to_device, to_host
 from engine.drafters.base import Draft
 from engine.sampling.rejection import Verdict, residual, rows_in_turn
 from engine.sampling.top_words import gap, top
@@ -50,11 +50,11 @@ class HostVerdict:
         return [bool(on_path) if tested else None for on_path, tested in zip(self.path, self.tested, strict=True)]
 
 
-def to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+def all_to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). On a CPU they stay."""
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
         return {name: tensor.float().numpy() for name, tensor in tensors.items()}
-    flat = read(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
+    flat = to_host(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
     result, at = {}, 0
     for name, tensor in tensors.items():
         result[name] = flat[at : at + tensor.numel()].reshape(tensor.shape)
@@ -119,7 +119,7 @@ class TraceRecorder:
             tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
             tensors |= self._numbers(p, logits, draft, verdict) | dict(removed)
-        got = to_host(tensors)
+        got = all_to_host(tensors)
         last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
         read_rows = np.concatenate([[True], path])  # the root's, and that of each accepted draft

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.config import MAX_GAMMA
-from engine.device import read, to_device
+from engine.device import to_device, to_host
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
 from engine.models.runner import Runner
 from engine.sampling.constraint import Path, mask_guesses, unpack
@@ -190,7 +190,7 @@ class AutoregressiveDrafter(Drafter):
 
 def certainties(logits: torch.Tensor) -> list[int]:
     """Returns the highest probability of each row of logits [W, Vd] in tenths, 0 … 9; NOT_FINITE for others."""
-    tops = read((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
+    tops = to_host((logits.amax(-1) - logits.logsumexp(-1)).exp()).tolist()
     return [NOT_FINITE if math.isnan(top) else min(int(top * _BUCKETS), _BUCKETS - 1) for top in tops]
 
 

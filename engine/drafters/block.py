@@ -1,7 +1,8 @@
 """Drafts with a block head: all guesses of a round from one pass of a small network (P-EAGLE, arXiv 2602.01469).
 
-What an EAGLE chain learns by going on from its own state, masked slots guess without seeing the drafts between. So q of
-each place is known before any draft is drawn, and each is drawn from its own by its own uniform.
+What an EAGLE chain learns by going on from its own state, masked slots guess without seeing the drafts between. Without
+a bias, q of each place is known before any draft is drawn. With one (DSpark, arXiv 2607.05147) the places are drawn in
+turn, and the draft of one place changes q of the next, which is known before that place is drawn.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +40,11 @@ class BlockDrafter(Eagle3Drafter):
         def body(step: Callable) -> Draft:
             masked = F.pad(ids, (0, gamma - 1), value=MASK)
             rows = step(masked, 0, features=features)[0].split(1)
-            return self._draft(lambda _, at: (rows[at], None), ids[-1:], {}, u, seen, gamma, policy)
+
+            def place(before: torch.Tensor, at: int):
+                return (runner.model.add_bias(before, rows[at]) if at else rows[at]), None
+
+            return self._draft(place, ids[-1:], {}, u, seen, gamma, policy)
 
         draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
         runner.rollback(len(committed) - 1)

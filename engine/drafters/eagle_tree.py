@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from engine.config import MAX_GAMMA, MAX_NODES
-from engine.device import read, to_device
+from engine.device import to_device, to_host
 from engine.drafters.autoregressive import certain_where_broken
 from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
 from engine.drafters.drawn_tree import DrawnTree
@@ -99,7 +99,7 @@ class EagleTreeDrafter(Eagle3Drafter):
                 self._tops.append(logits.amax(-1))
             return tree.draw(level, logits, certain_where_broken(warp(penalised, self.setup.sampling)))
         best = penalised.softmax(-1).topk(min(MAX_CHILDREN, logits.shape[1]))
-        shares, tokens = read(torch.stack([best.values, self.target_ids[best.indices].float()])).tolist()
+        shares, tokens = to_host(torch.stack([best.values, self.target_ids[best.indices].float()])).tolist()
         if any(math.isnan(first) for first, *_ in shares):
             tree.is_broken = True
             return []

@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 
 from engine.config import MAX_NODES
-from engine.device import read, to_device
+from engine.device import to_device, to_host
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
 
 _POOL, _WINDOW = "pool", "window"  # confidence keys
@@ -110,7 +110,7 @@ class LookaheadDrafter(Drafter):
         if self._in_tree < 0:
             return
         W, first = self.sizes.window, 1 + self._in_tree + (len(self.levels) - 1) * self.sizes.window
-        self.levels.append([int(token) for token in read(logits[first : first + W].argmax(-1))])
+        self.levels.append([int(token) for token in to_host(logits[first : first + W].argmax(-1))])
         if len(self.levels) == self.sizes.ngram:
             for column in zip(*self.levels, strict=True):
                 self._add(column)

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 from engine.config import SamplingParams
-from engine.device import read, to_device
+from engine.device import to_device, to_host
 from engine.drafters.base import Draft, DrafterSetup, DraftPolicy
 from engine.drafters.foreign_model import ForeignModelDrafter
 
@@ -45,7 +45,7 @@ class ReencodingDrafter(ForeignModelDrafter):
 
     def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
         draft = super().propose(committed, gamma, position)
-        self._ids = read(draft.tokens).tolist() if len(draft) else []
+        self._ids = to_host(draft.tokens).tolist() if len(draft) else []
         tokens, texts = self.translation.reencode(self._ids)
         tokens, self._token_ends = tokens[:gamma], [*accumulate(map(len, texts))][:gamma]
         self._ends = [*accumulate(map(len, self.translation.draft_texts(self._ids)))]

@@ -23,9 +23,9 @@ class MaskStays(Constrained):
 
 
 class ClosingOnly(Constrained):
-    def read(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft) -> Allowed:
         """Cuts nothing off; every draft counts as allowed."""
-        allowed = super().read(replace(draft, is_window=True))
+        allowed = super().mask_draft(replace(draft, is_window=True))
         for node, token in _followers(draft):
             set_bit(allowed.bits[node], token, True)
         return Allowed(draft, allowed.bits)
@@ -37,9 +37,9 @@ class TargetUnmasked(Constrained):
 
 
 class RequestsMask(Constrained):
-    def read(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft) -> Allowed:
         """Tests each draft under its own mask, but draws the token in its place under that of the round."""
-        allowed = super().read(draft)
+        allowed = super().mask_draft(draft)
         followers = _followers(allowed.draft)
         for node in {node for node, _ in followers}:
             allowed.bits[node] = allowed.bits[0]
@@ -55,9 +55,9 @@ class EndsEarly(Constrained):
 
 
 class CutUnscaled(Constrained):
-    def read(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft) -> Allowed:
         """Cuts forbidden drafts off, and tests the rest with the q that all were drawn from."""
-        allowed = super().read(draft)
+        allowed = super().mask_draft(draft)
         N = len(allowed.draft)
         if draft.q is None or draft.parents is not None or not N:
             return allowed

@@ -16,7 +16,7 @@ from engine.decoding.loop import TRUE_RULES
 from engine.errors import BadInput, quantity
 from engine.exactness import distribution_test
 from engine.exactness.distribution_test import Runs, count_outcomes, judge
-from engine.exactness.results import JSON_TOKENS, TOY_METHODS, Law
+from engine.exactness.results import JSON_TOKENS, TOY_METHODS, TOY_PROOFS, Law
 from engine.exactness.toy_json import json_law, json_runs
 from engine.exactness.toy_models import exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.trace.events import Round
@@ -171,28 +171,34 @@ def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any 
         raise BadInput("Plain decoding drafts nothing, so there is nothing to prove; name a method that drafts.")
     if engine is not None:
         return EngineSubject(engine, open_batch, method, gamma)
-    check_toy_method(method)
+    check_toy_method(method, TOY_PROOFS)
     return ToySubject(method, gamma)
 
 
-def check_toy_method(method: str) -> None:
+def check_toy_method(method: str, names: Sequence[str] = tuple(TOY_METHODS)) -> None:
     """Raises BadInput for a method that needs weights which the three-word toy does not have."""
-    if method not in TOY_METHODS:
+    if method not in names:
         raise BadInput(
             f"The toy has no draft for the method {method[:40]!r}; name a pair that has one with --pair, or choose "
-            f"from {', '.join(TOY_METHODS)}."
+            f"from {', '.join(names)}."
         )
 
 
 def prove(
-    subject: Subject, runs: int, progress: Callable[[float, str], None] = lambda share, words: None
+    subject: Subject,
+    runs: int,
+    progress: Callable[[float, str], None] = lambda share, words: None,
+    acceptance: str = "",
 ) -> Iterator[Check]:
-    """Yields each check when it is done."""
+    """Yields each check when it is done. ``acceptance``: the one rule whose law is tested, instead of token and block;
+    the checks after the penalty are by token."""
     sampling, penal = subject.sampling, replace(subject.sampling, repetition_penalty=_PENALTY)
+    rule = acceptance or "token"
+    blocks = ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show))
     checks = (
-        ("law", lambda show: _law(subject, "law", sampling, "token", runs, show)),
-        ("blocks", lambda show: _law(subject, "blocks", sampling, "block", runs, show)),
-        ("penalty", lambda show: _law(subject, "penalty", penal, "token", runs, show)),
+        ("law", lambda show: _law(subject, "law", sampling, rule, runs, show)),
+        *(() if acceptance else (blocks,)),
+        ("penalty", lambda show: _law(subject, "penalty", penal, rule, runs, show)),
         ("constraint", lambda show: _judge("constraint", *subject.constrained_runs(), runs, show)),
         ("shared passes", lambda show: _check_sharing(subject)),
         ("greedy", lambda show: _check_greedy(subject)),

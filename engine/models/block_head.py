@@ -5,7 +5,12 @@ and one learnt vector (`mask_hidden`) in place of the target's features. All pas
 those before it, and slot d guesses token t + d + 2. Loads the layouts of vLLM, of SpecForge and of the speculators
 library, with one layer or several.
 
-Dimension key: W positions read and m masked slots of a pass, E hidden size, Vd draft words.
+A head may bring a bias (DSpark, arXiv 2607.05147): once a slot's guess is drawn, its row of one small matrix times
+another is added to the next slot's logits. Their names are DSpark's. Its first matrix there has a row for each word of
+the target, and biases slot 0, too, by the last committed token; here it has one for each word that can be guessed,
+because slot 0 reads that token itself.
+
+Dimension key: W positions read and m masked slots of a pass, E hidden size, Vd draft words, R the rank of the bias.
 """
 
 from collections.abc import Sequence
@@ -13,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from engine.errors import Unavailable
 from engine.models.attention import SequenceSlice
@@ -21,6 +27,7 @@ from engine.models.eagle_config import BlockConfig, read_config
 from engine.models.safetensors_reader import TensorReader
 
 MASK = -1  # in place of the id of a token that is not known yet
+BIAS = {"w1": "markov_head.markov_w1.weight", "w2": "markov_head.markov_w2.weight"}  # [Vd, R] each
 
 
 class BlockModel(EagleModel):
@@ -40,7 +47,24 @@ class BlockModel(EagleModel):
             raise Unavailable(
                 f"mask_hidden in {weights.folder} has {len(mask)} numbers, where this target needs {width}."
             )
+        self._bias = self._read_bias(weights)
         self._masked, self._mask = self._fuse_features(mask[None]), self._mask_embedding(weights)
+
+    def _read_bias(self, weights: TensorReader) -> tuple[torch.Tensor, ...] | None:
+        """Returns the bias's two matrices, and the draft's number of each of the target's words [V]."""
+        if not self.config.markov_rank:
+            return None
+        w1, w2 = (weights(name, (self.vocab_size, self.config.markov_rank)) for name in BIAS.values())
+        own = torch.zeros(self.target.vocab_size, dtype=torch.long, device=self.device)
+        own[self.target_ids] = torch.arange(self.vocab_size, device=self.device)
+        return w1, w2, own
+
+    def add_bias(self, guess: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Returns the logits [1, Vd] of a slot as they are after the ``guess`` [1], a token of the target."""
+        if self._bias is None:
+            return logits
+        w1, w2, own = self._bias
+        return logits + F.linear(w1[own[guess]], w2)
 
     def _mask_embedding(self, weights: TensorReader) -> torch.Tensor:
         """Returns the mask token's row [1, E]. A head's own embedding may have words that its target lacks."""

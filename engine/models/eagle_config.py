@@ -106,10 +106,12 @@ class EagleConfig(BaseModel):
 
 class BlockConfig(EagleConfig):
     """The config of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked
-    slots have; ``num_depths``: the guesses of a block."""
+    slots have; ``num_depths``: the guesses of a block. ``markov_rank``: of the bias by the guess before; 0 for none."""
 
     num_depths: PositiveInt = 8
     mask_token: NonNegativeInt
+    markov_rank: NonNegativeInt = 0
+    markov_head_type: Literal["vanilla"] = "vanilla"
     parallel_drafting: Literal[True] = True
 
 

@@ -34,6 +34,8 @@ class _PortableBlock(OnnxBlock):
         E, taps = self.width, len(self.reads) * self.target.width
         if self.layers_count > 1 or self.window or self._norms_before is not None or ROWS in weights:
             raise BadInput("The browser's engine runs block heads of one plain layer that read the target's own words.")
+        if self.config.markov_rank:
+            raise BadInput("The browser's engine runs block heads without a bias by the guess before.")
         if weights.raw(_MASK).numel() != taps:
             raise Unavailable(f"{_MASK} in {weights.folder} does not have {taps} numbers, as this target needs.")
         graph = PortableGraph("fp32")

@@ -32,7 +32,7 @@ from engine.runtime import calibration
 from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.drafts import Drafts
 from engine.runtime.pair_models import PairModels
-from engine.runtime.request import Request
+from engine.runtime.prepared_run import PreparedRun
 from engine.trace.events import CostModel, Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
@@ -141,11 +141,11 @@ class Engine:
         return self._costs[method]
 
     def run(self, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> Iterator[Event]:
-        """Yields RunStarted, Rounds, RunFinished. ``options``: those of `request`. Raises BadInput and Unavailable."""
+        """Yields RunStarted, Rounds, RunFinished. ``options``: those of `prepare`. Raises BadInput and Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
-            yield from alone(self.request(config, cancelled, **options).steps())
+            yield from alone(self.prepare(config, cancelled, **options).steps())
 
-    def request(
+    def prepare(
         self,
         config: RunConfig,
         cancelled: Callable[[], bool] = lambda: False,
@@ -155,7 +155,7 @@ class Engine:
         stop_at_eos: bool = True,
         costs: CostModel | None = None,
         own_cache: bool = False,
-    ) -> Request:
+    ) -> PreparedRun:
         """Sets a request up, with everything it needs loaded. ``own_cache``: beside others in a batch it has caches of
         its own. ``gammas``: those of `ReplayedGamma`, to repeat a recorded run. For experiments: other ``rules``;
         ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those measured (with the draft_costs of
@@ -182,7 +182,7 @@ class Engine:
             reader=reader,
         )
         self._ready.add(config.method)
-        return Request(self, decoding, its_costs, versions())
+        return PreparedRun(self, decoding, its_costs, versions())
 
     def _drafter(
         self, config: RunConfig, prompt: int, fork: Runner | None, costs: CostModel | None

@@ -28,13 +28,13 @@ class RunBatch(Batch):
         self._free_at_first: int | None = None  # bytes, when the batch was last empty
 
     def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
-        """Adds a request, which takes part from the next step on. ``options``: those of `Engine.request`. Raises
+        """Adds a request, which takes part from the next step on. ``options``: those of `Engine.prepare`. Raises
         BadInput for a request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one
         more. The first has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
         with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
-            request = self.engine.request(config, cancelled, own_cache=len(self) > 0, **options)
+            request = self.engine.prepare(config, cancelled, own_cache=len(self) > 0, **options)
         free = available_memory(self.engine.device)
         if len(self):
             self._check_memory(request.memory, free)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import Any, cast
 
 from engine.config import AUTO, MAX_WAITING, RunConfig
-from engine.errors import BadInput, EngineError, QueueFull
+from engine.errors import BadInput, EngineError, QueueFull, quantity
 from engine.runtime.job import Job, LoadCancelled, Work
 from engine.trace.events import Progress
 from engine.trace.speedup_model import MOST_BY_DEFAULT
@@ -57,7 +57,8 @@ class Worker:
             if self.is_closed:
                 raise BadInput("The engine has been closed; start it again.")
             if len(self._waiting) >= self.max_waiting:
-                raise QueueFull(f"The queue is full: {self.max_waiting} runs are waiting. Try again in a minute.")
+                many = f"{quantity(self.max_waiting, 'run')} {'is' if self.max_waiting == 1 else 'are'}"
+                raise QueueFull(f"The queue is full: {many} waiting. Try again in a minute.")
             self._waiting.append(job)
             self._changed.notify_all()
         return job

@@ -123,7 +123,7 @@ class Adapter:
         """Returns what `add_counts` needs from before the request."""
         return {}
 
-    def read(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: Answer, at: float, event: dict) -> None:
         """Takes an event of the stream."""
         answer.add(at, event)
 

@@ -19,7 +19,7 @@ class LlamaServer(Adapter):
     def fields(self) -> dict:
         return {"timings_per_token": True}
 
-    def read(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: Answer, at: float, event: dict) -> None:
         timings = mapping(event.get("timings"))
         drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
         tokens = as_count(timings.get("predicted_n"))

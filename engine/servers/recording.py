@@ -60,7 +60,7 @@ class Recorder:
         start = time.perf_counter()
         try:
             for seconds, event in self.client.stream(request.path, request.body(**self.adapter.fields())):
-                self.adapter.read(answer, seconds, event)
+                self.adapter.read_event(answer, seconds, event)
         except EngineError as error:
             if not answer.pieces:
                 raise

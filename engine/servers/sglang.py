@@ -31,7 +31,7 @@ class Sglang(Adapter):
     def fields(self) -> dict:
         return super().fields() | {"return_spec_tokens_details": True}
 
-    def read(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: Answer, at: float, event: dict) -> None:
         answer.add(at, event)
         details = mapping(mapping(event.get("sglext")).get("spec_tokens_details"))
         counts: dict[str, Any] = {ours: as_count(details.get(theirs)) for ours, theirs in NAMES.items()}

@@ -43,7 +43,7 @@ class Vllm(Adapter):
                     f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
                 )
 
-    def read(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: Answer, at: float, event: dict) -> None:
         answer.add(at, event)
         details = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
         names = {"rounds": "num_spec_steps", "drafted": "num_draft_tokens", "accepted": "num_accepted_draft_tokens"}

@@ -14,8 +14,8 @@ from engine.trace.events import RunStarted
 from engine.trace.trace import Trace
 
 
-def request_of(trace: Trace) -> RunConfig:
-    """Returns the request that a recorded run answered. It is validated again, because an uploaded trace may hold
+def config_of(trace: Trace) -> RunConfig:
+    """Returns the settings of a recorded run. They are validated again, because an uploaded trace may hold
     anything. Raises BadInput."""
     if trace.started.server:
         raise BadInput("This is the recording of a server, whose models are not here, so it cannot be run again.")
@@ -36,9 +36,9 @@ def request_of(trace: Trace) -> RunConfig:
         raise BadInput("The settings of this trace are incomplete, so it cannot be run again.") from error
 
 
-def branch_request(trace: Trace, place: int, token: int) -> RunConfig:
-    """Returns the request of a branch: ``token`` forced at ``place`` of the output, counted from 0. Raises BadInput."""
-    config, output, known = request_of(trace), trace.output, len(trace.started.prefix)
+def branch_config(trace: Trace, place: int, token: int) -> RunConfig:
+    """Returns the settings of a branch: ``token`` forced at ``place`` of its output, from 0 on. Raises BadInput."""
+    config, output, known = config_of(trace), trace.output, len(trace.started.prefix)
     if not known <= place < len(output):
         raise BadInput(
             f"A token can be forced at the places {known + 1} to {len(output)} of this output, not at {place + 1}."

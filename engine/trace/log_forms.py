@@ -1,7 +1,14 @@
-"""Finds acceptance figures in what an engine prints or serves. Each form has a reader from a text to `Row`s.
+"""Finds acceptance figures in what an engine prints or serves.
 
-In the browser assets/web/lessons/log_lines.js and log_answers.js know the same forms; one file of cases tests both. A
-version is the one whose output or source the form was written from.
+assets/data/log_forms.json lists the forms; the version in a name is the one that the form was written from. This module
+and assets/web/lessons/log_forms.js read them in the same way, and one file of cases tests both. In the list:
+
+- ``line``: a line of a log; its last group holds ``numbers``, which follow these words, and ``reached``. A group before
+  is the drafter. ``totals_of``: the last line of each such value has all, because it counts from the start on.
+- ``averages``: SGLang's lines. ``is_average``: the counts are averages, so γ is rounded.
+- ``prefix``: of counters on /metrics.
+- ``keys``: counts in the JSON of an answer, by what they count. ``total``: the tokens of the answer, where it says so.
+  ``histogram``: how many rounds accepted 0, 1, 2 … drafts; it ``ends_early`` where no round accepted more.
 """
 
 import json
@@ -9,7 +16,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
+
+from engine.files import ASSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,103 +56,83 @@ class Text(str):
         return [(id, each) for stream, value in values for id, each in _within(value, stream)]
 
 
-class Form(NamedTuple):
-    """``place``: log, metrics or answer."""
+_DATA = json.loads((ASSETS / "data" / "log_forms.json").read_text(encoding="utf-8"))
+_NUMBER = _DATA["number"]  # the first 15 digits of a longer one, so that each is finite
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """``source``: log, metrics or answer. ``entry``: all that the list says of it."""
 
     engine: str
     name: str
-    place: str
-    rows: Callable[[Text], Iterator[Row]]
+    source: str
+    entry: Mapping[str, Any]
+
+    def rows(self, text: Text) -> Iterator[Row]:
+        reader = next(reader for key, reader in _READERS.items() if key in self.entry)
+        yield from reader(text, self.entry)
 
 
-_NUMBER = r"\d{1,15}(?:\.\d{1,15})?"  # the first 15 digits of a longer one, so that each is finite
+def _derive(entry: Mapping, figures: Mapping[str, float], reached: tuple[float, ...] = (), kind: str = "") -> Row:
+    """Derives the figures that a form does not name from those that it does."""
+    accepted, drafted, rounds, length, tokens = map(figures.get, ("accepted", "drafted", "rounds", "length", "tokens"))
+    gamma = (
+        round(figures.get("gamma", 0))
+        or (0 if entry.get("ends_early") else len(reached))
+        or _equal_drafts(drafted, rounds)
+    )
+    if accepted is None and tokens is not None:
+        accepted = max(0, tokens - 1 - (rounds or 0))
+    elif accepted is None and length is not None:
+        accepted, rounds = max(0.0, length - 1), 1
+    elif length and length > 1 and accepted:
+        rounds = accepted / (length - 1)
+    elif accepted is not None and tokens is not None:
+        # Every pass after the prompt's own gave one token beside the accepted ones, also one without a draft.
+        rounds = max(0, tokens - 1 - accepted) or None
+    if accepted is not None and "rejected" in figures:
+        drafted = accepted + figures["rejected"]
+    if entry.get("is_average") and drafted and rounds:
+        gamma = round(drafted / rounds)
+    if entry.get("ends_early") and gamma and reached:
+        reached = (*reached, *[0.0] * gamma)[:gamma]
+    return Row(accepted, drafted, rounds, gamma or None, reached, kind)
 
 
-def _number(text: str, name: str) -> float | None:
-    match = re.search(rf"{name} *({_NUMBER})", text)
-    return float(match[1]) if match else None
-
-
-def _numbers(text: str, pattern: str) -> tuple[float, ...]:
-    match = re.search(pattern, text)
-    return tuple(map(float, re.findall(_NUMBER, match[1]))) if match else ()
-
-
-def _rounds(length: float | None, accepted: float | None, drafted: float | None, places: int) -> float | None:
-    """Derives rounds from a mean length, or where nothing was accepted from a draft's places."""
-    if length and length > 1 and accepted:
-        return accepted / (length - 1)
-    return drafted / places if drafted and places else None
+def _equal_drafts(drafted: float | None, rounds: float | None) -> int | None:
+    """Returns the drafts a round, where every round had as many."""
+    return round(drafted / rounds) if rounds and drafted and drafted % rounds == 0 else None
 
 
 # ── lines of a log ──
 
 
-def _spec_decoding(is_lmdeploy: bool) -> Callable[[str], Iterator[Row]]:
-    """Reads lines of vLLM and LMDeploy, which share the words; LMDeploy has a rate before the mean length."""
-
-    def rows(text: str) -> Iterator[Row]:
-        for line in re.findall(r"SpecDecoding metrics:([^\n]*)", text):
-            if bool(re.match(r" Draft acceptance rate: [^,]*, Mean", line)) == is_lmdeploy:
-                names = ("Mean acceptance length:", "Accepted:", "Drafted:")
-                length, accepted, drafted = (_number(line, name) for name in names)
-                places = _numbers(line, r"Per-position acceptance rate: *\[?([\d., ]+)")
-                rounds = _rounds(length, accepted, drafted, len(places))
-                yield Row(None if drafted is None else accepted, drafted, rounds, len(places) or None, places)
-
-    return rows
-
-
-def _vllm_v0(text: str) -> Iterator[Row]:
-    """Reads lines of V0, which counts from its start on, so the last line of each γ has all; where the efficiency is
-    nan, the line before counts."""
-    last: dict[float, Row] = {}
-    for line in re.findall(r"Speculative metrics:([^\n]*)", text):
-        gamma, accepted, drafted = (_number(line, f"{name} tokens:") for name in ("speculative", "accepted", "draft"))
-        if gamma is None or accepted is None or drafted is None:
-            continue
-        row = Row(accepted, drafted, drafted / gamma if gamma else None, round(gamma))
-        if re.search("efficiency: *nan", line):
-            yield row
-        else:
-            last[gamma] = row
-    yield from last.values()
+def _lines(text: str, entry: Mapping) -> Iterator[Row]:
+    rows: dict[Any, Row] = {}
+    for match in re.finditer(entry["line"], text):
+        *kind, line = match.groups()
+        matches = {name: re.search(rf"{words} *({_NUMBER})", line) for name, words in entry["numbers"].items()}
+        figures: dict[str, Any] = {name: float(number[1]) for name, number in matches.items() if number}
+        reached = re.search(entry["reached"], line) if "reached" in entry else None
+        last, key, row = entry.get("totals_of", "accepted"), len(rows), Row(None)
+        if {"accepted", "drafted", last} <= figures.keys() | {"kind"}:
+            row = _derive(entry, figures, _numbers(reached), *kind)
+            key = str((figures | {"kind": row.kind})[last]) if "totals_of" in entry else key
+        if row.drafted or key not in rows:
+            rows[key] = row
+    yield from rows.values()
 
 
-def _llama_requests(text: str) -> Iterator[Row]:
-    """Reads one line for each request; since July 2026 the places are on the next line."""
-    head = r"draft acceptance(?: rate)? = *[\d.]+ \( *(\d{1,15}) accepted / *(\d{1,15}) generated\)([^\n]*"
-    for accepted, drafted, more in re.findall(rf"{head}(?:\n[^\n]*acc per pos = \([^\n]*)?)", text):
-        length = _number(more, r"mean (?:acceptance length|len) =")
-        places = _numbers(more, r"(?:per position|per pos) = \(([\d., ]+)")
-        accepted, drafted = int(accepted), int(drafted)
-        yield Row(accepted, drafted, _rounds(length, accepted, drafted, 0), len(places) or None, places)
+def _numbers(match: re.Match | None) -> tuple[float, ...]:
+    return tuple(map(float, re.findall(_NUMBER, match[1]))) if match else ()
 
 
-def _llama_totals(text: str) -> Iterator[Row]:
-    """Totals since the start, so the last line of each drafter counts. Rounds are the third of its calls: a draft is
-    made more often than it is used where there are several drafters."""
-    names, last = ("#gen drafts =", "#gen tokens =", "#acc tokens ="), {}
-    for kind, line in re.findall(r"statistics +(\S+?):([^\n]*)", text):
-        drafts, drafted, accepted = (_number(line, name) for name in names)
-        if drafts is None or drafted is None or accepted is None:
-            continue
-        used, places = _number(line, r"#calls\(b,g,a\) = *\d+ +\d+ "), _numbers(line, r"rate/pos = \(([\d., ]+)")
-        rounds = drafts if used is None else used
-        last[kind] = Row(accepted, drafted, rounds, len(places) or _equal_drafts(drafted, rounds), places, kind)
-    yield from last.values()
-
-
-def _equal_drafts(drafted: float, rounds: float | None) -> int | None:
-    """Returns the drafts a round, where every round had as many."""
-    return round(drafted / rounds) if rounds and drafted and drafted % rounds == 0 else None
-
-
-def _sglang_log(text: str) -> Iterator[Row]:
+def _averages(text: str, entry: Mapping) -> Iterator[Row]:
     """Averages over the rounds since the line before, so lines count alike. The rate is accepted ÷ drafted in newer
     versions; in older ones both counts include the closing token. The one that fits whole γ better is taken. Both are
     rounded, so a line that fits the usual γ has it."""
-    pairs = re.findall(rf"accept len: *({_NUMBER})(?:, *accept rate: *({_NUMBER}))?", text)
+    pairs = re.findall(entry["averages"].replace("NUMBER", _NUMBER), text)
     lines = [(float(length), float(rate or 0)) for length, rate in pairs]
     moving = [(length, rate) for length, rate in lines if rate > 0 and length > 1]
     newer, older = [(length - 1) / rate for length, rate in moving], [length / rate - 1 for length, rate in moving]
@@ -168,23 +157,14 @@ def _distance(values: list[float]) -> float:
     return max((abs(value - round(_middle(values))) for value in values), default=0.0)
 
 
-def _tensorrt_log(text: str) -> Iterator[Row]:
-    drafted, accepted, length = (_number(text, rf"\[{name}\] AVERAGE *:") for name in ("DT", "ADT", "AL"))
-    if length is not None:
-        rounds = _rounds(length, accepted, drafted, 0)
-        gamma = round(drafted / rounds) if drafted and rounds else None
-        yield Row(None if drafted is None else accepted, drafted, rounds, gamma)
-
-
 # ── /metrics ──
-
-COUNTERS = r"^{}:spec_decode_num_(drafts|draft_tokens|accepted_tokens|accepted_tokens_per_pos)(?:_total)?(?:\{{([^}}\n]*)\}})? +(\d{{1,15}}(?:\.\d{{1,15}})?(?:e\+?0*\d{{1,2}})?)(?=\s|$)"  # noqa: E501
 
 
 def counters(text: str, prefix: str) -> list[dict[str, Any]]:
     """Returns the counts of each model and engine on /metrics, with ``places`` by position."""
+    pattern = _DATA["counter"].replace("PREFIX", prefix).replace("NUMBER", _NUMBER)
     models: dict[tuple, dict[str, Any]] = {}
-    for name, labels, value in re.findall(COUNTERS.format(prefix), text, re.MULTILINE):
+    for name, labels, value in re.findall(pattern, text, re.MULTILINE):
         pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         place = pairs.pop("position", None)
         counts = models.setdefault(tuple(sorted(pairs.items())), {"places": {}})
@@ -195,15 +175,11 @@ def counters(text: str, prefix: str) -> list[dict[str, Any]]:
     return [each for each in models.values() if {"drafts", "draft_tokens", "accepted_tokens"} <= each.keys()]
 
 
-def _metrics(prefix: str) -> Callable[[str], Iterator[Row]]:
-    def rows(text: str) -> Iterator[Row]:
-        for each in counters(text, prefix):
-            rounds, drafted = each["drafts"], each["draft_tokens"]
-            reached = tuple(each["places"][i] / rounds for i in sorted(each["places"])) if rounds else ()
-            gamma = len(reached) or _equal_drafts(drafted, rounds)
-            yield Row(each["accepted_tokens"], drafted, rounds, gamma, reached)
-
-    return rows
+def _metrics(text: str, entry: Mapping) -> Iterator[Row]:
+    for each in counters(text, entry["prefix"]):
+        rounds, places = each["drafts"], each["places"]
+        figures = {"rounds": rounds, "drafted": each["draft_tokens"], "accepted": each["accepted_tokens"]}
+        yield _derive(entry, figures, tuple(places[i] / rounds for i in sorted(places)) if rounds else ())
 
 
 # ── answers ──
@@ -229,89 +205,30 @@ def _read_counts(each: Mapping, names: Sequence) -> list[float] | None:
     return counts if len(counts) == len(values) else None
 
 
-def _answer(names: tuple[str, ...], row: Callable[..., Row]) -> Callable[[Text], Iterator[Row]]:
+def _answers(text: Text, entry: Mapping) -> Iterator[Row]:
     """Reads answers by the names of their counts. The counts of one answer grow, so its last ones are its totals. Any
     other text than JSON is searched for the names."""
+    names, last = list(entry["keys"].values()), {}
+    for answer, each in text.objects:
+        if counts := _read_counts(each, names):
+            last[answer if answer is not None else len(last)] = counts, each
+    if not last:
+        columns = [re.findall(rf"[\"']{name}[\"']: *({_NUMBER})", text) for name in names]
+        last = {0: ([float(column[-1]) for column in columns], {})} if all(columns) else {}
+    for counts, more in last.values():
+        figures = dict(zip(entry["keys"], counts, strict=True))
+        if total := _read_counts(more, [entry["total"]] if "total" in entry else ()):
+            figures["tokens"] = total[0]
+        yield _derive(entry, figures, _histogram(more.get(entry.get("histogram"))))
 
-    def rows(text: Text) -> Iterator[Row]:
-        last: dict[Any, tuple[list[float], dict]] = {}
-        for answer, each in text.objects:
-            if counts := _read_counts(each, names):
-                last[answer if answer is not None else len(last)] = counts, each
-        if not last:
-            columns = [re.findall(rf"[\"']{name}[\"']: *({_NUMBER})", text) for name in names]
-            last = {0: ([float(column[-1]) for column in columns], {})} if all(columns) else {}
-        yield from (row(*counts, more) for counts, more in last.values())
 
-    return rows
-
-
-def _histogram(more: dict, name: str) -> tuple[float, ...]:
+def _histogram(rounds: Any) -> tuple[float, ...]:
     """Returns the share of rounds that accepted each place, from how many rounds accepted 0, 1, 2 … drafts."""
-    rounds = more.get(name)
     known = isinstance(rounds, list) and _read_counts(dict(enumerate(rounds)), range(len(rounds)))
     return tuple(sum(known[i:]) / sum(known) for i in range(1, len(known))) if known and sum(known) else ()
 
 
-def _vllm_answer(rounds: float, drafted: float, accepted: float, more: dict) -> Row:
-    reached = _histogram(more, "acceptance_histogram")
-    return Row(accepted, drafted, rounds, len(reached) or _equal_drafts(drafted, rounds), reached)
-
-
-def _sglang_answer(histogram: str) -> Callable[..., Row]:
-    def row(rounds: float, drafted: float, accepted: float, more: dict) -> Row:
-        gamma, reached = _equal_drafts(drafted, rounds), _histogram(more, histogram)
-        filled = (*reached, *[0.0] * (gamma or 0))[: gamma or len(reached)] if reached else ()
-        return Row(accepted, drafted, rounds, gamma, filled)
-
-    return row
-
-
-def _llama_answer(drafted: float, accepted: float, more: dict) -> Row:
-    """Reads an answer that does not tell the rounds. Every pass after the prompt's own gave one token beside the
-    accepted ones, so that passes without a draft are among them."""
-    total = _read_counts(more, ("predicted_n",))
-    return Row(accepted, drafted, max(0, total[0] - 1 - accepted) or None if total else None)
-
-
-def _counts(rounds: float, drafted: float, accepted: float, more: dict) -> Row:
-    return Row(accepted, drafted, rounds, _equal_drafts(drafted, rounds))
-
-
-FORMS = [
-    Form("vLLM", "SpecDecoding metrics of its log (0.32)", "log", _spec_decoding(False)),
-    Form("LMDeploy", "SpecDecoding metrics of its log (August 2026)", "log", _spec_decoding(True)),
-    Form("vLLM", "Speculative metrics of its log (V0)", "log", _vllm_v0),
-    Form("llama.cpp", "draft acceptance of its log (0.5)", "log", _llama_requests),
-    Form("llama.cpp", "statistics of its log (0.5)", "log", _llama_totals),
-    Form("SGLang", "accept len of its log (0.5)", "log", _sglang_log),
-    Form("TensorRT-LLM", "DT, ADT and AL of trtllm-bench", "log", _tensorrt_log),
-    Form("vLLM", "counters of /metrics (0.32)", "metrics", _metrics("vllm")),
-    Form("llama.cpp", "counters of /metrics (0.5)", "metrics", _metrics("llamacpp")),
-    Form("LMDeploy", "counters of /metrics (August 2026)", "metrics", _metrics("lmdeploy")),
-    Form("vLLM", "speculative_decoding of an answer (0.32)", "answer",
-         _answer(("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens"), _vllm_answer)),
-    Form("SGLang", "spec_tokens_details or meta_info of an answer (0.5.23)", "answer",
-         _answer(("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts"),
-                 _sglang_answer("spec_correct_drafts_histogram"))),
-    Form("SGLang", "meta_info of an answer (0.5.9)", "answer",
-         _answer(("spec_verify_ct", "spec_draft_token_num", "spec_accept_token_num"),
-                 _sglang_answer("spec_accept_histogram"))),
-    Form("SGLang", "meta_info of an answer (0.4)", "answer",
-         _answer(("spec_verify_ct", "completion_tokens"),
-                 lambda rounds, tokens, more: Row(max(0, tokens - 1 - rounds), None, rounds))),
-    Form("SGLang", "server_info", "answer",
-         _answer(("avg_spec_accept_length",), lambda length, more: Row(max(0.0, length - 1), None, 1))),
-    Form("mlx-vlm", "timings of an answer (August 2026)", "answer",
-         _answer(("draft_rounds", "draft_n", "draft_n_accepted"), _counts)),
-    Form("llama.cpp", "timings of an answer (0.5)", "answer",
-         _answer(("draft_n", "draft_n_accepted"), _llama_answer)),
-    Form("TensorRT-LLM", "specDecodingStats of /metrics (1.4)", "answer",
-         _answer(("numRequestsWithDraftTokens", "numDraftTokens", "numAcceptedTokens"), _counts)),
-    Form("TensorRT-LLM", "/perf_metrics (1.4)", "answer",
-         _answer(("total_draft_tokens", "total_accepted_draft_tokens"),
-                 lambda drafted, accepted, more: Row(accepted, drafted))),
-    Form("OpenAI’s API", "prediction_tokens of an answer’s usage", "answer",
-         _answer(("accepted_prediction_tokens", "rejected_prediction_tokens"),
-                 lambda accepted, rejected, more: Row(accepted, accepted + rejected))),
-]  # fmt: skip
+_READERS: dict[str, Callable[[Text, Mapping], Iterator[Row]]] = {
+    "line": _lines, "averages": _averages, "prefix": _metrics, "keys": _answers,
+}  # fmt: skip
+FORMS = [Form(entry["engine"], entry["name"], entry["source"], entry) for entry in _DATA["forms"]]

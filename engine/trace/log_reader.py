@@ -65,7 +65,7 @@ def report(text: str) -> Report:
     for form, rows in tables:
         if form is first or not first:
             unused += _faults(form, rows)
-        elif form.place != "answer" or first.place != "answer":
+        elif form.source != "answer" or first.source != "answer":
             unused.append(f"{form.engine}, {form.name}: not added, because it may count the same drafts.")
     return Report(_readings(first, usable[first]) if first else [], unused)
 

@@ -1,12 +1,13 @@
 """Defines a parallel drafter as a module to train: an EAGLE-3 head whose further slots read a mask in place of tokens
-and features that are not known yet (P-EAGLE, arXiv 2602.01469).
+and features that are not known yet (P-EAGLE, arXiv 2602.01469). A bias (DSpark, arXiv 2607.05147) may tell a slot the
+guess before it.
 
 Slot 0 of a block is the EAGLE-3 head's own position: the target's features of token t and the embedding of token t + 1.
 Slots 1 … K − 1 have the embedding of a mask token and one learnable ``mask_hidden`` in place of the features. Each sees
 slot 0 of all earlier positions and the slots before it in its block, and slot d guesses token t + d + 2.
 
 Dimension key: B rows, L positions, E hidden size, K slots, S masked slots of a row, N = L + S, H query heads, D head
-size.
+size, Vd draft words, R the rank of the bias.
 """
 
 from typing import Any
@@ -30,14 +31,36 @@ class PlainLayer(nn.Module):
             setattr(self, name, nn.Linear(E if name in "qkv" else width, rows, bias=False))
 
 
-class BlockHead(EagleHead):
-    """``embed`` and ``head`` as of an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have."""
+class PlaceBias(nn.Module):
+    """Adds w2 · w1[guess before] to a slot's logits, and nothing at first. w1 [Vd, R] begins as the principal
+    directions of ``head`` [Vd, E], so that words of one kind begin alike; w2 is [Vd, R]."""
 
-    def __init__(self, config, embed: torch.Tensor, head: torch.Tensor, taps: int, mask_token: int, layers: int = 1):
+    def __init__(self, head: torch.Tensor, rank: int):
+        super().__init__()
+        rows = head.float() - head.float().mean(0)
+        rows = rows @ torch.linalg.svd(rows, full_matrices=False).Vh[:rank].T
+        rows = F.pad(rows / rows.std(), (0, rank - rows.shape[1]))
+        self.w1, self.w2 = nn.Parameter(rows), nn.Parameter(torch.zeros_like(rows))
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Returns what to add […, Vd] after each of words […], numbers of the head's own; −1 for a word that it cannot
+        guess, after which nothing is added."""
+        return F.linear(F.embedding(words.clamp_min(0), self.w1) * (words >= 0)[..., None], self.w2)
+
+
+class BlockHead(EagleHead):
+    """``embed`` and ``head`` as of an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have;
+    ``rank``: of the bias, 0 for none."""
+
+    def __init__(
+        self, config, embed: torch.Tensor, head: torch.Tensor, taps: int, mask_token: int, layers: int = 1,
+        rank: int = 0,
+    ):  # fmt: skip
         super().__init__(config, embed, head, taps)
         self.mask_token = mask_token
         self.mask_hidden = nn.Parameter(torch.zeros(taps * config.hidden_size))
         self.further: Any = nn.ModuleList(PlainLayer(self, config.hidden_size) for _ in range(layers - 1))
+        self.bias: Any = PlaceBias(head, rank) if rank else None
 
     def blocks(self, ids: torch.Tensor, features: torch.Tensor, anchors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Runs blocks over ids [B, L], features [B, L, taps·E]; anchors, of slots 1 … K − 1, [B, A]: the positions

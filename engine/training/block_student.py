@@ -6,6 +6,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from engine.models.block_head import BIAS
 from engine.models.eagle_config import BlockConfig, read_config
 from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
@@ -20,6 +21,7 @@ class BlockStudent(Student):
     are. Draft step k is slot k − 1. Slot d is trained at a share SHARE^d of the positions, each of which has the slots
     before it, too (COD sampling)."""
 
+    own: torch.Tensor
     SLOTS = 5  # a sixth guess would be right too rarely to pay
     SHARE = 0.6
     USE = (
@@ -32,9 +34,12 @@ class BlockStudent(Student):
     )
 
     @staticmethod
-    def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, layers: int = 1) -> "BlockStudent":
-        """Makes the student. A further layer begins as the target's last one, and adds nothing at first."""
-        student = BlockStudent(teacher, words, len(scales), layers)
+    def new(
+        teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, layers: int = 1, rank: int = 0
+    ) -> "BlockStudent":
+        """Makes the student. A further layer begins as the target's last one, and adds nothing at first; neither does
+        the bias, of this rank."""
+        student = BlockStudent(teacher, words, len(scales), layers, rank)
         start_from_target(student.module, teacher, teacher.layer, scales)
         with torch.no_grad():
             for layer in student.module.further:
@@ -58,29 +63,39 @@ class BlockStudent(Student):
             return EagleStudent.layers_read(folder)
         return layers_named(read_config(folder, BlockConfig, "block head"), folder)
 
+    @staticmethod
+    def bias_stored(read: TensorReader) -> int:
+        return read.raw(BIAS["w1"]).shape[1] if BIAS["w1"] in read else 0
+
     def stored_names(self, read: TensorReader) -> dict[str, str]:
         """Returns the names of an EAGLE head, and those that only a block head has."""
-        own = {"mask_hidden": "mask_hidden"}
+        own = {"mask_hidden": "mask_hidden"} | {f"bias.{ours}": theirs for ours, theirs in BIAS.items()}
         for i, layer in enumerate(self.module.further):
             own |= {f"further.{i}.{name}": f"layers.{i + 1}.{FURTHER[name]}" for name, _ in layer.named_parameters()}
         return EagleStudent.stored_names(cast(Any, self), read) | {
             ours: theirs for ours, theirs in own.items() if theirs in read
         }
 
-    def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1):
+    def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1, rank: int = 0):
         super().__init__()
         known, V = {*words.tolist()}, teacher.config.vocab_size
         unused = next((i for i in range(V) if i not in known), V - 1)  # a word that the target hardly writes
-        self.module = BlockHead(teacher.config, teacher.embed, teacher.head[words], taps, unused, layers)
+        self.module = BlockHead(teacher.config, teacher.embed, teacher.head[words], taps, unused, layers, rank)
         with torch.no_grad():
             self.module.mask_hidden.normal_(0, 0.1)
         self.register_buffer("words", words, persistent=False)
+        own = torch.full((V,), -1).index_copy_(0, words.cpu(), torch.arange(len(words)))
+        self.register_buffer("own", own.to(words.device), persistent=False)  # the number of each of the target's words
 
     def covers(self, batch: Batch, k: int) -> torch.Tensor:
         if batch.length is None:
             return torch.ones_like(batch.ids, dtype=torch.bool)
         drafted = reply_mask(batch, self.shift + 1)  # slot 0 guesses a word of the reply
         return drafted if batch.draws is None else drafted & (batch.draws < self.SHARE ** (k - 1))
+
+    def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
+        logits, bias = self.module.logits(states), self.module.bias
+        return logits if bias is None or before is None else logits + bias(self.own[before])
 
     def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
         """Zeros at positions that `covers` leaves out."""

@@ -127,7 +127,7 @@ def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, ge
         with torch.no_grad():
             p = teacher.logits(batch.final[b, t + ahead], words).float()
             log_p = (p + extra if extra is not None else p).log_softmax(-1)
-        q = student.logits(states[b, t], words).float()
+        q = student.logits(states[b, t], words, batch.ids[b, t + ahead] if k > 1 else None).float()
         log_q = (q + extra if extra is not None else q).log_softmax(-1)
         one = (log_p.exp() * (log_p - log_q)).sum(-1)
         if recipe.tv:
@@ -150,8 +150,9 @@ def acceptance(student, teacher: Teacher, data: Data, steps: int, rows: int = 24
         batch = data.batch(part)
         for k, states in enumerate(student.states(batch, steps), start=1):
             b, t = (reply_mask(batch, k + student.shift) & student.covers(batch, k)).nonzero(as_tuple=True)
-            p = teacher.logits(batch.final[b, t + k + student.shift - 1]).softmax(-1)
-            q = student.logits(states[b, t], words).softmax(-1)
+            before = t + k + student.shift - 1
+            p = teacher.logits(batch.final[b, before]).softmax(-1)
+            q = student.logits(states[b, t], words, batch.ids[b, before] if k > 1 else None).softmax(-1)
             agree = words[q.argmax(-1)] == p.argmax(-1)
             sums[k - 1] += agree.sum().item(), torch.minimum(p[:, words], q).sum().item(), len(b)
     greedy, sampled = (sums[:, i] / np.maximum(sums[:, 2], 1) for i in (0, 1))

@@ -21,6 +21,7 @@ from engine.config import load_object
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
+from engine.models.block_head import BIAS
 from engine.training.eagle3_module import FURTHER, TENSORS, EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
@@ -63,9 +64,13 @@ def block(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | 
         tensors |= {f"layers.{i}.{FURTHER[name]}": tensor for name, tensor in layer.state_dict().items()}
     if teacher.head is not teacher.embed:
         tensors |= {"lm_head.weight": module.head}
+    if module.bias is not None:
+        tensors |= {theirs: module.bias.state_dict()[ours] for ours, theirs in BIAS.items()}
     config = _eagle_config(student, teacher, taps)
     config |= {"parallel_drafting": True, "ptd_token_id": module.mask_token, "num_depths": student.SLOTS}
     config["num_hidden_layers"] += len(module.further)
+    if module.bias is not None:
+        config |= {"markov_rank": module.bias.w1.shape[1], "markov_head_type": "vanilla"}
     _write_eagle(student, teacher, tensors, config, folder, card)
 
 

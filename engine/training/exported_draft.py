@@ -16,12 +16,13 @@ def is_exported(folder: str | Path) -> bool:
 
 
 def words_of_draft(
-    kind: type[Student], folder: Path, vocabulary: int, taps: tuple[int, ...], count: int
+    kind: type[Student], folder: Path, vocabulary: int, taps: tuple[int, ...], count: int, bias: int = 0
 ) -> torch.Tensor | None:
     """Returns [Vd] the words of a draft to start from, None if it guesses among all. BadInput if it is of another
-    kind, guesses among another number of words or reads other layers."""
+    kind, guesses among another number of words, reads other layers or has a bias of another rank than ``bias``."""
     try:
         named, read = kind.layers_read(folder), _reader(kind, folder)
+        rank = kind.bias_stored(read)
         words = word_ids(read.raw(MAP), vocabulary, folder) if kind.reduced else None
     except Unavailable as error:
         raise _unfit(folder, error) from error
@@ -29,6 +30,8 @@ def words_of_draft(
         raise BadInput(f"The draft in {folder} guesses among {len(words)} words; ask for as many with --words.")
     if named is not None and named != taps:
         raise BadInput(f"The draft in {folder} reads layers {named}, not {taps}; name them with --taps.")
+    if rank not in (0, bias):
+        raise BadInput(f"The draft in {folder} has a bias of rank {rank}; ask for the same with --bias.")
     return words
 
 

@@ -31,6 +31,10 @@ cosine, {loss} against the target's whole distribution, seed {seed}.{head} Hardw
 ## Acceptance
 On held-out prompts, the tokens before given, by draft position: greedy {greedy}, sampled at temperature 1 {sampled}.
 """
+_BIAS = (
+    " A bias of rank {rank} tells each slot after the first the guess before it; its matrices have DSpark's names "
+    "(`markov_head`). Not tried in another engine."
+)
 _LOOP = """
 In the real loop, over {counted} that it was never trained on:
 
@@ -53,6 +57,8 @@ def write(project, setup, state: dict, samples) -> str:
         taps=", ".join(map(str, setup.taps)), rollout=", then ".join(str(steps) for _, steps in recipe["rollout"]),
         decay=recipe["decay"],
     )  # fmt: skip
+    if setup.bias:
+        head += _BIAS.format(rank=setup.bias)
     text = _CARD.format(
         licence=target.licence, base=target.repo or target.name, student=setup.student, target=target.name,
         use=kind.USE, rows=quantity(len(samples), "reply", "replies"),

@@ -55,6 +55,7 @@ class StudentSetup:
     target: str = ""  # hash of the target's weights
     layers: int = 1  # of a block head
     is_normed: bool = False  # an EAGLE head as of EAGLE-3.1
+    bias: int = 0  # its rank, in a block head; 0 for none
 
     @classmethod
     def read(cls, folder: Path) -> "StudentSetup":
@@ -135,7 +136,7 @@ class TrainingProject:
 
     def prepare(
         self, student: str, taps: Sequence[int], words: int, seed: int, samples: Samples, start: Path | None = None,
-        layers: int = 1, is_normed: bool = False,
+        layers: int = 1, is_normed: bool = False, bias: int = 0,
     ) -> StudentSetup:  # fmt: skip
         """Writes the setup of a new student and returns it. BadInput if the folder holds a student with another one."""
         config = AutoConfig.from_pretrained(self.target, trust_remote_code=False, local_files_only=True)
@@ -146,12 +147,16 @@ class TrainingProject:
             raise BadInput(f"An exit head reads the state after one layer or more; name one number, not {list(taps)}.")
         if layers > 1 and student != "block":
             raise BadInput(f"A {student} draft has its number of layers; --layers is for block heads.")
+        if bias and student != "block":
+            raise BadInput(f"A {student} draft reads its own guesses or none; --bias is for block heads.")
         if is_normed and (student != "eagle" or (start and is_exported(start))):
             raise BadInput("--normed is for an EAGLE head that starts from scratch, or from an older one of that kind.")
         frequent(samples, words)  # raises BadInput if there are too few
         older, target = str(Path(start).resolve()) if start else "", weights_hash(self.target)
         described = samples.fingerprint()
-        setup = StudentSetup(student, tuple(taps), words, described, seed, LmShape(), older, target, layers, is_normed)
+        setup = StudentSetup(
+            student, tuple(taps), words, described, seed, LmShape(), older, target, layers, is_normed, bias
+        )
         if start and is_exported(start):
             self._words(setup, samples)  # raises if it does not fit
         elif start:
@@ -179,7 +184,7 @@ class TrainingProject:
         words = None
         if setup.start:
             kind, taps = student_class(setup.student), setup.taps
-            words = words_of_draft(kind, Path(setup.start), self.pair.target.vocab_size, taps, setup.words)
+            words = words_of_draft(kind, Path(setup.start), self.pair.target.vocab_size, taps, setup.words, setup.bias)
         return frequent(samples, setup.words) if words is None else words
 
     def _new(self, setup: StudentSetup, teacher: Teacher, words: torch.Tensor, features: Features | None):
@@ -191,7 +196,7 @@ class TrainingProject:
             return EagleStudent.new(teacher, words, scales, setup.is_normed).to(self.device)
         if setup.student != "block":
             return student_class(setup.student).new(teacher, words, scales).to(self.device)
-        student = BlockStudent.new(teacher, words, scales, setup.layers)
+        student = BlockStudent.new(teacher, words, scales, setup.layers, setup.bias)
         if features:
             student.start_mask(tap_medians(features, setup.taps))
         return student.to(self.device)
@@ -222,7 +227,7 @@ def _read(path: Path, vocabulary: int) -> Samples:
 
 
 def _check_same_kind(new: StudentSetup, old: StudentSetup) -> None:
-    kinds = [(each.student, each.taps, each.shape, each.layers, each.is_normed) for each in (new, old)]
+    kinds = [(each.student, each.taps, each.shape, each.layers, each.is_normed, each.bias) for each in (new, old)]
     if kinds[0] != kinds[1]:
         raise BadInput("The draft to start from is of another kind or reads other layers; name one that fits.")
     if new.target != old.target:

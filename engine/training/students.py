@@ -73,6 +73,11 @@ class Student(nn.Module):
         """Returns the target's layers that the exported draft in this folder reads; None without a choice."""
         return None
 
+    @staticmethod
+    def bias_stored(read: TensorReader) -> int:
+        """Returns the rank of the bias by the guess before in an exported draft; 0 without one."""
+        return 0
+
     def stored_names(self, read: TensorReader) -> dict[str, str]:
         """Names the tensor of an exported draft that holds each parameter of ``module``."""
         return {name: name for name, _ in self.module.named_parameters()}
@@ -81,7 +86,9 @@ class Student(nn.Module):
         """Says at which positions [B, L] draft step k is computed."""
         return True
 
-    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
+        """Returns logits [n, words] of states [n, E]. ``before`` [n]: the draft before each, which a student may read;
+        None in the first step."""
         return self.module.logits(states)
 
     def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -163,7 +170,7 @@ class MedusaStudent(Student):
         last = F.rms_norm(batch.final, self.norm.shape, self.norm, self.eps)
         return [last + F.silu(linear(last)) for linear in self.module[:steps]]
 
-    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
         return F.linear(states, self.head)
 
 
@@ -209,7 +216,7 @@ class ExitStudent(Student):
     def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
         return [self.module(batch.features)]
 
-    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
         return F.linear(states, self.head)
 
 
@@ -233,7 +240,7 @@ class LmStudent(Student):
     def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
         return [self.module.model(input_ids=batch.ids, use_cache=False).last_hidden_state]
 
-    def logits(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
         return F.linear(states, self.module.lm_head.weight[words])
 
     def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:

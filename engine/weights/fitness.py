@@ -57,8 +57,8 @@ def fitness(
     has = f"; {gigabytes(free)} are free" if free is not None else ""
     lines = [
         ("family", f"{family}, {'the engine’s own decoder' if decoder else 'by transformers, which is slower'}"),
-        ("size", f"{target.parameters / 1e9:.2f} billion parameters, {_weights(target)}"),
-        ("memory", f"{memory}, for a context of {CONTEXT:,} tokens{has}"),
+        ("size", f"{_parameters(target)} parameters, {_weights(target)}"),
+        ("memory", f"{memory}, for a context of {min(CONTEXT, target.context):,} tokens{has}"),
         ("tokenizer", _tokenizer(target)),
         ("files", _files(target, faults)),
         ("drafts", _drafts(pair, usual)),
@@ -104,6 +104,11 @@ def config_of(model: ModelSpec) -> dict:
         return read_json(gguf_config(model.gguf.sha256))
     path = hub.cached_config(model)
     return read_json(Path(path)) if path else {}
+
+
+def _parameters(model: ModelSpec) -> str:
+    millions = model.parameters / 1e6
+    return f"{millions / 1000:.2f} billion" if millions >= 1000 else f"{millions:,.3g} million"
 
 
 def _weights(model: ModelSpec) -> str:

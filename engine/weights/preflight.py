@@ -48,9 +48,10 @@ def check_pair(
     needed = pair.memory(dtype, method)
     free = available_memory(device) if available_bytes is None else available_bytes
     if free is not None and needed > free:
+        context = f"{min(CONTEXT, pair.target.context):,} tokens"
         problems.append(
-            f"{pair.name} needs about {gigabytes(needed)} in {dtype} for a context of {CONTEXT} tokens, but {device} "
-            f"has {gigabytes(free)} free; choose a smaller pair{' or bf16' if dtype == 'fp32' else ''}."
+            f"{pair.name} needs about {gigabytes(needed)} in {dtype} for a context of {context}, but {device} has "
+            f"{gigabytes(free)} free; choose a smaller pair{' or bf16' if dtype == 'fp32' else ''}."
         )
     return problems
 

@@ -6,7 +6,5 @@ import app.jobs.updates
 
 
 @pytest.fixture(autouse=True)
-def updates_at_once(request, monkeypatch):
-    """Tests marked `timing` keep the page's own pace."""
-    if not request.node.get_closest_marker("timing"):
-        monkeypatch.setattr(app.jobs.updates, "SECONDS_BETWEEN_UPDATES", 0.0)
+def updates_at_once(monkeypatch):
+    monkeypatch.setattr(app.jobs.updates, "SECONDS_BETWEEN_UPDATES", 0.0)

@@ -31,6 +31,8 @@ from engine.config import Constraint
 from engine.runtime.worker import Worker
 from engine.trace.trace import from_json
 
+pytestmark = pytest.mark.xdist_group("api")
+
 
 def served(worker=None, **limits) -> Api:
     return Api(Service(FakeEngine(worker), Limits(**limits)))
@@ -72,7 +74,8 @@ def test_a_run_takes_one_constraint_in_any_of_four_forms():
                 ("choice", "yes\nno"), ("grammar", 'start: "a"')]  # fmt: skip
     assert own == [Constraint(*one) for one in expected]
     wrong = {"takes one constraint": {"regex": "a", "choice": ["b"]}, "choice must be a text": {"choice": [1]},
-             "regex must be a text": {"regex": 5}, "add a constraint": {"method": "grammar"},
+             "regex must be a text": {"regex": 5}, "json_schema must be an object or its text": {"json_schema": 5},
+             "add a constraint": {"method": "grammar"},
              "JSON schema is empty": {"json_schema": ""}, "choice is empty": {"choice": []}}  # fmt: skip
     for words, form in wrong.items():
         with pytest.raises(gr.Error, match=words):

@@ -1,11 +1,11 @@
 """The one list of controls: to a validated request, refusals in words, this server's limits written in.
 
-That ``read`` is the inverse of ``settings``: test_links.
+That ``control_values`` is the inverse of ``settings``: test_links.
 """
 
 import pytest
 
-from app.form import controls_by_name, defaults, read, settings
+from app.form import control_values, controls_by_name, defaults, settings
 from app.server.limits import Limits
 from engine.config import Constraint, LookaheadSizes
 from engine.errors import BadInput
@@ -13,14 +13,14 @@ from lessons.constraint_examples import CONSTRAINT_EXAMPLES as EXAMPLES
 
 
 def test_the_defaults_are_a_run_and_read_back_as_themselves():
-    assert read(settings(defaults())) == defaults()
+    assert control_values(settings(defaults())) == defaults()
     assert settings({}) == settings(defaults())
 
 
 def test_method_drafts_again_after_plain_decoding_was_chosen():
     plain = settings({"method": "none"})
-    assert plain.gamma == 0 and settings(read(plain)) == plain
-    assert settings(read(plain) | {"method": "ngram"}) == settings({"method": "ngram"})
+    assert plain.gamma == 0 and settings(control_values(plain)) == plain
+    assert settings(control_values(plain) | {"method": "ngram"}) == settings({"method": "ngram"})
 
 
 def test_browsers_send_floats_and_get_whole_numbers():
@@ -45,7 +45,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"constraint": "json_schema", "json_schema": "{"}, "JSON schema cannot be read as JSON: Expecting"),
         ({"constraint": "choice", "choice": 5}, "Choice must be text"),
         ({"method": "grammar"}, "add a constraint or choose another"),
-        ({"thinking": True}, "Thinking cannot be 'True'"),
+        ({"thinking": True}, "Thinking cannot be true; choose from"),
         ({"auto": "yes"}, "auto must be on or off"),
         ({"prompt": {"a": 1}}, "Prompt must be text"),
         ({"prompt": None}, "prompt is empty"),
@@ -76,7 +76,7 @@ def test_the_texts_of_other_constraints_do_not_count_and_stay_as_they_are():
     assert settings({"prompt": "Hi"} | texts) == settings({"prompt": "Hi"})
     config = settings({"prompt": "Hi", "constraint": "regex"} | texts)
     assert config.constraint == Constraint("regex", "[a-z]+")
-    assert read(config) == defaults() | {"prompt": "Hi", "constraint": "regex", "regex": "[a-z]+"}
+    assert control_values(config) == defaults() | {"prompt": "Hi", "constraint": "regex", "regex": "[a-z]+"}
     with pytest.raises(BadInput, match="The choice is empty"):
         settings({"prompt": "Hi", "constraint": "choice"} | texts)
 
@@ -89,9 +89,11 @@ def test_each_kind_of_constraint_begins_with_an_example(kind):
 
 def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     limits = Limits(new_tokens=40, prompt_tokens=123, pairs=("b", "a"))
-    for tokens in (9999, 41, 0, -1, float("nan")):
+    for tokens in (9999, 41, 0, -1, float("nan"), "4", 2.5, True):
         with pytest.raises(BadInput, match=r"^Max tokens is .*; this page allows 1 to 40\.$"):
             settings({"tokens": tokens}, limits)
+    with pytest.raises(BadInput, match=r"^Prompt form cannot be null; choose from chat, raw\.$"):
+        settings({"form": None})
     found = controls_by_name(limits)
     assert (found["tokens"].default, found["tokens"].high) == (40, 40) and "40" in found["tokens"].hint
     assert "123 tokens" in found["prompt"].hint

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from fake_worker import recorded
 from playwright.sync_api import Browser, Page
 
-from app.ui.html_component import bundle, read, template
+from app.ui.html_component import bundle, read_asset, template
 from engine.trace.trace import Trace
 
 TOOLS = """acceptance_log batching budget bursts cost drafter_kinds drafters experts float_sums grow_tree
@@ -34,7 +34,7 @@ def literal(text: str) -> str:
 
 def page(value: str = "", dark: bool = False) -> str:
     """HTML with the player in it, fed with ``value``; ``feed(text)`` in the page hands it the next."""
-    styles = "\n".join(map(read, STYLES))
+    styles = "\n".join(map(read_asset, STYLES))
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><title>The player</title>
 <style>body {{ margin: 12px; font: 15px/1.5 system-ui;

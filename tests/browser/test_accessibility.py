@@ -160,6 +160,7 @@ def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
     assert -1 not in places and places == sorted(places), stops
 
 
+@pytest.mark.slow
 def test_a_whole_visit_by_keyboard(visit):
     page = visit()
     fill(page, tokens="12")

@@ -117,6 +117,7 @@ def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site
     wait_for(page, f"scrollY > {top}")
 
 
+@pytest.mark.slow
 def test_speedup_in_the_sentence_turns_where_the_lesson_says(open_offline, site):
     page = open_offline(site, several=True)
     at_step(page, "acceptance_tau_speedup", "A run that pays")
@@ -131,6 +132,7 @@ def test_speedup_in_the_sentence_turns_where_the_lesson_says(open_offline, site)
     assert speed() > 2
 
 
+@pytest.mark.slow
 def test_u_is_drawn_after_the_bet_and_decides(open_offline, site):
     page = open_offline(site, several=True)
     at_step(page, "accept_reject_resample", "A random number decides")
@@ -149,6 +151,7 @@ def test_u_is_drawn_after_the_bet_and_decides(open_offline, site):
     expect(page.locator(".sl-lesson-body")).to_contain_text("Now u is drawn: 0.69. It's rejected.")
 
 
+@pytest.mark.slow
 def test_users_in_the_sentence_and_in_the_tool_are_the_same(open_offline, site):
     page = open_offline(site, several=True)
     at_step(page, "many_users", "One budget, many users")

@@ -15,7 +15,6 @@ window.requestAnimationFrame = draw => { window.frames_asked++; return ask.call(
 
 
 @pytest.mark.slow
-@pytest.mark.timing
 def test_stop_keeps_what_there_is_and_the_next_run_works(visit, real_server):
     page = visit(server=real_server)
     press_run(page, prompt="Write a long story about a lighthouse keeper and the sea.", tokens="500")
@@ -34,7 +33,6 @@ def test_stop_keeps_what_there_is_and_the_next_run_works(visit, real_server):
 
 
 @pytest.mark.slow
-@pytest.mark.timing
 def test_closing_the_tab_frees_the_device(visit, fake):
     """Another visitor's run starts though the first would take minutes; the made-up engine runs one at a time."""
     first = visit(fresh=True)

@@ -25,6 +25,7 @@ MET = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_no_table_is_cut_on_a_laptop(visit):
     page = visit(viewport={"width": 1280, "height": 800})
     page.get_by_role("tab", name="Lab").click()

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, tool_places, wait_until_above, walk_through
+from page_actions import open_lesson, wait_until_above
 from playwright.sync_api import Page, expect
 
 from lessons.loader import lessons
@@ -23,6 +23,7 @@ def press(page: Page, name: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 def test_a_whole_lesson_by_keyboard(visit):
     page = visit()
     assert page.locator("#lesson").count() == 0  # nothing of the lessons is drawn before their tab is opened
@@ -141,18 +142,6 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
 
 
 @pytest.mark.slow
-def test_every_lesson_can_be_walked_through_and_is_no_wider_than_the_page(visit):
-    page = visit("#lesson-memory_wall", viewport={"width": 390, "height": 900})
-    for lesson in lessons():
-        walk_through(page, lesson.slug)
-    for place in tool_places().values():
-        open_lesson(page, *place)
-        for width in (1280, 1920):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_function(f"{OVERFLOW} <= 0")
-
-
-@pytest.mark.slow
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
     page = visit("?present=1#lesson-in_five_minutes", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
@@ -234,6 +223,7 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
     expect(last).to_be_in_viewport(ratio=0.99)  # nor cut by its frame
 
 
+@pytest.mark.slow
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
     page = visit("#lesson-easy_and_hard_text", viewport={"width": 1280, "height": 760})
     page.get_by_label("Your guess").fill("1")

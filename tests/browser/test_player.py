@@ -11,7 +11,7 @@ from test_sentences import by_rule
 
 from app.page import STYLES
 from app.playground.startup_run import OPENING
-from app.ui.html_component import read
+from app.ui.html_component import read_asset
 from app.views import player_feed, tiles
 from engine.trace.trace import load
 
@@ -181,7 +181,7 @@ LOST = """text => {
 def test_no_style_is_lost_when_gradio_writes_the_rules_anew(open_player):
     page = open_player(made(2))
     assert page.evaluate(LOST, "p { border: solid var(--x); border-width: 2px }") != []
-    assert [rule for name in STYLES for rule in page.evaluate(LOST, read(name))] == []
+    assert [rule for name in STYLES for rule in page.evaluate(LOST, read_asset(name))] == []
 
 
 def test_recorded_run_plays_and_then_offers_a_rejected_draft(open_player):

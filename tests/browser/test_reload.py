@@ -15,7 +15,6 @@ def shows(page: Page, prompt: str) -> None:
     expect(page.locator("#stage .sl-asked").first).to_contain_text(prompt)
 
 
-@pytest.mark.timing
 def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
     fake(step=0.5)
     page = visit(viewport={"width": 1280, "height": 800})
@@ -36,7 +35,6 @@ def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
 
 
 @pytest.mark.slow
-@pytest.mark.timing
 def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
     fake(step=0.2)
     page = visit(viewport={"width": 1280, "height": 800})

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from app.form import NAMES
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 HOSTILE = (
     "</textarea><script>window.pwned=1</script><img src=x onerror=window.pwned=2> {{1+1}} ${window.pwned=3} &seed=5#x"
 )
@@ -29,7 +29,6 @@ def copied(page: Page) -> str:
     return link
 
 
-@pytest.mark.slow
 def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit, fake_server):
     page = visit()
     assert query(page) == {}
@@ -54,7 +53,6 @@ def test_a_run_writes_the_address_and_the_address_makes_the_run_again(visit, fak
     expect(page).to_have_url(link)
 
 
-@pytest.mark.slow
 def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     page = visit(**CLIPBOARD)
     dialog = page.get_by_role("dialog", name="Share this page")
@@ -107,7 +105,6 @@ def test_a_class_link_hides_at_once_and_ticks_in_view_come_first(visit):
     assert "regex" in rest.locator("input").evaluate_all("ticks => ticks.map(tick => tick.value)")
 
 
-@pytest.mark.slow
 def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):
     page = visit("?method=none&tokens=20&revision=0123456789ab&__theme=dark")
     expect(page.locator("#stage-notice")).to_contain_text("made with revision 0123456789ab")

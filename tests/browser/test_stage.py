@@ -83,6 +83,7 @@ def assert_in_sight(page: Page, height: int) -> None:
     assert page.evaluate("scrollY") == 0 and stage["y"] <= 150 and stage["y"] + stage["height"] <= height - 30
 
 
+@pytest.mark.slow
 def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
     page = visit(viewport={"width": 1280, "height": 800})
     captions = page.locator(".sl-captions p")

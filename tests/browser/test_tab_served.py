@@ -20,7 +20,7 @@ from app.jobs.browser_engine import RUNTIME, VERSION, package
 from engine.cli.main import app as command_line
 from engine.trace.trace import from_json
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tab-page")]
 PATH = "/speclens"
 LINK = "#tab-link .sl-tab-link"
 

@@ -186,8 +186,8 @@ class RecordedGraphs:
 
 class FakeCuda:
     """Replaces the device: ``captured`` says whether passes are graphs. ``reads``: waits of the rounds so far, each at
-    the one seam, `engine.device.read`; ``level_reads``: those of an EAGLE tree after each level, and after each round
-    of lookahead and of drafts that are encoded again; ``waits``: the device of each other wait, as after a prefill;
+    the one seam, `engine.device.to_host`; ``level_reads``: those of an EAGLE tree after each level, and after each
+    round of lookahead and of drafts that are encoded again; ``waits``: the device of other waits, as after a prefill;
     ``marks``: the device of each time that was taken; ``replays``: captured steps that ran again and were equal."""
 
     def __init__(self, patch, captured: bool = True):
@@ -196,10 +196,10 @@ class FakeCuda:
         self.marks: list[str] = []
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         patch.setattr("engine.models.runner.graphs_for", lambda _: RecordedGraphs(self) if captured else EagerGraphs())
-        patch.setattr("engine.decoding.trace_recorder.read", self._read)
-        patch.setattr("engine.drafters.eagle_tree.read", self._read_level)
-        patch.setattr("engine.drafters.lookahead.read", self._read_window)
-        patch.setattr("engine.drafters.reencoding.read", self._read_window)
+        patch.setattr("engine.decoding.trace_recorder.to_host", self._read)
+        patch.setattr("engine.drafters.eagle_tree.to_host", self._read_level)
+        patch.setattr("engine.drafters.lookahead.to_host", self._read_window)
+        patch.setattr("engine.drafters.reencoding.to_host", self._read_window)
         patch.setattr(torch.cuda, "synchronize", self.waits.append)
         patch.setattr(torch.cuda, "current_stream", lambda device: device)
         patch.setattr(torch.cuda, "Event", self._event)

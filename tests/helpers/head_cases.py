@@ -13,6 +13,7 @@ from tiny_pairs import VOCABULARY, engine_in, model_folder
 
 from engine.config import METHODS, SamplingParams
 from engine.drafters.base import DrafterSetup
+from engine.models.block_head import BIAS
 from engine.runtime.engine import Engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
@@ -24,7 +25,9 @@ from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair, local_model
 
 WORDS = torch.arange(0, VOCABULARY, 2)  # every second word: some of the target's favourites are out of reach
-E, R, LAYER = 64, ExitStudent.INNER, 1
+E, R, LAYER, RANK = 64, ExitStudent.INNER, 1, 32
+# What `changed` takes to make a block head one without a bias.
+PLAIN = {"markov_rank": None, "markov_head_type": None}, dict.fromkeys(BIAS.values())
 CHEAP = CostModel(0.02, {1: 1.0, 2: 1.01}, 200, 0.001)
 TEXT = [(5 * i + 3) % VOCABULARY for i in range(48)]
 
@@ -81,6 +84,12 @@ class HeadCase:
         return student
 
 
+def with_a_bias(student: BlockStudent) -> BlockStudent:
+    """Lets each guess change the next one's chances by a factor of e² or so."""
+    torch.nn.init.normal_(student.module.bias.w2, std=2 / RANK**0.5)
+    return student
+
+
 CASES = [
     HeadCase(
         "eagle", "eagle-chain", "an EAGLE head",
@@ -89,7 +98,7 @@ CASES = [
     ),
     HeadCase(
         "block", "block", "a block head",
-        lambda teacher: BlockStudent.new(teacher, WORDS, torch.ones(3)),
+        lambda teacher: with_a_bias(BlockStudent.new(teacher, WORDS, torch.ones(3), rank=RANK)),
         (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, most=BlockStudent.SLOTS, noise_seed=0,
         upper=0.3,
     ),
@@ -141,8 +150,9 @@ def begin(engine, method: str, ids: list[int], capacity=64, counts_repeats=False
 
 
 @torch.inference_mode()
-def trained_logits(heads, kind: str, known: list[int], drafts: list[int]) -> list[torch.Tensor]:
-    """What the trained module says in place of each of ``drafts`` [Vd], from states that transformers computes."""
+def trained_logits(heads, kind: str, known: list[int], drafts: list[int], reads_guesses=True) -> list[torch.Tensor]:
+    """What the trained module says in place of each of ``drafts`` [Vd], from states that transformers computes;
+    ``reads_guesses``: with the bias of the draft before."""
     case, student, model = KINDS[kind], heads.students[kind], heads.models[kind].model
     text = torch.tensor([[*known, *drafts]])
     before_norm = []
@@ -156,7 +166,8 @@ def trained_logits(heads, kind: str, known: list[int], drafts: list[int]) -> lis
         rows = states[0][0, last : last + len(drafts)]
     else:
         rows = [each[0, last] for each in states]
-    return [student.logits(row, WORDS) for row in rows]
+    before = [None, *text[0, len(known) :]] if reads_guesses else [None] * len(rows)
+    return [student.logits(row, WORDS, guess) for row, guess in zip(rows, before, strict=False)]
 
 
 def changed(folder: Path, copy: Path, fields: dict, tensors: dict) -> Path:

@@ -62,7 +62,9 @@ def entries(package: str) -> list[str]:
 
 def script_imports(path: Path) -> set[str]:
     """The names of the scripts that the script at ``path`` imports, below the folder above its own."""
-    found = re.findall(r"^\s*(?:import|export)\b[^'\"]*['\"]([^'\"]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.findall(
+        r"^\s*(?:import|export)\b[^'\"]*['\"]([^'\"]+\.js)['\"]", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
     return {(path.parent / name).resolve().relative_to(path.parents[1].resolve()).as_posix() for name in found}
 
 

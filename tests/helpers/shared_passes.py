@@ -30,7 +30,7 @@ class SharedPasses:
 
     device, memory, best, slow = "cpu", 0, 4, frozenset()
 
-    def request(self, config, cancelled, own_cache=False):
+    def prepare(self, config, cancelled, own_cache=False):
         return _Request(self.run(config, cancelled), self.memory)
 
     def is_ready(self, method) -> bool:

@@ -23,7 +23,7 @@ from app.lessons_tab.variables import names
 from app.server.limits import Limits
 from app.views import engine_recipes
 from engine.files import ASSETS
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.trace import load
 from lessons import expressions, loader, markup
 from lessons.__main__ import app as commands
@@ -254,7 +254,7 @@ def test_every_recording_is_small_used_and_answers_its_entry():
         assert file.stat().st_size <= 150_000, file.name
         trace, entry = load(file), loader.recordings()[file.stem]
         assert trace.finished.reason in ("length", "eos")
-        assert replace(request_of(trace), prefix=()) == entry.request(RECORDED), file.stem
+        assert replace(config_of(trace), prefix=()) == entry.config(RECORDED), file.stem
         assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
 
 

@@ -42,7 +42,7 @@ def lent(eager_cuda, monkeypatch, tmp_path):
         return LoadedModel(runner, load_tokenizer(folder), frozenset(), folder)
 
     # Without graphs a draft model's confidence is read after each token.
-    monkeypatch.setattr("engine.drafters.autoregressive.read", lambda x: np.full(tuple(x.shape), 0.5, np.float32))
+    monkeypatch.setattr("engine.drafters.autoregressive.to_host", lambda x: np.full(tuple(x.shape), 0.5, np.float32))
     loaded, as_in_a_run = [], ExitStack()
     load_engine, run_jobs = worker._load, worker.Worker._run
 

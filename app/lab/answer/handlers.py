@@ -138,7 +138,7 @@ class AnswerHandlers(Measurement):
     def _time(self, pair: str, plan: AnswerPlan) -> str:
         """Says about how long it takes, once a pass of the pair has been timed here."""
         costs = self.service.offer.plain_costs(pair)
-        return f" That takes about {duration(plan.seconds(costs))}." if costs else ""
+        return f" That takes {duration(plan.seconds(costs))}." if costs else ""
 
     def name_model(self, state: PageState, model: str) -> Any:
         """Writes the configurations again, with the name of the reader's model. Recordings have none."""
@@ -158,7 +158,7 @@ class AnswerHandlers(Measurement):
             with uploads(paths) as files:
                 if not state.is_over:
                     raise BadInput("Let the measurement end first, then open the recordings again.")
-                own = recordings.read(files)
+                own = recordings.read_recordings(files)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
         state.result = RECORDINGS

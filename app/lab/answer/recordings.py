@@ -74,7 +74,7 @@ class Recordings:
         return parts if parts.fixed is not None else None
 
 
-def read(paths: Sequence[str]) -> Recordings:
+def read_recordings(paths: Sequence[str]) -> Recordings:
     """Raises BadInput with a sentence for the visitor."""
     return Recordings(read_each(paths))
 

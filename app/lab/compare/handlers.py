@@ -196,7 +196,7 @@ class CompareHandlers(Experiment):
             with uploads(paths) as files:
                 if not state.is_over:
                     raise BadInput("Let the runs end first, then open the recordings again.")
-                beside = recordings.read(files)
+                beside = recordings.read_columns(files)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
         before = state.result

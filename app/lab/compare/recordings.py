@@ -43,7 +43,7 @@ class RecordedColumn(Column):
         return f"{self.trace.started.pair[: servers.LONGEST]}, {super().setting.split(':')[0]}"
 
 
-def read(paths: Sequence[str]) -> list[RecordedColumn]:
+def read_columns(paths: Sequence[str]) -> list[RecordedColumn]:
     """Raises BadInput for files that hold anything else."""
     if not 1 <= len(paths) <= MOST:
         raise BadInput(f"{len(paths)} files were given; up to {MOST} recordings are shown beside the runs.")

@@ -18,7 +18,7 @@ from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.errors import quantity
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
@@ -364,4 +364,4 @@ def from_zip(saved: bytes) -> tuple[Column, ...]:
     """Reads what `traces` gave: the columns that have rounds."""
     with zipfile.ZipFile(io.BytesIO(saved)) as archive:
         runs = [from_json(archive.read(name)) for name in archive.namelist()]
-    return tuple(Column(request_of(run), run) for run in runs)
+    return tuple(Column(config_of(run), run) for run in runs)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.lab.recorded import Recorded, read
+from app.lab.recorded import Recorded, parse_values
 from app.lab.sweep.work import SweepPlan, SweepResult
 from app.views.figures import (
     TITLES,
@@ -223,5 +223,5 @@ def as_json(cells: Sequence[Cell], about: dict) -> str:
 def from_json(saved: bytes) -> Recorded:
     """Reads what `as_json` gave of a whole sweep."""
     content = json.loads(saved)
-    about, cells = content["sweep"], read(tuple[Cell, ...], content["cells"])
-    return Recorded.from_file(SweepResult(about["pair"], read(SweepPlan, about), cells, True), about)
+    about, cells = content["sweep"], parse_values(tuple[Cell, ...], content["cells"])
+    return Recorded.from_file(SweepResult(about["pair"], parse_values(SweepPlan, about), cells, True), about)

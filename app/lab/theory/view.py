@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from app.form import METHOD_LABELS
-from app.lab.recorded import Recorded, read
+from app.lab.recorded import Recorded, parse_values
 from app.lab.theory.request import DeviceCosts, Point, PointSet
 from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
@@ -326,8 +326,8 @@ def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
 def from_json(saved: bytes) -> Recorded:
     """Reads what `to_json` gave."""
     content = json.loads(saved)
-    about, costs = content["costs"], read(CostModel, content["costs"])
-    points = [read(Point, each | {"seen": each["alpha_seen"]}) for each in content["points"]]
+    about, costs = content["costs"], parse_values(CostModel, content["costs"])
+    points = [parse_values(Point, each | {"seen": each["alpha_seen"]}) for each in content["points"]]
     measured = PointSet(
         content["pair"], content["method"], content["max_new_tokens"],
         DeviceCosts(about["device"], about["precision"], costs), {point.place: point for point in points},

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
-from app.lab.recorded import Recorded, read
+from app.lab.recorded import Recorded, parse_values
 from app.lab.users.work import LONG, SHORT, UsersPlan, UsersResult
 from app.views.figures import (
     COLOURS,
@@ -349,5 +349,6 @@ def to_json(
 def from_json(saved: bytes) -> Recorded:
     """Reads what `to_json` gave of a whole experiment."""
     content = json.loads(saved)
-    rows, costs = read(dict[str, tuple[UsersRow, ...]], content["rows"]), read(dict[str, CostModel], content["costs"])
-    return Recorded.from_file(UsersResult(content["pair"], read(UsersPlan, content), rows, costs, True), content)
+    plan, costs = parse_values(UsersPlan, content), parse_values(dict[str, CostModel], content["costs"])
+    rows = parse_values(dict[str, tuple[UsersRow, ...]], content["rows"])
+    return Recorded.from_file(UsersResult(content["pair"], plan, rows, costs, True), content)

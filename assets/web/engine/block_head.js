@@ -54,10 +54,7 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
   const reset = capacity => model.reset(Math.min(capacity, facts.context));
 
   // Place t reads the target's states of token t and the embedding of token t + 1.
-  /**
-   * @param {number[]} committed
-   * @param {number} end
-   */
+  /** @param {number[]} committed @param {number} end */
   async function read(committed, end) {
     for (; length < end; length = Math.min(length + CHUNK, end)) {
       const to = Math.min(length + CHUNK, end);
@@ -66,10 +63,7 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
   }
 
   // One row of the head's words becomes a draft, and a row of the target's words.
-  /**
-   * @param {Float32Array} row
-   * @param {number} u
-   */
+  /** @param {Float32Array} row @param {number} u */
   function sample(row, u) {
     if (!sampling.temperature) return { id: facts.words[bestOf(row)], q: null };
     const own = warp(row, sampling),
@@ -81,11 +75,7 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
   /** @param {number[]} committed */
   const keysOf = committed => (committed.length < 2 ? [] : Array.from({ length: facts.slots }, (_, i) => i));
 
-  /**
-   * @param {number[]} committed
-   * @param {number} most
-   * @param {number} position
-   */
+  /** @param {number[]} committed @param {number} most @param {number} position */
   async function propose(committed, most, position) {
     const known = committed.length - 1,
       count = Math.min(most, facts.slots);

@@ -14,10 +14,7 @@ const RECOVERY = 0.02; // share of the way back to the prior in each round left 
  * @typedef {{ c: number, v: Record<string, number>, priors: Record<string, number> }} Costs
  */
 
-/**
- * @param {number | 'auto'} gamma
- * @param {Costs | null} costs needed for "auto"
- */
+/** @param {number | 'auto'} gamma @param {Costs | null} costs needed for "auto" */
 export function makeDraftLength(gamma, costs) {
   /** @type {Record<string, number[]>} */
   const seen = {}; // key → accepted and rejected, both decayed
@@ -32,10 +29,7 @@ export function makeDraftLength(gamma, costs) {
   };
 
   // ``keys``: of each guess that could be proposed, in order.
-  /**
-   * @param {(string | number)[]} keys
-   * @param {number} most
-   */
+  /** @param {(string | number)[]} keys @param {number} most */
   function choose(keys, most) {
     const length = bestLength(keys.slice(0, Math.min(MOST, most)).map(alpha), costs.c, costs.v, true);
     if (!length && keys[0] in seen) fade(keys[0], 1 - RECOVERY);
@@ -43,10 +37,7 @@ export function makeDraftLength(gamma, costs) {
   }
 
   // ``outcomes``: whether each draft was accepted, of those that were tested.
-  /**
-   * @param {(string | number)[]} keys
-   * @param {boolean[]} outcomes
-   */
+  /** @param {(string | number)[]} keys @param {boolean[]} outcomes */
   function observe(keys, outcomes) {
     for (const [i, isAccepted] of outcomes.entries()) {
       fade(keys[i], 1 - 1 / MEMORY);

@@ -17,13 +17,7 @@ function fp16(bits) {
 }
 
 // Writes the weights of row ``row`` into ``out`` from ``at`` on. ``file``: the whole file.
-/**
- * @param {DataView} file
- * @param {Place} place
- * @param {number} row
- * @param {Float32Array} out
- * @param {number} at
- */
+/** @param {DataView} file @param {Place} place @param {number} row @param {Float32Array} out @param {number} at */
 export function expandRow(file, { type, shape, offset }, row, out, at) {
   const width = shape[shape.length - 1];
   if (type === 'F32') {
@@ -50,10 +44,7 @@ export function expandRow(file, { type, shape, offset }, row, out, at) {
 
 // The row of the file that row ``row`` of the graph is: the file stores the halves of a rotary pair side by side, and
 // the graph expects them half a head apart.
-/**
- * @param {Place} place
- * @param {number} row
- */
+/** @param {Place} place @param {number} row */
 function storedRow({ shape, heads }, row) {
   if (!heads) return row;
   const size = shape[0] / heads,
@@ -62,12 +53,7 @@ function storedRow({ shape, heads }, row) {
 }
 
 // All weights of a graph in one array: the tensors of each, one below the other.
-/**
- * @param {DataView} file
- * @param {Record<string, Place>} tensors
- * @param {string[][]} recipe
- * @param {number} bytes
- */
+/** @param {DataView} file @param {Record<string, Place>} tensors @param {string[][]} recipe @param {number} bytes */
 export function expandAll(file, tensors, recipe, bytes) {
   const out = new Float32Array(bytes / 4);
   let at = 0;

@@ -6,16 +6,9 @@ import { continuation, LONGEST, occurrences } from '../lib/prompt_lookup.js';
 // ``copyFrom``: the first prompt token that may be copied; ``eos`` ends a text, ``control``: ids that no
 // text has inside. Returns ``look(committed, most)``: the tokens, and the length of the match before
 // each, as if those before it were right.
-/**
- * @param {number} copyFrom
- * @param {Set<number>} eos
- * @param {Set<number>} control
- */
+/** @param {number} copyFrom @param {Set<number>} eos @param {Set<number>} control */
 export function makeNgram(copyFrom, eos, control) {
-  /**
-   * @param {number[]} committed
-   * @param {number} most
-   */
+  /** @param {number[]} committed @param {number} most */
   return (committed, most) => {
     const [found] = occurrences(committed, copyFrom);
     if (!found) return { tokens: [], keys: [] };

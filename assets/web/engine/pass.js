@@ -59,10 +59,7 @@ export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
   const integer = value => new Tensor('int32', Int32Array.of(value), [1]);
 
   // The states of each token from place ``start`` to ``end``: those of all tapped layers, side by side.
-  /**
-   * @param {number} start
-   * @param {number} end
-   */
+  /** @param {number} start @param {number} end */
   const statesOf = (start, end) => states.subarray(start * stateWidth, end * stateWidth);
 
   // The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and

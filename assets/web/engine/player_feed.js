@@ -18,10 +18,7 @@ const roundTo = (number, digits) => Number(number.toPrecision(digits));
 const isAccepted = token => token.status === 'accepted';
 const emittedOf = ({ rounds }) => rounds.flatMap(({ tokens }) => tokens.filter(isEmitted));
 
-/**
- * @param {any} started
- * @param {Record<string, string>} titles of the methods
- */
+/** @param {any} started @param {Record<string, string>} titles of the methods */
 export function aboutLine({ config, pair, device }, titles) {
   const { temperature } = config.sampling,
     title = titles[config.method] ?? config.method,
@@ -103,10 +100,7 @@ function totalsOf(run) {
 const hasEnded = run => Boolean(run?.finished) && run.finished.reason !== 'cancelled';
 
 // Decode tokens/s of a run ÷ those of its baseline; null unless both have ended without a Stop.
-/**
- * @param {Run} run
- * @param {Run | null} plain
- */
+/** @param {Run} run @param {Run | null} plain */
 export function speedupOf(run, plain) {
   if (!hasEnded(run) || !hasEnded(plain)) return null;
   return totalsOf(run).speed / totalsOf(plain).speed;
@@ -136,10 +130,7 @@ function roundsError({ rounds }) {
 const errorOf = (run, plain) => Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(run), roundsError(plain)));
 
 // Whether a run was faster than its baseline; null without a speedup.
-/**
- * @param {Run} run
- * @param {Run | null} plain
- */
+/** @param {Run} run @param {Run | null} plain */
 export function toneOf(run, plain) {
   const value = speedupOf(run, plain);
   if (value === null) return null;
@@ -183,12 +174,7 @@ function laneOf(plain) {
 }
 
 // ``isMeasuring``: the baseline runs or comes next; ``isRecorded``: the run is from a file.
-/**
- * @param {Run} run
- * @param {Run | null} plain
- * @param {boolean} isMeasuring
- * @param {boolean} isRecorded
- */
+/** @param {Run} run @param {Run | null} plain @param {boolean} isMeasuring @param {boolean} isRecorded */
 export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
   const totals = totalsOf(run);
   if (!totals) return '';
@@ -215,10 +201,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
 }
 
 // Compares the two texts: at temperature 0 they must be equal.
-/**
- * @param {Run} run
- * @param {Run} plain
- */
+/** @param {Run} run @param {Run} plain */
 export function comparedLine(run, plain) {
   if (run.started.config.sampling.temperature) return line({ type: 'compared', verdict: 'sampled' });
   const [ours, theirs] = [emittedOf(run), emittedOf(plain)],

@@ -9,11 +9,7 @@ const MASK = (1n << 64n) - 1n;
 const ROUNDS = 10;
 
 // Four numbers of 64 bits: the block at ``counter``, of the key (k0, k1). Salmon et al. 2011.
-/**
- * @param {bigint} counter
- * @param {bigint} k0
- * @param {bigint} k1
- */
+/** @param {bigint} counter @param {bigint} k0 @param {bigint} k1 */
 function block(counter, k0, k1) {
   let [a, b, c, d] = [counter, 0n, 0n, 0n];
   for (let round = 0; round < ROUNDS; round++) {
@@ -32,10 +28,7 @@ export function makeUniforms(seed) {
   const key = BigInt(seed);
   /** @type {Map<string, bigint[]>} */
   const blocks = new Map();
-  /**
-   * @param {number} stream
-   * @param {number} place
-   */
+  /** @param {number} stream @param {number} place */
   return (stream, place) => {
     const number = (place >> 2) + 1, // numpy counts up before its first block
       name = `${stream} ${number}`;

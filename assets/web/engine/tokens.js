@@ -51,10 +51,7 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
     const text = isSpecial.has(id) ? texts[id] : decode([id]);
     return !text || text.includes(UNFINISHED) ? texts[id] : text;
   }
-  /**
-   * @param {number} id
-   * @param {string} piece
-   */
+  /** @param {number} id @param {string} piece */
   const labelOf = (id, piece) => (!piece || hasName.has(id) ? nameOf(id) : null);
   return { size: texts.length, encode, encodePrompt, templateLength, join, nameOf, labelOf };
 }

@@ -28,10 +28,7 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
 
   // What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft,
   // divided by the mass that this leaves.
-  /**
-   * @param {Float32Array} p
-   * @param {number} draft
-   */
+  /** @param {Float32Array} p @param {number} draft */
   function residualWithout(p, draft) {
     if (greedy) return likeliest(p);
     const { values, ids } = topOf(p, top + 1);
@@ -69,12 +66,7 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
 
   // The status of each draft, and of the closing token if the text reaches it.
   // ``emitted``: tokens up to the text's end.
-  /**
-   * @param {number} N
-   * @param {{ last: number, tested: number }} verdict
-   * @param {number} emitted
-   * @returns {string[]}
-   */
+  /** @param {number} N @param {{ last: number, tested: number }} verdict @param {number} emitted @returns {string[]} */
   function classify(N, { last, tested }, emitted) {
     /** @type {string[]} */
     const statuses = Array.from({ length: N }, (_, i) =>

@@ -15,10 +15,7 @@ export function bestOf(row) {
 }
 
 // The k largest values of a row and their ids, the largest first; of equals the first one.
-/**
- * @param {Float32Array} row
- * @param {number} k
- */
+/** @param {Float32Array} row @param {number} k */
 export function topOf(row, k) {
   const size = Math.min(k, row.length),
     values = new Float32Array(size).fill(-Infinity),
@@ -39,17 +36,11 @@ export function topOf(row, k) {
   return { values, ids };
 }
 
-/**
- * @param {Float32Array} row
- * @param {number} k
- */
+/** @param {Float32Array} row @param {number} k */
 const highestValues = (row, k) => (k > GUESS ? row.slice().sort().reverse().subarray(0, k) : topOf(row, k).values);
 
 // Makes all that ``keeps`` refuses 0, and the row's sum 1.
-/**
- * @param {Float32Array} row
- * @param {(value: number) => boolean} keeps
- */
+/** @param {Float32Array} row @param {(value: number) => boolean} keeps */
 function normalise(row, keeps) {
   let total = 0;
   for (let i = 0; i < row.length; i++) {
@@ -61,10 +52,7 @@ function normalise(row, keeps) {
 }
 
 // The smallest probability that top-p keeps: a token stays while the mass above it is below ``most``.
-/**
- * @param {Float32Array} row
- * @param {number} most
- */
+/** @param {Float32Array} row @param {number} most */
 function topPFloor(row, most) {
   for (const guess of [GUESS, row.length]) {
     const values = highestValues(row, guess);
@@ -78,10 +66,7 @@ function topPFloor(row, most) {
 }
 
 // One row of logits becomes one of probabilities, in its own place.
-/**
- * @param {Float32Array} row
- * @param {Sampling} sampling
- */
+/** @param {Float32Array} row @param {Sampling} sampling */
 export function warp(row, { temperature, top_k, top_p, min_p }) {
   if (!temperature) {
     const best = bestOf(row);
@@ -111,10 +96,7 @@ export function warp(row, { temperature, top_k, top_p, min_p }) {
 }
 
 // max(p − q, 0), normalised; p itself where that is 0 everywhere. ``q``: a row, or the id of a one-hot one.
-/**
- * @param {Float32Array} p
- * @param {Float32Array | number} q
- */
+/** @param {Float32Array} p @param {Float32Array | number} q */
 export function residual(p, q) {
   const left = p.slice();
   if (typeof q === 'number') left[q] = Math.max(left[q] - 1, 0);
@@ -128,10 +110,7 @@ export function residual(p, q) {
 }
 
 // Looks u up in the row's cumulative sum, scaled by its actual total; only a token of positive mass is drawn.
-/**
- * @param {Float32Array} row
- * @param {number} u
- */
+/** @param {Float32Array} row @param {number} u */
 export function draw(row, u) {
   let total = 0;
   for (let i = 0; i < row.length; i++) total += row[i];

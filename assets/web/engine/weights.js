@@ -31,10 +31,7 @@ export const isStored = async sha256 => Boolean(await storedFile(sha256));
 
 export const remove = () => caches.delete(STORE);
 
-/**
- * @param {Source} source
- * @param {(share: number) => void} progress
- */
+/** @param {Source} source @param {(share: number) => void} progress */
 async function download({ address, size }, progress) {
   // Without the browser's own cache, which would hold the file once more, and a wrong one for as long as it likes.
   const response = await fetch(address, { cache: 'no-store' }).catch(() => null);
@@ -68,11 +65,7 @@ async function removeOthers(wanted) {
 
 // Returns the file's bytes, and a sentence if the browser could not keep them.
 // ``wanted``: the hashes of all files that stay.
-/**
- * @param {Source} source
- * @param {string[]} wanted
- * @param {(share: number) => void} progress
- */
+/** @param {Source} source @param {string[]} wanted @param {(share: number) => void} progress */
 export async function getFile(source, wanted, progress) {
   const stored = await storedFile(source.sha256);
   if (stored) {

@@ -98,18 +98,12 @@ export function mount(part) {
     const best = bestGamma(alpha, c, v, MOST),
       at = breakEven(gamma, c, v);
     const round = `A round makes ${tokens.toFixed(2)} tokens on average and takes as long as ${cost.toFixed(2)} plain steps: ${pace(tokens / cost)}.`;
-    const choice =
-      best === 0
-        ? 'At this α no draft length pays.'
-        : best === gamma
-          ? `γ = ${gamma} is the best draft length here.`
-          : `Best would be γ = ${best}, ${times(idealisedSpeedup(alpha, best, c, v))}.`;
-    const pays =
-      at == null
-        ? `γ = ${gamma} pays at no α, not even 1.`
-        : at === 0
-          ? `γ = ${gamma} pays at any α.`
-          : `γ = ${gamma} pays from α = ${at.toFixed(2)} on.`;
+    let choice = `Best would be γ = ${best}, ${times(idealisedSpeedup(alpha, best, c, v))}.`;
+    if (best === 0) choice = 'At this α no draft length pays.';
+    else if (best === gamma) choice = `γ = ${gamma} is the best draft length here.`;
+    let pays = `γ = ${gamma} pays at no α, not even 1.`;
+    if (at === 0) pays = `γ = ${gamma} pays at any α.`;
+    else if (at != null) pays = `γ = ${gamma} pays from α = ${at.toFixed(2)} on.`;
     return `${round} ${choice} ${pays}`;
   }
 

@@ -67,12 +67,9 @@ export function makeBatching(settings, touched) {
       gain = withDrafts / without;
     plain.set('plain', without / top, short(without));
     drafted.set('with drafts', withDrafts / top, short(withDrafts));
-    result.textContent =
-      gain >= 1.005
-        ? `Drafting gives ${short(gain)} × as many tokens.`
-        : gain > 0.995
-          ? 'Drafting changes nothing here.'
-          : `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
+    if (gain >= 1.005) result.textContent = `Drafting gives ${short(gain)} × as many tokens.`;
+    else if (gain > 0.995) result.textContent = 'Drafting changes nothing here.';
+    else result.textContent = `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
     result.dataset.gain = gain.toFixed(4);
     aside.textContent = `The pass has ${wide.toLocaleString('en')} tokens; while the weights are read there is time to compute ${short(free)}.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }

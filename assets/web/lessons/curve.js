@@ -53,12 +53,10 @@ export function makeCurve(settings, touched) {
     aside.textContent = `A round of γ = ${best} costs ${short(best * cost.value)} for drafting and ${short(1 + wide.value * best)} for scoring, in plain steps.${whole}`;
     Object.assign(aside.dataset, { best, speedup: speedups[best].toFixed(4) });
   }
-  const pays = from =>
-    from === null
-      ? 'No α is high enough for it to pay.'
-      : from === 0
-        ? 'It never loses, whatever α is.'
-        : `It pays once α is above ${from.toFixed(2)}.`;
+  function pays(from) {
+    if (from === null) return 'No α is high enough for it to pay.';
+    return from === 0 ? 'It never loses, whatever α is.' : `It pays once α is above ${from.toFixed(2)}.`;
+  }
   // The costs of the chosen precision, before anything is drawn with them.
   function choose() {
     [cost.value, wide.value] = [precision.value.c, precision.value.slope];

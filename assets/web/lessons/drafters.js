@@ -161,18 +161,10 @@ export function makeDrafters({ places, drawn }, touched) {
     drawGuesses();
     result.textContent = say();
     result.dataset.rate = at > last() && round() ? roundCost(round()).rate.toFixed(4) : '';
-    setText(
-      go,
-      !round() && !KINDS[kind].drawn
-        ? 'Next drafter'
-        : at < last()
-          ? KINDS[kind].together
-            ? 'Let it guess'
-            : `Write guess ${at + 1}`
-          : at === last()
-            ? 'Let the target test'
-            : 'Next drafter',
-    );
+    const { drawn, together } = KINDS[kind];
+    if ((!round() && !drawn) || at > last()) setText(go, 'Next drafter');
+    else if (at === last()) setText(go, 'Let the target test');
+    else setText(go, together ? 'Let it guess' : `Write guess ${at + 1}`);
     back.hidden = at === 0;
     drawBoard();
   }

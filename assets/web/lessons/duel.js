@@ -51,12 +51,11 @@ export function makeDuel({ rounds }, touched) {
     clearInterval(ticking);
     draw();
     const ratio = tokens.length / end;
-    result.textContent =
-      ratio > 1.005
-        ? `With drafts the text is done ${short(ratio)} times as fast. One token at a time needs ${tokens.length} passes.`
-        : ratio < 0.995
-          ? `With drafts it takes ${Math.round(100 * (1 / ratio - 1))} % longer: too few guesses were right.`
-          : 'Both are done at the same time.';
+    if (ratio > 1.005)
+      result.textContent = `With drafts the text is done ${short(ratio)} times as fast. One token at a time needs ${tokens.length} passes.`;
+    else if (ratio < 0.995)
+      result.textContent = `With drafts it takes ${Math.round(100 * (1 / ratio - 1))} % longer: too few guesses were right.`;
+    else result.textContent = 'Both are done at the same time.';
     result.dataset.ratio = ratio.toFixed(3);
     start.textContent = 'Race again';
     touched();

@@ -157,14 +157,13 @@ export function makeFloatSums(settings, touched) {
       shares[i].bar.set(shares[i].name, times / TIMES, `${times} of ${TIMES}`),
     );
     const lost = TIMES - counts.ahead;
-    result.textContent =
-      counts.equal === TIMES
-        ? `Both are equal in all ${TIMES} shuffled orders. In this program the lower token number wins, the same each time.`
-        : leadAt(lead.value) === 0
-          ? 'Neither really leads, so only the order of adding decides.'
-          : lost
-            ? `A really leads, but doesn’t come out ahead in ${lost} of ${TIMES} shuffled orders.`
-            : `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
+    if (counts.equal === TIMES)
+      result.textContent = `Both are equal in all ${TIMES} shuffled orders. In this program the lower token number wins, the same each time.`;
+    else if (leadAt(lead.value) === 0)
+      result.textContent = 'Neither really leads, so only the order of adding decides.';
+    else if (lost)
+      result.textContent = `A really leads, but doesn’t come out ahead in ${lost} of ${TIMES} shuffled orders.`;
+    else result.textContent = `A wins in all ${TIMES} shuffled orders: no rounding reaches that far.`;
     Object.assign(result.dataset, counts);
   }
   return figure(

@@ -95,12 +95,11 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
     rounds.push(round);
     kinds.push(...Array(round.accepted).fill('accepted'), round.accepted === guesses.length ? 'bonus' : 'resampled');
     const lost = guesses.length - round.tested;
-    result.textContent =
-      limit === 1
-        ? firstReply(round, own)
-        : round.accepted === guesses.length
-          ? `All ${guesses.length} are accepted, and “${own}” is the bonus.`
-          : `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
+    if (limit === 1) result.textContent = firstReply(round, own);
+    else if (round.accepted === guesses.length)
+      result.textContent = `All ${guesses.length} are accepted, and “${own}” is the bonus.`;
+    else
+      result.textContent = `${round.accepted} accepted. “${guesses[round.accepted].trim()}” is rejected: the target writes “${own || '⏎'}”.${lost ? ` ${lost} discarded.` : ''}`;
     at += round.emitted;
     guesses = [];
     if (now.tokens.length - at === 1) {
@@ -113,12 +112,11 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
 
   // Before any term has been explained.
   function firstReply({ accepted, emitted }, own) {
-    const right =
-      accepted === guesses.length
-        ? `${accepted === 1 ? 'Your guess is' : `All ${accepted} of your guesses are`} right, and the model adds “${own}”`
-        : accepted
-          ? `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`
-          : `The model writes “${own}” instead, so no further guess could fit`;
+    let right = `The model writes “${own}” instead, so no further guess could fit`;
+    if (accepted === guesses.length)
+      right = `${accepted === 1 ? 'Your guess is' : `All ${accepted} of your guesses are`} right, and the model adds “${own}”`;
+    else if (accepted)
+      right = `Your first ${accepted === 1 ? 'guess is' : `${accepted} guesses are`} right. Then the model writes “${own}”`;
     return `${right}: ${quantity(emitted, 'piece')} of text from one look.`;
   }
 

@@ -159,14 +159,11 @@ export function makeJsonMasks(settings, touched) {
         ),
       ),
     );
-    result.textContent =
-      placeOf(text) === null
-        ? `Broken: “${answerOf(text)}” isn’t JSON. A word came in that the mask of its own row forbids.`
-        : text.at(-1) === END
-          ? `Valid: ${answerOf(text)} after ${quantity(passes, 'pass')}.`
-          : passes
-            ? `${quantity(passes, 'pass')} so far, and still good.`
-            : 'The answer has to be JSON. Press “Next pass”.';
+    if (placeOf(text) === null)
+      result.textContent = `Broken: “${answerOf(text)}” isn’t JSON. A word came in that the mask of its own row forbids.`;
+    else if (text.at(-1) === END) result.textContent = `Valid: ${answerOf(text)} after ${quantity(passes, 'pass')}.`;
+    else if (passes) result.textContent = `${quantity(passes, 'pass')} so far, and still good.`;
+    else result.textContent = 'The answer has to be JSON. Press “Next pass”.';
     Object.assign(result.dataset, { broken: placeOf(text) === null, passes });
   }
   return figure(

@@ -17,11 +17,9 @@ export function drawLessonList(box, lessons, progress) {
 }
 
 function card(lesson, { at, done, over }) {
-  const state = over
-    ? '✓ done'
-    : done.length || at
-      ? `step ${Math.min(at + 1, lesson.steps + 1)} of ${lesson.steps + 1}`
-      : `${lesson.minutes} minutes`;
+  let state = `${lesson.minutes} minutes`;
+  if (over) state = '✓ done';
+  else if (done.length || at) state = `step ${Math.min(at + 1, lesson.steps + 1)} of ${lesson.steps + 1}`;
   const content = [
     make('span', 'sl-lesson-number', String(lesson.number)),
     make('strong', '', lesson.title),

@@ -1,7 +1,6 @@
 // Reads acceptance figures from a log, /metrics or saved answers of an engine, as engine/trace/log_reader.py does.
 
-import { ANSWER_FORMS } from './log_answers.js';
-import { LINE_FORMS } from './log_lines.js';
+import { FORMS } from './log_forms.js';
 
 const LONGEST = 1_000_000; // characters; only the end of a longer text is read
 const sumOf = values => values.reduce((sum, value) => sum + value, 0);
@@ -12,13 +11,11 @@ const sumOf = values => values.reduce((sum, value) => sum + value, 0);
 export function readLog(whole) {
   const text = whole.slice(-LONGEST),
     unused = text.length < whole.length ? [`Only the last ${LONGEST.toLocaleString('en')} characters were read.`] : [];
-  const found = [...LINE_FORMS, ...ANSWER_FORMS]
-    .map(([engine, name, place, rowsOf]) => ({ engine, name, place, rows: rowsOf(text) }))
-    .filter(form => form.rows.length);
+  const found = FORMS.map(form => ({ ...form, rows: form.rowsOf(text) })).filter(form => form.rows.length);
   const first = found.find(form => form.rows.some(row => !faultOf(row)));
   for (const form of found) {
     if (form === first || !first) unused.push(...faultsOf(form));
-    else if (form.place !== 'answer' || first.place !== 'answer')
+    else if (form.source !== 'answer' || first.source !== 'answer')
       unused.push(`${form.engine}, ${form.name}: not added, because it may count the same drafts.`);
   }
   return { readings: first ? readingsOf(first) : [], unused };

@@ -136,12 +136,11 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     prompt.textContent = textOf(tokens.slice(0, from + emitted)).slice(-160);
     rows.replaceChildren(...seen.map((round, i) => row(round, tokens, i)));
     next.disabled = all.disabled = shown === rounds.length;
-    result.textContent =
-      tokens.length < 2
-        ? 'Type a sentence or two.'
-        : shown
-          ? `${quantity(emitted, 'token')} in ${quantity(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${tested ? `, α ${(kept / tested).toFixed(2)}` : ''}.`
-          : `${quantity(tokens.length, 'token')}, ${from} of them the prompt.`;
+    const alpha = tested ? `, α ${(kept / tested).toFixed(2)}` : '';
+    if (tokens.length < 2) result.textContent = 'Type a sentence or two.';
+    else if (!shown) result.textContent = `${quantity(tokens.length, 'token')}, ${from} of them the prompt.`;
+    else
+      result.textContent = `${quantity(emitted, 'token')} in ${quantity(shown, 'pass')}: τ ${(emitted / shown).toFixed(2)}${alpha}.`;
     Object.assign(result.dataset, { tau: shown ? (emitted / shown).toFixed(4) : '', rounds: rounds.length });
     chart.replaceChildren();
     if (tokens.length > 1) drawMore(tokens, from, seen);

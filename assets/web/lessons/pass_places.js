@@ -25,14 +25,11 @@ export function judge(parents, rejected) {
   }
   const failed = tested.filter(row => rejected.has(row)),
     last = path[path.length - 1];
-  const stateOf = row =>
-    path.includes(row)
-      ? 'accepted'
-      : failed.includes(row)
-        ? 'rejected'
-        : failed.some(gone => sees(parents, row, gone))
-          ? 'gone'
-          : 'branch';
+  function stateOf(row) {
+    if (path.includes(row)) return 'accepted';
+    if (failed.includes(row)) return 'rejected';
+    return failed.some(gone => sees(parents, row, gone)) ? 'gone' : 'branch';
+  }
   return {
     path,
     states: ['accepted', ...rows.map(stateOf)],
@@ -165,23 +162,21 @@ export function makePassPlaces(shapes, touched) {
     showResult(verdict, isJudged);
   }
 
+  // What a row’s chances are for, after the pass.
+  function chancesOf(state, drafts) {
+    if (state === 'rejected' || state === 'gone')
+      return 'It was computed for a word that has been rejected, so its numbers are useless now.';
+    if (state === 'branch') return 'It is on a branch that is not taken.';
+    if (!drafts.length) return 'The chances of the place after it. There’s no draft there: it is for the bonus.';
+    return `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quote(i)}`).join(', then ')}.`;
+  }
+
   function showRow(verdict, isJudged) {
     const known = [...now.earlier, ...now.read.filter((_, column) => column <= row && sees(now.parents, row, column))];
     const drafts = now.words.map((_, i) => i + 1).filter(i => now.parents[i - 1] === row),
       state = isJudged ? verdict.states[row] : '';
     setText(knows, `Reads ${quote(row)}. Knows “${known.join(' ')}”.`);
-    setText(
-      gives,
-      !ran
-        ? 'Its chances come with the pass.'
-        : state === 'rejected' || state === 'gone'
-          ? 'It was computed for a word that has been rejected, so its numbers are useless now.'
-          : state === 'branch'
-            ? 'It is on a branch that is not taken.'
-            : drafts.length
-              ? `The chances of the place after it, to test ${drafts.map(i => `draft ${i}, ${quote(i)}`).join(', then ')}.`
-              : 'The chances of the place after it. There’s no draft there: it is for the bonus.',
-    );
+    setText(gives, ran ? chancesOf(state, drafts) : 'Its chances come with the pass.');
     const isShown = ran && state !== 'rejected' && state !== 'gone',
       chance = word => now.p[row][word] || 0;
     vocabulary.forEach((word, i) =>
@@ -206,16 +201,13 @@ export function makePassPlaces(shapes, touched) {
       behind = states.filter(state => state === 'gone').length;
     const all = now.read.length,
       accepted = path.slice(1).map(quote).join(' ');
-    setText(
-      result,
-      !ran
-        ? `${all} rows are ready, and the pass reads them at once.`
-        : !isJudged
-          ? `${all} rows, ${all} sets of chances. Each row sees its own branch alone.`
-          : closing === 'bonus' && !rejected.size
-            ? `${all} rows, ${all} sets of chances: ${all - 1} for the drafts, one for the bonus.`
-            : `${accepted ? `Accepted: ${accepted}.` : 'Nothing is accepted.'} ${behind ? `${behind} more ${behind === 1 ? 'row assumes' : 'rows assume'} a token that is gone.` : ''}`,
-    );
+    const verdict = accepted ? `Accepted: ${accepted}.` : 'Nothing is accepted.',
+      gone = behind ? `${behind} more ${behind === 1 ? 'row assumes' : 'rows assume'} a token that is gone.` : '';
+    if (!ran) setText(result, `${all} rows are ready, and the pass reads them at once.`);
+    else if (!isJudged) setText(result, `${all} rows, ${all} sets of chances. Each row sees its own branch alone.`);
+    else if (closing === 'bonus' && !rejected.size)
+      setText(result, `${all} rows, ${all} sets of chances: ${all - 1} for the drafts, one for the bonus.`);
+    else setText(result, `${verdict} ${gone}`);
     setText(
       after,
       !isJudged

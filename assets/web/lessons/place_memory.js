@@ -13,12 +13,10 @@ export function memoryAfter(kind, pass) {
 }
 
 function slotsOfCache({ earlier, read, ran, path, states }) {
-  const slotState = i =>
-    !ran
-      ? ['empty', 'empty']
-      : states && states[i] !== 'accepted'
-        ? ['cut', 'cut off']
-        : ['new', 'filled by this pass'];
+  function slotState(i) {
+    if (!ran) return ['empty', 'empty'];
+    return states && states[i] !== 'accepted' ? ['cut', 'cut off'] : ['new', 'filled by this pass'];
+  }
   return {
     slots: [
       ...earlier.map(word => [word, 'old', 'from earlier passes']),
@@ -34,22 +32,23 @@ function oneState({ earlier, read, ran, path }) {
   const words = ran ? [...earlier, ...read] : earlier,
     isSpoiled = Boolean(path) && path.length < read.length,
     again = path?.length === 1 ? 'one token' : `${path?.length} tokens`;
+  if (isSpoiled)
+    return {
+      slots: [[words.join(' '), 'cut', 'holds a rejected draft']],
+      says: `A rejected draft is mixed into the state, and nothing can be taken out of it. The engine goes back to the state before the round and reads ${again} again.`,
+    };
   return {
-    slots: [
-      [words.join(' '), isSpoiled ? 'cut' : ran ? 'new' : 'old', isSpoiled ? 'holds a rejected draft' : 'one state'],
-    ],
-    says: isSpoiled
-      ? `A rejected draft is mixed into the state, and nothing can be taken out of it. The engine goes back to the state before the round and reads ${again} again.`
-      : path
-        ? 'All of it was accepted, so the next pass goes on from this state.'
-        : '',
+    slots: [[words.join(' '), ran ? 'new' : 'old', 'one state']],
+    says: path ? 'All of it was accepted, so the next pass goes on from this state.' : '',
   };
 }
 
 function savedStates({ earlier, read, ran, path }) {
   const last = path?.[path.length - 1];
-  const kindOf = i =>
-    !ran ? ['empty', 'empty'] : path && i !== last ? ['cut', 'not needed'] : ['new', 'the state after this token'];
+  function kindOf(i) {
+    if (!ran) return ['empty', 'empty'];
+    return path && i !== last ? ['cut', 'not needed'] : ['new', 'the state after this token'];
+  }
   return {
     slots: [
       ...(earlier.length && !ran ? [[earlier.join(' '), 'old', 'the state before the pass']] : []),

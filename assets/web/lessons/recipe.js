@@ -53,12 +53,10 @@ export function makeRecipe({ engines }, touched) {
     const { method, name, gamma } = choice(),
       { version, methods } = engine.value,
       recipe = methods[method][gamma];
-    const more =
-      method === 'mtp'
-        ? ' After that try two and three.'
-        : method === 'dflash' && device.value === 'cpu'
-          ? ' On a CPU try fewer as well, because each takes a row of the pass.'
-          : '';
+    let more = '';
+    if (method === 'mtp') more = ' After that try two and three.';
+    else if (method === 'dflash' && device.value === 'cpu')
+      more = ' On a CPU try fewer as well, because each takes a row of the pass.';
     const busy =
       device.value === 'full'
         ? ' With many users let γ fall with the load, or measure whether drafts pay off at all.'

@@ -86,14 +86,11 @@ export function makeRejectionDemo(settings, touched) {
   function drawOne() {
     const at = now(),
       { x, u, accept, target, enough, kept, out } = rule.value(at);
-    const test =
-      enough !== undefined
-        ? `p = ${at.p[x].toFixed(2)} is ${kept ? '' : 'not '}above ${enough.toFixed(2)}.`
-        : target !== undefined
-          ? `the target draws ${words[target]}.`
-          : u === undefined
-            ? 'no test this time.'
-            : `u = ${u.toFixed(2)} is ${kept ? '' : 'not '}below ${accept.toFixed(2)}.`;
+    const not = kept ? '' : 'not ';
+    let test = 'no test this time.';
+    if (enough !== undefined) test = `p = ${at.p[x].toFixed(2)} is ${not}above ${enough.toFixed(2)}.`;
+    else if (target !== undefined) test = `the target draws ${words[target]}.`;
+    else if (u !== undefined) test = `u = ${u.toFixed(2)} is ${not}below ${accept.toFixed(2)}.`;
     one.textContent = `The draft is ${words[x]}: ${test} ${kept ? 'It is accepted.' : `It is rejected, and ${words[out]} comes instead.`}`;
     touched();
   }

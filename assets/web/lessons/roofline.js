@@ -25,11 +25,10 @@ export function makeRoofline({ machine }, touched) {
       fits = !memory || gigabytes < memory;
     bar.set('of 500', fits ? ceiling / 500 : 0, fits ? `${short(ceiling)}/s` : 'does not fit');
     result.dataset.fits = fits;
-    result.textContent = !fits
-      ? `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`
-      : ceiling > OTHER_COSTS
-        ? `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: at that speed something else becomes the limit first.`
-        : `At most ${short(ceiling)} passes per second.`;
+    if (!fits) result.textContent = `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`;
+    else if (ceiling > OTHER_COSTS)
+      result.textContent = `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: at that speed something else becomes the limit first.`;
+    else result.textContent = `At most ${short(ceiling)} passes per second.`;
     aside.textContent = fits
       ? `${Number(short(speed)).toLocaleString('en')} GB/s ÷ ${short(gigabytes)} GB of weights. The real speed is lower, because the text so far is read, too.`
       : 'Fewer bits a weight, or a smaller model, would fit. Or several such devices together.';

@@ -98,12 +98,10 @@ function makeBars() {
   return { rows: [box, legend], show };
 }
 
-const speedWords = speedup =>
-  speedup >= 1.005
-    ? `${short(speedup)} × as fast as plain decoding`
-    : speedup > 0.995
-      ? 'as fast as plain decoding'
-      : `slower than plain decoding: ${short(speedup)} ×`;
+function speedWords(speedup) {
+  if (speedup >= 1.005) return `${short(speedup)} × as fast as plain decoding`;
+  return speedup > 0.995 ? 'as fast as plain decoding' : `slower than plain decoding: ${short(speedup)} ×`;
+}
 
 // ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a
 // run that gains, which six buttons break.

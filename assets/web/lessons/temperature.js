@@ -25,14 +25,11 @@ export function makeTemperature(settings, touched) {
     const chances = softmax(logits, temperature.value);
     bars.forEach((bar, i) => bar.set(`${words[i]}, logit ${logits[i].toFixed(2)}`, chances[i], percent(chances[i])));
     const first = words[chances.indexOf(Math.max(...chances))];
-    result.textContent =
-      temperature.value === 0
-        ? `Greedy: always ${first}.`
-        : temperature.value === 1
-          ? 'Temperature 1: the chances as the model has them.'
-          : temperature.value < 1
-            ? `Below 1 the favourite gains: ${first} comes in ${percent(Math.max(...chances))} of cases.`
-            : 'Above 1 the chances move closer together.';
+    if (temperature.value === 0) result.textContent = `Greedy: always ${first}.`;
+    else if (temperature.value === 1) result.textContent = 'Temperature 1: the chances as the model has them.';
+    else if (temperature.value > 1) result.textContent = 'Above 1 the chances move closer together.';
+    else
+      result.textContent = `Below 1 the favourite gains: ${first} comes in ${percent(Math.max(...chances))} of cases.`;
   }
   return figure('From logits to chances', draw, touched, temperature.row, ...bars.map(bar => bar.row), result);
 }

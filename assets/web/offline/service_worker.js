@@ -5,10 +5,7 @@ import { PREFIX } from './kept_files.js';
 
 // ``version``: of all files together; ``files``: their paths, relative to this script. A newer version is kept beside
 // the older one, and takes over when no page of the older one is open.
-/**
- * @param {string} version
- * @param {string[]} files
- */
+/** @param {string} version @param {string[]} files */
 export function serve(version, files) {
   const scope = /** @type {any} */ (globalThis),
     name = PREFIX + version,

@@ -21,11 +21,7 @@ const COLUMNS = [
 ];
 
 // ``rolled``: the u of each draft, or null for the recorded ones.
-/**
- * @param {Round} round
- * @param {Token} token
- * @param {number[] | null} rolled
- */
+/** @param {Round} round @param {Token} token @param {number[] | null} rolled */
 export function blockNode(round, token, rolled) {
   const drafts = draftsOf(round),
     us = rolled ?? drafts.map(draft => draft.u),
@@ -52,10 +48,7 @@ export function blockNode(round, token, rolled) {
 }
 
 // The chance that draft i or one that follows it decides.
-/**
- * @param {Round} round
- * @param {number} i
- */
+/** @param {Round} round @param {number} i */
 export function chanceOf(round, i) {
   let chance = 0,
     fails = 1;
@@ -78,11 +71,9 @@ export function blockRollSentence(round, token, rolled, { accepted, times }) {
     stays = isOnPath(round, token.index, last);
   const word = stays ? 'accepted' : 'rejected',
     first = last ? `Draft ${last} passes first` : 'No draft passes';
-  const verdict = round.parents
-    ? `${first}: ${word}.`
-    : stays
-      ? `Draft ${last} is the last to pass: accepted.`
-      : 'From it on no draft passes: rejected.';
+  let verdict = `${first}: ${word}.`;
+  if (!round.parents)
+    verdict = stays ? `Draft ${last} is the last to pass: accepted.` : 'From it on no draft passes: rejected.';
   const same = stays === isEmitted(token) ? 'The same verdict.' : 'The verdict flips; what follows needs the models.';
   return `Every u of the block is new. ${verdict} ${same} So far ${accepted} of ${times} accepted; expected ${spokenPercent(chanceOf(round, token.index))}.`;
 }

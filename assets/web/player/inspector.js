@@ -116,12 +116,9 @@ export function makeInspector(box, ask, forkOf = () => null) {
     if (isUnknown(token)) chip.dataset.unknown = '';
     if (token.grammar) chip.dataset.grammar = '';
     chip.firstChild.textContent = markOf(stage, token.grammar);
-    const part =
-      token.status === 'forbidden'
-        ? 'not scored'
-        : isDrafted(token)
-          ? `draft ${token.index + 1} of ${round.drafted}`
-          : 'closes the round';
+    let part = 'closes the round';
+    if (token.status === 'forbidden') part = 'not scored';
+    else if (isDrafted(token)) part = `draft ${token.index + 1} of ${round.drafted}`;
     const where =
       token.status === 'forced'
         ? `in place of round ${round.index + 1}’s`

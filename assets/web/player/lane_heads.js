@@ -16,27 +16,16 @@ export function makeLaneHeads(box, act) {
 
   // ``about.prefix``: the run is a branch that was kept.
   function show(branch, about) {
-    const parts = branch.on
-      ? [
-          make('span', '', [make('b', '', 'This run')]),
-          make('span', '', [
-            make('b', '', 'Branch'),
-            word(branch.forced),
-            make('span', 'sl-forced-where', `in round ${branch.from + 1}`),
-            ...buttons(branch.ended),
-          ]),
-        ]
-      : about.prefix
-        ? [
-            make('span', '', [
-              'A branch from place ',
-              `${about.prefix.place + 1}, where `,
-              word(about.prefix.forced),
-              ' was forced.',
-            ]),
-          ]
-        : [];
-    box.replaceChildren(...parts);
+    const parts = [];
+    if (branch.on) {
+      const where = make('span', 'sl-forced-where', `in round ${branch.from + 1}`);
+      parts.push([make('b', '', 'This run')]);
+      parts.push([make('b', '', 'Branch'), word(branch.forced), where, ...buttons(branch.ended)]);
+    } else if (about.prefix) {
+      const { place, forced } = about.prefix;
+      parts.push(['A branch from place ', `${place + 1}, where `, word(forced), ' was forced.']);
+    }
+    box.replaceChildren(...parts.map(content => make('span', '', content)));
     box.hidden = !parts.length;
   }
 

@@ -12,10 +12,7 @@ export function makeReader(timeline, branch, on) {
   /** @type {{ hasRounds?: boolean, hasBranchRounds?: boolean, numbers?: object, status?: object }} */
   let news = {};
 
-  /**
-   * @param {{ rounds: Round[], add: (round: Round) => void }} lane
-   * @param {Round} round
-   */
+  /** @param {{ rounds: Round[], add: (round: Round) => void }} lane @param {Round} round */
   function add(lane, round) {
     if (round.index > lane.rounds.length) isMissing = true;
     if (round.index !== lane.rounds.length) return false;

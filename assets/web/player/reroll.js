@@ -10,19 +10,13 @@ import { drawFrom, keptShare, probabilitiesOf } from './probabilities.js';
 import { firstToPass, isOnPath } from './timeline.js';
 
 // What a token that closes its round was drawn from.
-/**
- * @param {Token} token
- * @param {Round} round
- */
+/** @param {Token} token @param {Round} round */
 function sourceOf(token, round) {
   const { p, residual } = probabilitiesOf(token, round);
   return token.status === 'resampled' ? residual : p;
 }
 
-/**
- * @param {Token} token
- * @param {Round} round
- */
+/** @param {Token} token @param {Round} round */
 export function canReroll(token, round) {
   if (token.u === undefined) return false;
   return isDrafted(token) ? token.accept !== undefined : Boolean(sourceOf(token, round));
@@ -45,11 +39,7 @@ export function makeReroll(changed) {
     u = block = tally = null;
   }
 
-  /**
-   * @param {Token} token
-   * @param {Round} round
-   * @param {number} times
-   */
+  /** @param {Token} token @param {Round} round @param {number} times */
   function roll(token, round, times) {
     tally ||= { times: 0, accepted: 0, tokens: new Map() };
     for (let i = 0; i < times; i++) {
@@ -106,12 +96,7 @@ export function makeReroll(changed) {
   };
 }
 
-/**
- * @param {Token} token
- * @param {Round} round
- * @param {number} u
- * @param {Tally} tally
- */
+/** @param {Token} token @param {Round} round @param {number} u @param {Tally} tally */
 function draftSentence(token, round, u, { accepted, times }) {
   const isAccepted = u < token.accept,
     flipped = isAccepted !== (token.status === 'accepted');
@@ -130,12 +115,7 @@ function draftSentence(token, round, u, { accepted, times }) {
   return `${words} So far ${accepted} of ${times} accepted; expected ${spokenPercent(token.accept)}.`;
 }
 
-/**
- * @param {Token} token
- * @param {Distribution} source
- * @param {number} u
- * @param {Tally} tally
- */
+/** @param {Token} token @param {Distribution} source @param {number} u @param {Tally} tally */
 function closingSentence(token, source, u, { times, tokens }) {
   const drawn = drawFrom(source, u);
   const words = drawn

@@ -123,14 +123,12 @@ export function tokenSentence(token, stage, greedy = false) {
   if (token.counted !== undefined && stage === token.status) return servedSentence(token);
   if (greedy && stage !== 'scored' && token.status !== 'discarded') return greedySentence(token);
   if (token.threshold !== undefined && !greedy) return typicalSentence(token, stage);
-  if (stage === 'scored')
-    return token.accept === undefined
-      ? 'Scored by the target; no verdict yet.'
-      : !greedy && token.h !== undefined
-        ? `Scored by the target: the block may end here if u falls below ${format(token.h)}.`
-        : greedy
-          ? `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`
-          : `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
+  if (stage === 'scored') {
+    if (token.accept === undefined) return 'Scored by the target; no verdict yet.';
+    if (greedy) return `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`;
+    if (token.h === undefined) return `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
+    return `Scored by the target: the block may end here if u falls below ${format(token.h)}.`;
+  }
   if (token.h !== undefined && token.u !== undefined && !greedy) return blockSentence(token);
   switch (token.status) {
     case 'accepted':

@@ -5,10 +5,7 @@ import { make } from '../lib/dom.js';
 import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
-/**
- * @param {Token} token
- * @param {Round} round
- */
+/** @param {Token} token @param {Round} round */
 export function siblingsOf(token, round) {
   if (!round.parents || !isDrafted(token) || !round.tokens.includes(token)) return []; // a forbidden draft has no turn
   const parent = round.parents[token.index];
@@ -23,10 +20,7 @@ function leftOfP({ p, q, accept, sibling }) {
   return accept < 1 || q === 1 ? format(accept * q) : `≥ ${format(q)}`;
 }
 
-/**
- * @param {Token} token
- * @param {Round} round
- */
+/** @param {Token} token @param {Round} round */
 export function siblingsNode(token, round) {
   const cells = (...texts) => texts.map(text => make('td', '', text));
   const rows = siblingsOf(token, round).map(other =>

@@ -86,10 +86,7 @@ function addForbidden(round) {
 
 // The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
 // the last one first.
-/**
- * @param {number[] | undefined} parents
- * @param {number} drafts
- */
+/** @param {number[] | undefined} parents @param {number} drafts */
 function fromTheLeaves(parents, drafts) {
   const children = Array.from({ length: drafts + 1 }, () => []),
     order = [];
@@ -103,16 +100,9 @@ function fromTheLeaves(parents, drafts) {
   return order;
 }
 // The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
-/**
- * @param {Round} round
- * @param {number[]} us
- */
+/** @param {Round} round @param {number[]} us */
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-/**
- * @param {Round} round
- * @param {number} index
- * @param {number} last
- */
+/** @param {Round} round @param {number} index @param {number} last */
 export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1)
     if (node === index + 1) return true;
@@ -203,11 +193,7 @@ export function makeTimeline() {
 }
 
 // A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
-/**
- * @param {Round} round
- * @param {Token | Forbidden} token
- * @param {number} step
- */
+/** @param {Round} round @param {Token | Forbidden} token @param {number} step */
 export function stageOf(round, token, step) {
   const { drafts, tested } = round;
   if (token.status === 'forbidden') return step > drafts ? token.status : 'hidden'; // it is cut off before the scores
@@ -221,10 +207,7 @@ export function stageOf(round, token, step) {
 }
 
 // The token of a step: the newest draft, the newest verdict, or the closing token.
-/**
- * @param {Round} round
- * @param {number} step
- */
+/** @param {Round} round @param {number} step */
 export function currentOf(round, step) {
   const { drafts, tested, tokens } = round;
   if (!drafts) return tokens[Math.min(step, tokens.length) - 1];

@@ -11,11 +11,9 @@ export function mount({ element, trigger }) {
   let place = null; // the runs ahead of this visitor's; 0 while it runs, null without a run
 
   function draw() {
-    const shown = place
-      ? { kind: 'waiting', text: `Your place in the queue: ${place + 1}` }
-      : place === 0 && engine.kind === 'busy'
-        ? { ...engine, text: `${engine.text}: your run` }
-        : engine;
+    let shown = engine;
+    if (place) shown = { kind: 'waiting', text: `Your place in the queue: ${place + 1}` };
+    else if (place === 0 && engine.kind === 'busy') shown = { ...engine, text: `${engine.text}: your run` };
     box.dataset.kind = shown.kind;
     box.hidden = !shown.text;
     // A percentage that counts up is not read aloud.

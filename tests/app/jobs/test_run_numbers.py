@@ -122,6 +122,15 @@ def test_probes_and_metrics(service):
         wait_for(lambda: client.get("/readyz").status_code == 200)
 
 
+def test_probes_and_metrics_answer_at_their_own_paths_alone(service):
+    """A proxy that denies a path then denies all of it, also where the page has a root path."""
+    page = Starlette(routes=operator_routes(service))
+    with TestClient(page, root_path="/lens", follow_redirects=False) as client:
+        for path in ("/metrics", "/readyz", "/healthz"):
+            wrong = (f"{path}/", f"/lens{path}", f"/lens{path}/", f"/lens/lens{path}")
+            assert [client.get(at).status_code for at in (path, *wrong)] == [200, 404, 404, 404, 404]
+
+
 def test_a_page_is_not_ready_with_damaged_weights(tmp_path, monkeypatch):
     model_folder(tmp_path / "target")
     damaged = Service(EngineFacade(Worker("cpu")), Limits(pairs=(str(tmp_path / "target"),)))

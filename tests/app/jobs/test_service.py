@@ -181,7 +181,7 @@ def test_a_full_queue_refuses_once_and_the_next_run_works():
     wait_for(lambda: any("1 before you" in stage for stage in crowd[1].stages))
     third = Visitor(service, "c", asked("Third"))
     third.join(5)
-    assert str(third.error) == "The queue is full: 1 runs are waiting. Try again in a minute."
+    assert str(third.error) == "The queue is full: 1 run is waiting. Try again in a minute."
     assert not service.runs.is_busy("c") and len(worker.jobs) == 2
     service.runs.stop("a")
     for visitor in crowd:
@@ -261,6 +261,13 @@ def test_model_is_loaded_once_a_page_is_open_or_without_a_visitor(monkeypatch, h
     wait_for(lambda: worker.jobs)
     wait_for(lambda: service.state.now().progress and service.state.now().progress.fraction)
     wait_for(lambda: service.state.now().kind == "ready")
+
+
+def test_the_warm_up_needs_no_chat_template(monkeypatch):
+    worker, service = served(load=0.1)
+    with_weights(service, monkeypatch, wait=0.0)
+    wait_for(lambda: worker.runs)
+    assert [config.chat for config in worker.runs] == [False]
 
 
 def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):

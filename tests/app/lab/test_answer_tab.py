@@ -209,6 +209,7 @@ def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
 
 
 def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeypatch):
+    monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)
     for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
     handlers, state, updates = served, PageState(), []

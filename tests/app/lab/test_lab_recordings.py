@@ -100,19 +100,19 @@ def test_refused_run_leaves_the_recordings_on_the_page(compare, tmp_path, monkey
 
 def test_another_prompt_on_the_same_server_is_not_another_model(tmp_path):
     other = replace(THREE, started=replace(THREE.started, config=THREE.started.config | {"prompt": "Other"}))
-    pair = columns.read(files(tmp_path, PLAIN, other))
+    pair = columns.read_columns(files(tmp_path, PLAIN, other))
     assert view.text_sentence(pair, 1) == "From another server, model or prompt, so it is not compared."
 
 
 def test_what_a_server_does_not_tell_stays_open_in_its_column(tmp_path):
-    (column,) = columns.read(files(tmp_path, uncounted_recording()))
+    (column,) = columns.read_columns(files(tmp_path, uncounted_recording()))
     assert column.gamma is None and column.exactness == "unknown" and not column.plain
     (head,) = heads(view.full_grid("r", [column]))
     assert ["α, drafts accepted", "–"] in head["facts"]
 
 
 def test_texts_without_ids_are_compared_as_texts(tmp_path):
-    first, same = columns.read(files(tmp_path, uncounted_recording(), uncounted_recording()))
+    first, same = columns.read_columns(files(tmp_path, uncounted_recording(), uncounted_recording()))
     assert view.text_sentence([first, same], 1) == "The same text as run 1, token for token."
     tokens = tuple(
         replace(token, text="dog ") if token.text == "sat on " else token for token in same.trace.rounds[1].tokens
@@ -170,7 +170,7 @@ def test_uncounted_recording_is_plain_only_by_a_stated_assumption(tmp_path):
     server = replace(PLAIN.started.server, has_counts=False)
     unsure = replace(PLAIN, started=replace(PLAIN.started, server=server))
     assert servers.longest_draft(unsure) is None and not unsure.has_drafts
-    assert line_from_trace(unsure).startswith("? ") and columns.read(files(tmp_path, unsure))[0].gamma is None
+    assert line_from_trace(unsure).startswith("? ") and columns.read_columns(files(tmp_path, unsure))[0].gamma is None
     assert answers.ASSUMED in answers.sentences(answers.Recordings([unsure, THREE]))["sure"]
     assert answers.ASSUMED not in answers.sentences(answers.Recordings([PLAIN, THREE]))["sure"]
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import gradio as gr
@@ -39,8 +40,11 @@ def handlers(name: str, worker=None, **limits):
         return PAGES[name](service, gr.State(Session())).experiment
 
 
+opened = cache(handlers)  # for tests that change nothing
+
+
 def test_all_recorded_results_fit():
-    names = {handlers(name).RECORDED for name in QUESTIONS}
+    names = {opened(name).RECORDED for name in QUESTIONS}
     assert {path.name for path in FOLDER.iterdir()} == names
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < MOST_BYTES
 
@@ -50,7 +54,7 @@ def test_all_recorded_results_fit():
     "limits", [{}, {"lab_seconds": 0}, {"pairs": ("thinker",)}], ids=["own", "shared", "other models"]
 )
 def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
-    opening = handlers(name, **limits).opening()
+    opening = opened(name, **limits).opening()
     mark = json.loads(opening.mark)
     assert mark["kind"] == "recorded" and mark["text"].startswith("Recorded on ") and " 20" in mark["text"]
     assert len(mark["text"].split(". ")) >= 2, "a verdict"
@@ -62,7 +66,7 @@ def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_recorded_result_is_of_a_quiet_machine(name):
-    experiment = handlers(name)
+    experiment = opened(name)
     assert not experiment.doubts(experiment.opening_result.result)
 
 
@@ -116,7 +120,7 @@ DOUBTS = [
 
 @pytest.mark.parametrize(("name", "spoil", "words"), DOUBTS)
 def test_doubts_are_about_the_numbers_of_a_result(name, spoil, words):
-    experiment = handlers(name)
+    experiment = opened(name)
     assert words in experiment.doubts(spoil(experiment.opening_result.result))
 
 
@@ -145,6 +149,7 @@ def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monke
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+    monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)
     experiment, state = handlers(name, WorkingWorker(engine, step=0.0)), PageState()
     before = experiment.opening()
     experiment.begin(VISITOR, state)
@@ -161,7 +166,7 @@ def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, 
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("how", ["wrong form", "full queue", "stopped"])
 def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
-    experiment, state, form = handlers(name), PageState(), (WRONG if how == "wrong form" else FORMS)[name]()
+    experiment, state, form = opened(name), PageState(), (WRONG if how == "wrong form" else FORMS)[name]()
     runs, kind = experiment.service.runs, "error"
     if how == "full queue":  # after the form has been read, as on a server without experiments
 
@@ -182,7 +187,7 @@ def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_recorded_file_is_the_one_that_the_page_saves(name):
-    experiment = handlers(name)
+    experiment = opened(name)
     files = experiment.files(experiment.opening_result.result)
     ending = experiment.RECORDED.rpartition(".")[2]
     saved = next(content for file, content in files.items() if file.endswith(ending))

@@ -17,7 +17,7 @@ from app.playground.branch_handlers import BranchHandlers, read_choice
 from app.playground.link_handlers import LinkHandlers
 from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
-from app.playground.trace_files import read
+from app.playground.trace_files import read_session
 from app.server.limits import Limits
 from app.views import run_facts
 from app.views.token_csv import tokens_csv
@@ -71,7 +71,7 @@ def test_the_files_hold_the_branch(branches, session, tmp_path):
     assert from_json(to_json(whole)) == whole
     for name, trace in (("run", whole), ("plain", session.baseline)):
         (tmp_path / name).write_text(to_json(trace))
-    assert read([tmp_path / "run", tmp_path / "plain"]) == replace(session, trace=whole), "with its baseline"
+    assert read_session([tmp_path / "run", tmp_path / "plain"]) == replace(session, trace=whole), "with its baseline"
     rows = list(csv.DictReader(io.StringIO(tokens_csv(whole))))
     own, other = ([row for row in rows if row["lane"] == lane] for lane in ("run", "branch"))
     assert len(own) == sum(len(each.tokens) for each in whole.rounds)

@@ -8,21 +8,20 @@ import pytest
 from fake_worker import FakeEngine
 from test_run_handlers import Screen, line, said
 
-from app.form import NAMES, controls_by_name, defaults, read, settings
+from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.jobs.engine_facade import Pair
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
-from app.playground.links import MOST, Link, query, sentence
-from app.playground.links import read as read_link
+from app.playground.links import MOST, Link, query, read_link, sentence
 from app.playground.result_handlers import ResultValues
 from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from engine.config import AUTO, Constraint, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 
 LIMITS = Limits(new_tokens=512, prompt_chars=8_000)
 CONTROLS = controls_by_name(LIMITS)
@@ -77,7 +76,7 @@ def test_a_link_reproduces_its_run():
     chance = random.Random(7)
     for _ in range(400):
         config = any_run(chance)
-        values = read(config)
+        values = control_values(config)
         assert tuple(values) == NAMES and settings(values) == config
         text = query(values, CONTROLS)
         assert text.isascii() and not set(text) & set("<>\"'` \n")
@@ -174,7 +173,7 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
 def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     specs = startup_run.controls(sharing.service)
     run, _ = startup_run.load_recorded()
-    assert settings({name: spec.default for name, spec in specs.items()}) == request_of(run)
+    assert settings({name: spec.default for name, spec in specs.items()}) == config_of(run)
     links, revision = LinkHandlers(sharing.service, specs), "revision=" + "f" * 12
     _, _, filled, _ = parts(links.open_link(RunPress(), event(revision)))
     reset = {name: update["value"] for name, update in filled.items() if update != SKIP}

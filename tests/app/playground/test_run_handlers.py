@@ -24,8 +24,8 @@ from app.playground.run_press import RunPress
 from app.playground.startup_run import load_recorded
 from app.server.limits import Limits
 from app.views import player_feed
-from engine.errors import Unavailable
-from engine.trace.branch import request_of
+from engine.errors import BadInput, Unavailable
+from engine.trace.branch import config_of
 from engine.trace.events import RunStarted
 
 FORM = {"prompt": "Hi", "method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "tokens": 40}
@@ -168,8 +168,8 @@ def test_a_press_before_the_end_event_of_the_run_acts_on_that_run():
     assert replace(branches.end(press)[1].trace, branch=None) == newest.trace
 
 
-@pytest.mark.timing
-def test_updates_come_at_most_six_times_a_second():
+def test_updates_come_at_most_six_times_a_second(monkeypatch):
+    monkeypatch.undo()  # the page's own pace
     started = time.monotonic()
     screens = press_run(page(FakeWorker(step=0.02)), tokens=120)
     allowed = 6 * (time.monotonic() - started) + 9  # the first, the last, and the end of either lane come at once
@@ -254,7 +254,7 @@ def test_stop_keeps_what_there_is_and_the_next_press_is_not_stopped(sign, worker
 
 def test_the_run_before_stays_on_the_stage_until_the_next_one_has_a_round():
     trace, live = recorded(), LiveRun()
-    live.config = request_of(trace)
+    live.config = config_of(trace)
     reading = Screen(live.update(Update("run", (trace.started,))))
     assert player_values([reading]) == [] and said(reading)["text"] == "Reading the prompt"
     first = Screen(live.update(Update("run", trace.rounds[:1])))
@@ -372,6 +372,20 @@ def test_limits_come_from_the_environment_and_survive_typos(monkeypatch):
     assert Limits.from_env() == Limits(new_tokens=77, queue=200, pairs=("smollm2-135m", "qwen3-4b"))
     monkeypatch.setenv("SPACE_ID", "somebody/speclens")
     assert Limits.from_env().fetch is False, "a stranger's choice must not fill a hosted page's disk"
+
+
+@pytest.mark.parametrize("name", ["fetch", "own_models", "log"])
+def test_a_switch_takes_the_usual_words_and_no_others(name, monkeypatch):
+    for words, is_on in (("1 true Yes ON", True), ("0 false No off", False)):
+        for word in words.split():
+            monkeypatch.setenv(f"SPECLENS_{name.upper()}", word)
+            assert getattr(Limits.from_env(), name) is is_on, word
+    for wrong in ("none", "2", "-1"):
+        monkeypatch.setenv(f"SPECLENS_{name.upper()}", wrong)
+        with pytest.raises(BadInput, match=f"SPECLENS_{name.upper()} is '{wrong}'; set it to 1 or 0"):
+            Limits.from_env()
+    monkeypatch.setenv(f"SPECLENS_{name.upper()}", " ")
+    assert Limits.from_env() == Limits()
 
 
 def test_page_is_built_without_requests_and_without_templates_of_text():

@@ -22,13 +22,13 @@ from app.playground.form_values import values_of
 from app.playground.result_handlers import Results
 from app.playground.run_handlers import SKIP, RunHandlers
 from app.playground.run_press import RunPress
-from app.playground.trace_files import MOST_FILES, Exports, read, read_each
+from app.playground.trace_files import MOST_FILES, Exports, read_each, read_session
 from app.server.limits import Limits
 from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
-from engine.trace.branch import request_of
+from engine.trace.branch import config_of
 from engine.trace.trace import fold, load, to_json
 
 FORMULAS = ["=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(A1)", "\t=1", "\r=1", " =1", "\n=cmd|' /C calc'!A0", "＝1+1"]
@@ -104,8 +104,8 @@ def test_what_is_written_is_read_back_as_it_was(session, exports):
     with open(written.table, encoding="utf-8-sig", newline="") as table:
         assert len(list(csv.reader(table))) == 1 + sum(len(event.tokens) for event in session.trace.rounds)
     for order in ((written.trace, written.baseline), (written.baseline, written.trace)):
-        assert read(order) == session
-    assert read([written.trace]) == Session(session.trace)
+        assert read_session(order) == session
+    assert read_session([written.trace]) == Session(session.trace)
     started = replace(session.trace.started, pair="../../etc/passwd\x00 ＝🌊")
     name = Path(exports.write(Session(replace(session.trace, started=started)), html_export.page).trace).name
     assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json"), "it cannot leave its folder"
@@ -137,7 +137,7 @@ def test_half_a_character_costs_the_json_and_not_the_table(session, exports):
 )
 def test_what_is_no_trace_is_refused_in_words_without_its_path(tmp_path, text, words):
     with pytest.raises(BadInput, match=words) as refused:
-        read([str(tmp_path / "gone.json") if text is None else file(tmp_path, text)])
+        read_session([str(tmp_path / "gone.json") if text is None else file(tmp_path, text)])
     assert str(tmp_path) not in str(refused.value) and "<" not in str(refused.value)
 
 
@@ -145,10 +145,10 @@ def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeyp
     paths = [file(tmp_path, to_json(session.trace))]
     count = sum(len(event.tokens) for event in session.trace.rounds)
     monkeypatch.setattr(trace_files, "MOST_TOKENS", count)
-    assert read(paths) == Session(session.trace)
+    assert read_session(paths) == Session(session.trace)
     monkeypatch.setattr(trace_files, "MOST_TOKENS", count - 1)
     with pytest.raises(BadInput, match=f"{count} tokens; this page shows up to {count - 1}"):
-        read(paths)
+        read_session(paths)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeyp
 )
 def test_two_files_must_be_a_run_and_its_baseline(tmp_path, one, two, words):
     with pytest.raises(BadInput, match=words):
-        read([file(tmp_path, to_json(one), "one.json"), file(tmp_path, to_json(two), "two.json")])
+        read_session([file(tmp_path, to_json(one), "one.json"), file(tmp_path, to_json(two), "two.json")])
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     plain = page.bring([file(tmp_path, to_json(session.baseline), "b.json")], VISITOR)
     assert "in which nothing was drafted" in said(Screen(plain.stage))["text"]
     values = {name: getattr(screen, name)["value"] for name in NAMES}
-    assert settings(values) == request_of(session.trace), "Run would repeat it here"
+    assert settings(values) == config_of(session.trace), "Run would repeat it here"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def joined(tmp_path):
         ("let a = 1;\n\nexport { a };", "a.js:3: js_bundle.py does not know this form"),
         ("import { one } from './b.js';\nimport { two } from './b.js';", "a.js:2: b.js does not export two"),
         ("import { one } from './c.js';", "a.js:1: there is no ./c.js"),
+        ("import D from './d.json' with { type: 'json' };", "a.js:1: there is no ./d.json"),
         ("import { back } from './circle.js';", "circle.js:1: a.js → circle.js → a.js is a circle"),
     ],
 )
@@ -45,6 +46,13 @@ def test_every_module_belongs_to_a_part_or_to_a_file_of_its_own():
     starts = [f"{path}.js" for path in PARTS.values()] + alone
     code = bundle(*starts)
     assert [name for name in files if f"modules['{name}'] = " not in code] == []
+
+
+def test_data_is_joined_on_one_line_in_which_no_tag_ends_the_script(joined):
+    code = "import DATA from './d.json' with { type: 'json' };\nexport const one = DATA.one;\n"
+    assert 'const DATA = {"one": "\\u003c/script>"};\nconst one' in joined(
+        {"d.json": '{\n  "one": "</script>"\n}', "a.js": code}
+    )
 
 
 def test_joined_script_leaves_out_comments_and_indentation(joined):

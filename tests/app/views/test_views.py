@@ -175,6 +175,6 @@ def test_the_running_totals_are_the_metrics_of_the_whole(run):
 
 
 def test_status_of_a_load_has_a_share_only_where_one_is_known():
-    """A head's load reports none, and stood at 0 % until it was over."""
+    """A head's load reports none, and the page said 0 % until it was over."""
     words = [engine_status.status("loading", message="Loading a head", fraction=share)["text"] for share in (0.0, 0.4)]
     assert words == ["Loading a head", "Loading a head, 40%"]

@@ -9,7 +9,7 @@ import pytest
 from engine.bench import answer, answer_points, sweep_results, users_results
 from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, schedule
 from engine.bench.answer_points import AnswerPoints
-from engine.bench.answer_words import COLUMNS, recommendation, sentences, to_dict, to_rows
+from engine.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.sweep_results import Cell
 from engine.trace.events import CostModel
@@ -46,6 +46,17 @@ def test_a_plan_measures_the_loads_asked_for_and_one_between():
     assert loads == {1: (), 2: (2,), 3: (3,), 8: (3, 8), 64: (8, 64)}
     assert replace(PLAN, users=(1, 8, 32)).loads == (8, 32)
     assert replace(PLAN, place=ELSEWHERE).loads == ()
+
+
+def test_an_estimate_is_never_of_no_seconds():
+    words = [duration(seconds) for seconds in (0.2, 59, 61, 150, 3000)]
+    assert words == ["less than a minute"] * 2 + ["about 1 minute", "about 2 minutes", "about 50 minutes"]
+
+
+def test_an_answer_on_raw_text_says_so():
+    raw = replace(CROWDED, about={"form": "raw"})
+    assert "continued as raw text, because this model has no chat template" in sentences(raw)["sure"]
+    assert to_dict(raw)["form"] == "raw" and "raw text" not in sentences(CROWDED)["sure"]
 
 
 def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
@@ -169,7 +180,8 @@ def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
 
 @pytest.fixture
 def asked(engine, tmp_path, monkeypatch):
-    """Asks a tiny model; however busy the machine is, nothing is noise."""
+    """Asks a tiny model; however busy the machine is, nothing is noise, and no load gets more turns."""
+    monkeypatch.setattr(answer, "_UNDECIDED", 1)
     for module in (sweep_results, users_results):
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
 

@@ -39,7 +39,7 @@ def test_a_wrong_rule_is_accused_and_strays_beyond_the_band():
     assert not test.lossless and test.distance > test.band[1]
 
 
-@pytest.mark.parametrize("method", ["lm", "ngram", "independent"])
+@pytest.mark.parametrize("method", ["lm", *(pytest.param(m, marks=pytest.mark.slow) for m in ("ngram", "independent"))])
 def test_the_right_rules_are_not(method):
     """Seeds are fixed; at 1e-3 for each of three tests a failure is a change in the code."""
     test = judged(400, SamplingParams(0.7), method=method)

@@ -153,7 +153,7 @@ def test_what_cannot_be_is_one_sentence(engine, monkeypatch):
         with pytest.raises(BadInput, match=words):
             many(engine, users=users, methods=methods)
     full = many(engine, users=(3,))
-    longest = engine.request(full.configs[2], own_cache=True).memory
+    longest = engine.prepare(full.configs[2], own_cache=True).memory
     for room, words in ((2.5, "suffices for 2 of 3 users with none: choose fewer"), (0.1, "for 1 of 3")):
         monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device, room=room: room * longest)
         with pytest.raises(Unavailable, match=words):

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+import toy_rule
 from typer.testing import CliRunner
 
 from engine.cli.main import app
 from engine.cli.options import INTERRUPTED
 from engine.exactness import distribution_test, proof, toy_models
+from engine.exactness.results import TOY_PROOFS
 
 CHECKS = ["law", "blocks", "penalty", "constraint", "shared passes", "greedy"]
 
@@ -42,6 +44,25 @@ def test_a_lossless_method_passes_every_check():
     assert found.exit_code == 0 and told["proved"] and [each["name"] for each in told["checks"]] == CHECKS
     assert all(each["state"] == "passed" for each in told["checks"])
     assert told["checks"][0]["numbers"]["alpha"] > 0.5 and told["checks"][4]["numbers"]["drafted"]
+
+
+def test_every_method_that_the_toy_is_said_to_have_can_be_proved():
+    assert {"lm", "ngram", "lookahead"} <= {*TOY_PROOFS}
+    for method in TOY_PROOFS:
+        assert call("prove", method, "--runs", 20, "--json").exit_code == 0, method
+    words = refused("prove", "nosuch")
+    assert words.strip().endswith(f"choose from {', '.join(TOY_PROOFS)}.")
+    assert "The toy has no draft for the method 'top'" in refused("prove", "top")
+
+
+def test_a_rule_of_ones_own_is_proved_and_a_lossy_one_is_not(monkeypatch):
+    assert "choose from token, block, typical" in refused("prove", "lm", "--acceptance", "toy")
+    toy_rule.register(monkeypatch)
+    own = call("prove", "lm", "--acceptance", "toy", "--runs", 100, "--json")
+    checks = json.loads(own.stdout)["checks"]
+    assert own.exit_code == 0 and [each["name"] for each in checks] == [name for name in CHECKS if name != "blocks"]
+    lossy = call("prove", "lm", "--acceptance", "typical", "--runs", 300)
+    assert lossy.exit_code == 3 and "law: failed. The output is not the target's distribution" in lossy.stdout
 
 
 def test_a_wrong_drafter_fails_and_the_exit_code_says_so(wrong_drafter):

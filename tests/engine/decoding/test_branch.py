@@ -11,7 +11,7 @@ from engine.config import RunConfig, SamplingParams
 from engine.drafters.none import NoDrafter
 from engine.errors import BadInput
 from engine.exactness.toy_models import exact_distribution, generate, make_drafter, record_trace, toy_decoder
-from engine.trace.branch import branch_request, check_models
+from engine.trace.branch import branch_config, check_models
 
 PENALISED = SamplingParams(0.8, repetition_penalty=1.5)
 MOST = 40
@@ -80,15 +80,15 @@ def test_a_token_that_cannot_be_forced_is_refused_before_the_run(prefix, words):
 def test_a_recorded_run_gives_the_request_of_its_branch():
     run = record_trace(TARGET, make_drafter("lm", DRAFT), [0, 1], sampling=WARM, max_new_tokens=12, seed=9)
     output = [token.id for token in run.emitted]
-    config = branch_request(run, 3, 7)
+    config = branch_config(run, 3, 7)
     assert config == RunConfig("a b", "toy", "lm", 4, WARM, max_new_tokens=12, seed=9, prefix=(*output[:3], 7))
     for place in (-1, 12, 10**9):
         with pytest.raises(BadInput, match="at the places 1 to 12 of this output"):
-            branch_request(run, place, 7)
+            branch_config(run, place, 7)
     for strange in ({"surprise": 1}, {"sampling": 3}, {"seed": "x"}, {"prompt": " "}):
         broken = replace(run, started=replace(run.started, config=run.started.config | strange))
         with pytest.raises(BadInput):
-            branch_request(broken, 3, 7)
+            branch_config(broken, 3, 7)
     with pytest.raises(BadInput, match="other weights"):
         check_models(run.started, replace(run.started, weights={"target": "another"}))
     with pytest.raises(BadInput, match="other tokens"):

@@ -17,7 +17,7 @@ A, B, C = range(3)
 
 def scored(tokens, parents=None, **fields):
     draft = Draft(torch.tensor(tokens), parents=parents, **fields)
-    return Constrained(text_reader(("aab", "aba", "b"), WORDS, END), len(WORDS), "cpu").read(draft)
+    return Constrained(text_reader(("aab", "aba", "b"), WORDS, END), len(WORDS), "cpu").mask_draft(draft)
 
 
 def test_a_tree_that_is_cut_to_a_chain_is_scored_as_one():

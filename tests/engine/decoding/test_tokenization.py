@@ -107,7 +107,7 @@ def test_a_template_may_rewrite_the_prompt():
 @pytest.mark.parametrize(
     "template, config, words",
     [
-        ("user:|>", RunConfig("Hi"), "leaves the prompt out.*--raw"),
+        ("user:|>", RunConfig("Hi"), "leaves the prompt out.*page's Prompt form.*over HTTP, --raw on"),
         (PLAIN.replace("{{ m.content }}", "{{ m.text }}"), RunConfig("Hi"), "leaves the prompt out"),
         ("{{ messages[-1].content }}>", RunConfig("Hi", system="Be brief"), "leaves the system prompt out"),
     ],

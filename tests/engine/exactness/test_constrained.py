@@ -113,19 +113,19 @@ def p_value(answers: Counter, sampling=PLAIN) -> float:
 
 
 WAYS = [*((path, "token") for path in PATHS), *((path, "block") for path in DRAWN)]
-QUICK = [("blind", "token"), ("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]  # one of each kind
+BLIND, QUICK = ("blind", "token"), [("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]
 
 
 @pytest.mark.parametrize(
     ("path", "acceptance", "sampling"),
     [
         *((*way, "plain") for way in QUICK),
-        *(pytest.param(*way, "all", marks=pytest.mark.slow) for way in QUICK),
+        *(pytest.param(*way, "all", marks=pytest.mark.slow) for way in (BLIND, *QUICK)),
         *(pytest.param(*way, "plain", marks=pytest.mark.slow) for way in WAYS if way not in QUICK),
     ],
 )
 def test_answers_have_the_constrained_targets_law(path, acceptance, sampling):
-    runs = 900 if (path, acceptance) == ("blind", "token") else 300  # as many as its mutants get
+    runs = 900 if (path, acceptance) == BLIND else 300  # as many as its mutants get
     answers = count_answers(PATHS[path], runs, SAMPLINGS[sampling], acceptance=acceptance)
     assert p_value(answers, SAMPLINGS[sampling]) > FALSE_ALARM
 
@@ -135,7 +135,7 @@ def test_the_choice_of_auto_keeps_the_law():
     assert sum(map(drafts_of, decoders)) > 150 and p_value(Counter(map(output, decoders))) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
+@pytest.mark.parametrize("kind", [pytest.param(IntersectionDrafter, marks=pytest.mark.slow), ReencodingDrafter])
 def test_a_draft_with_other_tokens_keeps_the_law(kind):
     target = ToyLM(ToyLM.random(6, 0, spread=0.8).table, "abcdef")
     texts, draft = ("abc", "abd", "bad", "bcc", "e"), ToyLM.random(7, seed=2).table

@@ -71,8 +71,8 @@ def test_a_tree_under_a_wrong_mask_leaves_the_grammar(engines, name):
 class HalfOfQ(Constrained):
     """As if half of each q had been on words that the grammar forbids, and the rest were not scaled."""
 
-    def read(self, draft):
-        allowed = super().read(draft)
+    def mask_draft(self, draft):
+        allowed = super().mask_draft(draft)
         q = allowed.draft.q
         return allowed if q is None else allowed._replace(draft=replace(allowed.draft, q=q / 2))
 

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from chi_squared import FALSE_ALARM, joint_p_value, markov_p_value
+from toy_block import toy_block
 
 from engine.config import ACCEPTANCE, SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma
@@ -40,14 +41,29 @@ def test_chains(method, acceptance, name, gamma):
     assert markov_p_value(target, tokens, SAMPLINGS[name]) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("acceptance", ["token", *slow("block")])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
+def test_blocks_in_which_each_guess_changes_the_next(name, acceptance):
+    """A long run by contexts, and many short ones by four tokens at once."""
+    target, draft = pair(6)
+    settings = {"sampling": SAMPLINGS[name], "gamma": 3, "acceptance": acceptance}
+    tokens = generate(target, toy_block(draft), PROMPT, max_new_tokens=1000, **settings)
+    assert markov_p_value(target, tokens, SAMPLINGS[name]) > FALSE_ALARM
+    target, draft = pair(4, 5)
+    drafter = toy_block(draft)
+    outputs = Counter(
+        tuple(generate(target, drafter, PROMPT, seed=s, max_new_tokens=6, **settings)[:4]) for s in range(500)
+    )
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, SAMPLINGS[name])) > FALSE_ALARM
+
+
 @pytest.mark.parametrize("gamma", [3, *slow(1)])
 @pytest.mark.parametrize("name", ["all", *slow("plain")])
 @pytest.mark.parametrize(
     ("siblings", "acceptance"),
     [
-        *((siblings, "token") for siblings in ("independent", "without_replacement", "top")),
-        ("without_replacement", "block"),
-        *slow(("independent", "block"), ("top", "block")),
+        *(("without_replacement", acceptance) for acceptance in ("token", "block")),
+        *slow(*((siblings, acceptance) for siblings in ("independent", "top") for acceptance in ("token", "block"))),
     ],
 )
 def test_trees(siblings, acceptance, name, gamma):
@@ -92,7 +108,7 @@ def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
 
 
 @pytest.mark.parametrize(
-    ("method", "gamma", "runs"), [("lm", 3, 500), ("without_replacement", 2, 300), *slow(("top", 2, 400))]
+    ("method", "gamma", "runs"), [("lm", 3, 500), *slow(("without_replacement", 2, 300), ("top", 2, 400))]
 )
 @pytest.mark.parametrize("sampling", [SamplingParams(1.0), *slow(SamplingParams(0.8, top_k=4, top_p=0.9))])
 def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs):
@@ -112,9 +128,10 @@ def test_the_weather_pair_is_what_the_lessons_say():
 
 
 @pytest.mark.parametrize("acceptance", ACCEPTANCE)
-@pytest.mark.parametrize("method", ["none", "ngram", "lm", "independent", "without_replacement", "top"])
+@pytest.mark.parametrize("method", ["none", "ngram", "lm", "block", "independent", "without_replacement", "top"])
 def test_greedy_has_one_answer(method, acceptance):
     target, draft = pair(6, seed=2)
     (expected,) = [tokens for tokens, mass in exact_distribution(target, PROMPT, 4, SamplingParams()).items() if mass]
     settings = {"sampling": SamplingParams(), "gamma": 3, "max_new_tokens": 4, "acceptance": acceptance}
-    assert tuple(generate(target, make_drafter(method, draft), PROMPT, **settings)) == expected
+    drafter = toy_block(draft) if method == "block" else make_drafter(method, draft)
+    assert tuple(generate(target, drafter, PROMPT, **settings)) == expected

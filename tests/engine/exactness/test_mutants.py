@@ -3,9 +3,11 @@
 import pytest
 from chi_squared import CAUGHT, is_caught
 from test_exactness import lookup_p_value
+from toy_block import ForgetfulBlock, toy_block
 
 from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES, Rules
+from engine.drafters.block import BlockDrafter
 from engine.exactness.mutants import MUTANTS, Mutant, block_rules, rules, traversal_rules
 from engine.exactness.results import MISTAKES
 from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
@@ -69,6 +71,12 @@ def test_every_mutant_is_caught(mutant):
     mistake = mutant.mistake
     run = long_run(mutant.drafter(DRAFT), mistake.method, mutant.rules, mistake.acceptance)
     assert is_caught(run, TARGET, SAMPLING)
+
+
+@pytest.mark.parametrize("kind", [BlockDrafter, ForgetfulBlock])
+def test_a_block_tested_by_what_its_places_forgot_is_caught(kind):
+    run = long_run(toy_block(DRAFT, kind), "lm", TRUE_RULES)
+    assert is_caught(run, TARGET, SAMPLING) == (kind is ForgetfulBlock)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def pair(tmp_path_factory):
     return SimpleNamespace(lm=f"{root}/target+{root}/draft", eagle=f"{root}/target+{root}/head")
 
 
-@pytest.fixture(scope="module", params=["int8", "int4"])
+@pytest.fixture(scope="module", params=["int8", pytest.param("int4", marks=pytest.mark.slow)])
 def engines(request, pair):
     """By the kind of draft; with costs at which drafts pay, so that auto drafts."""
     loaded = {kind: load_engine(getattr(pair, kind), "cpu", request.param) for kind in ("lm", "eagle")}

@@ -53,8 +53,9 @@ def test_the_joint_law_of_whole_outputs(kind, name):
     assert joint_p_value(outputs, exact_distribution(TARGET, PROMPT, 3, SAMPLINGS[name])) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("acceptance", ["token", *slow("block")])
-@pytest.mark.parametrize("gamma", [4, *slow("auto")])
+@pytest.mark.slow
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+@pytest.mark.parametrize("gamma", [4, "auto"])
 @KINDS
 def test_a_long_run(kind, gamma, acceptance):
     one, settings = drafter(kind), {"sampling": PLAIN, "max_new_tokens": 1000, "acceptance": acceptance}

@@ -5,10 +5,11 @@ from functools import cache
 
 import pytest
 import torch
-from head_cases import KINDS, E, changed
+from head_cases import KINDS, RANK, E, changed
 from tiny_pairs import VOCABULARY, run
 
 from engine.errors import BadInput, Unavailable
+from engine.models.block_head import BIAS
 from engine.runtime.engine import load_engine
 from engine.weights.catalogue import get_pair, local_model
 
@@ -59,6 +60,12 @@ REFUSED = [  # kind, changed fields, changed tensors, sentence
     ("block", {"num_hidden_layers": 2}, {}, "has no tensor 'layers.1.input_layernorm.weight'"),
     ("block", {}, {"mask_hidden": torch.zeros(1, E)}, f"has {E} numbers, where this target needs {3 * E}"),
     ("block", {}, {"embed_tokens.weight": torch.zeros(VOCABULARY, 3)}, r"is \(264, 3\), where this target needs"),
+    ("block", {"markov_rank": None}, {}, r"holds 'markov_head\.markov_w1\.weight', which no head of this kind reads"),
+    ("block", {"markov_rank": 64}, {}, rf"is \(132, {RANK}\), but config.json says \(132, 64\)"),
+    ("block", {"markov_head_type": "rnn"}, {}, "markov_head_type: Input should be 'vanilla'"),
+    ("block", {}, {BIAS["w2"]: None}, r"has no tensor 'markov_head\.markov_w2\.weight'"),
+    ("block", {"enable_confidence_head": True}, {}, "has the field 'enable_confidence_head', whose value is not known"),
+    ("block", {}, {"confidence_head.proj.weight": torch.zeros(1, E)}, r"holds 'confidence_head\.proj\.weight', which"),
     ("medusa", {"medusa_num_layers": 2}, {}, "medusa_num_layers: Input should be 1"),
     ("medusa", {"hidden_size": 24}, {}, "were made for a target of width 24 and 264 words"),
     ("medusa", {"residual_scale": 2}, {}, "has the field 'residual_scale'"),

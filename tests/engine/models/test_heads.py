@@ -7,7 +7,7 @@ import head_cases
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, two_token_law
-from head_cases import CASE_OF, CASES, CHEAP, KINDS, TEXT, WORDS, E, begin, changed, engine_with
+from head_cases import CASE_OF, CASES, CHEAP, KINDS, PLAIN, TEXT, WORDS, E, begin, changed, engine_with
 from safetensors.torch import load_file
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
@@ -73,6 +73,21 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
     assert (draft.q[0] - draft.q[1]).abs().max() > 0.01, "drafts alike would prove nothing"
     target.release()
     drafter.release()
+
+
+@EACH_RUNTIME
+@torch.inference_mode()
+def test_a_block_head_without_a_bias_ignores_the_guess_before(heads, tmp_path, runtime):
+    """Each slot of the one with a bias says something else after another guess."""
+    plain = changed(heads.root / "block" / "head", tmp_path / "plain", *PLAIN)
+    engine = head_cases.load_unrounded(f"{heads.root}/block/target+{plain}", "block", runtime)
+    draft = begin(engine, "block", TEXT[:12])[1].propose(TEXT[:12], 5, 0)
+    drafts = draft.tokens.tolist()
+    right = head_cases.trained_logits(heads, "block", TEXT[:12], drafts, reads_guesses=False)
+    biased = head_cases.trained_logits(heads, "block", TEXT[:12], drafts)
+    for k, (logits, other, q) in enumerate(zip(right, biased, draft.q, strict=True)):
+        assert torch.allclose(q[WORDS], logits.softmax(-1), atol=1e-4)
+        assert torch.equal(logits, other) == (k == 0)
 
 
 @EACH_RUNTIME

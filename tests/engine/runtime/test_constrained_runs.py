@@ -1,6 +1,7 @@
 """Constraints on the embedded model: the same greedy text with every method, JSON that fits, and what a trace says."""
 
 import json
+from functools import cache
 
 import pytest
 from paths import ASSETS
@@ -10,7 +11,7 @@ from engine.bench.prompts import read_prompts
 from engine.config import METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
-from engine.trace.branch import branch_request, request_of
+from engine.trace.branch import branch_config, config_of
 from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
@@ -28,7 +29,7 @@ def config(prompt, method: str = "none", **settings) -> RunConfig:
 
 @pytest.fixture(scope="module")
 def plain(engine):
-    return [fold(engine.run(config(prompt))) for prompt in PROMPTS]
+    return cache(lambda prompt: fold(engine.run(config(prompt))))
 
 
 def fits(trace, prompt) -> bool:
@@ -42,17 +43,17 @@ def fits(trace, prompt) -> bool:
     return [*answer] == schema["required"] and are_typed
 
 
+@pytest.mark.slow
 def test_plain_answers_that_end_fit_their_schemas(plain):
-    ended = [
-        fits(trace, prompt) for trace, prompt in zip(plain, PROMPTS, strict=True) if trace.finished.reason == "eos"
-    ]
+    ended = [fits(plain(prompt), prompt) for prompt in PROMPTS if plain(prompt).finished.reason == "eos"]
     assert len(ended) >= 2 and all(ended)
 
 
 @pytest.mark.parametrize(("method", "prompts"), [*((method, 1) for method in FAST), *OTHERS])
 def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method, prompts):
     ties, drafts = 0, 0
-    for prompt, expected in zip(PROMPTS[:prompts], plain, strict=False):
+    for prompt in PROMPTS[:prompts]:
+        expected = plain(prompt)
         trace = fold(engine.run(config(prompt, method)))
         drafts += sum(len(each.parents) for each in trace.rounds)
         if differs_at_near_tie(trace, expected):
@@ -75,15 +76,17 @@ def test_drawn_answers_fit_the_schema_too(engine, method):
     assert ended and drafts > 10 * len(PROMPTS)
 
 
-def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):
-    batch, builders = RunBatch(engine, 3), [TraceBuilder() for _ in PROMPTS]
-    for i, prompt in enumerate(PROMPTS):
+@pytest.mark.parametrize("prompts", [PROMPTS[:2], pytest.param(PROMPTS, marks=pytest.mark.slow)], ids=len)
+def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain, prompts):
+    batch, builders = RunBatch(engine, 3), [TraceBuilder() for _ in prompts]
+    for i, prompt in enumerate(prompts):
         batch.add(i, config(prompt, "auto", gamma="auto"))
     while batch:
         for i, event in batch.step():
             assert not isinstance(event, Exception), event
             builders[i].add([event])
-    ties = [differs_at_near_tie(builder.trace, alone) for builder, alone in zip(builders, plain, strict=True)]
+    pairs = zip(builders, map(plain, prompts), strict=True)
+    ties = [differs_at_near_tie(builder.trace, alone) for builder, alone in pairs]
     assert sum(ties) <= 1 and all(any(each.parents for each in builder.trace.rounds) for builder in builders)
 
 
@@ -91,7 +94,7 @@ def test_a_trace_says_what_the_grammar_did(engine, tmp_path):
     trace = fold(engine.run(config(PROMPTS[0], "auto", gamma="auto")))
     again = from_json(to_json(trace))
     assert again == trace and again.started.constraint["compact"] is True
-    assert request_of(again).constraint == PROMPTS[0].constraint
+    assert config_of(again).constraint == PROMPTS[0].constraint
     demanded = [token for token in trace.emitted if token.from_grammar]
     assert len(demanded) >= 5 and all(token.status in ("accepted", "rescued") for token in demanded)
     first = trace.emitted[0]
@@ -121,16 +124,16 @@ def test_a_run_that_reaches_its_limit_says_that_its_json_is_unfinished(engine, p
     assert short.finished.notes == (
         "The JSON is unfinished, because the token limit was reached; ask for more tokens.",
     )
-    assert plain[0].finished.notes == ()
+    assert plain(PROMPTS[0]).finished.notes == ()
 
 
 def test_a_branch_may_force_only_what_the_grammar_allows(engine, plain):
-    output = plain[0].output
+    whole = plain(PROMPTS[0])
     with pytest.raises(BadInput, match="forbids the token"):
-        engine.request(branch_request(plain[0], 2, output[0]))
-    texts = [token.text for token in plain[0].emitted]
+        engine.prepare(branch_config(whole, 2, whole.output[0]))
+    texts = [token.text for token in whole.emitted]
     name = next(place for place in range(len(texts)) if "".join(texts[:place]) == '{"name":"')
-    other = fold(engine.run(branch_request(plain[0], name, engine.target.tokenizer("Zoe").input_ids[0])))
+    other = fold(engine.run(branch_config(whole, name, engine.target.tokenizer("Zoe").input_ids[0])))
     assert other.text.startswith('{"name":"Z') and fits(other, PROMPTS[0])
 
 

@@ -11,7 +11,7 @@ from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.engine import load_engine
-from engine.trace.branch import branch_request, check_models
+from engine.trace.branch import branch_config, check_models
 from engine.trace.events import CostModel, Round, RunFinished, RunStarted
 from engine.trace.trace import fold, from_json, to_json, with_branch
 
@@ -64,7 +64,7 @@ def test_branch_and_its_baseline_begin_with_the_given_tokens(pairs, engine, meth
     assert ended + ids_of(again)[1] == ids_of(first)[1] == again.output and again.text == first.text
     assert again.finished.text == first.finished.text and again.started.prompt == first.started.prompt
     greedy = run(engine, method, max_new_tokens=24)
-    config = branch_request(greedy, 5, other := (greedy.output[5] + 1) % VOCABULARY)
+    config = branch_config(greedy, 5, other := (greedy.output[5] + 1) % VOCABULARY)
     branch, plain = (fold(engine.run(replace(config, method=one))) for one in (method, "none"))
     prompt = ids_of(greedy)[0] + greedy.output[:5] + [other]
     assert ids_of(branch)[1] == ids_of(plain)[1] == generated(pairs.models["target"], prompt, 18)
@@ -153,7 +153,7 @@ def test_auto_drafts_every_round_with_the_method_that_pays_there(engine, monkeyp
 
 def test_auto_takes_given_costs_in_a_run_with_a_constraint_too(engine):
     costs, own = CostModel(0.0, FLAT, 200, 0.001, draft_costs={"ngram": 0.0, "lm": 0.1}), Constraint("regex", "[ab]{9}")
-    drafts = engine.request(request(engine.pair.name, "auto", constraint=own), costs=costs).decoding.drafter.members
+    drafts = engine.prepare(request(engine.pair.name, "auto", constraint=own), costs=costs).decoding.drafter.members
     assert {*drafts} == {"ngram", "lm", "grammar"} == {*engine.drafts.competitors(has_constraint=True)}
     assert "grammar" not in engine.drafts.competitors()
 

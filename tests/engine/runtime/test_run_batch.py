@@ -59,7 +59,7 @@ def test_batch_refuses_one_too_many_and_the_others_continue(tiny, monkeypatch):
 def test_memory_is_counted_once(tiny, monkeypatch):
     """What runs under way have not written to yet is no longer free; what they have written to is not so twice."""
     some = request(tiny.pair.name)
-    needed = tiny.request(some, own_cache=True).memory
+    needed = tiny.prepare(some, own_cache=True).memory
     free = [2.5 * needed]
     monkeypatch.setattr("engine.runtime.run_batch.available_memory", lambda device: free[0])
     batch = RunBatch(tiny, 4)
@@ -78,7 +78,7 @@ def test_memory_is_counted_once(tiny, monkeypatch):
 
 def test_memory_is_that_of_the_caches(tiny):
     """The budget is the size of both caches, and of a round's rows of words."""
-    decoding = tiny.request(request(tiny.pair.name, "lm"), own_cache=True).decoding
+    decoding = tiny.prepare(request(tiny.pair.name, "lm"), own_cache=True).decoding
     steps = decoding.steps()
     steps.send(len(next(steps).ids))
     caches = [runner.cache for runner in (decoding.target, decoding.drafter.runner)]

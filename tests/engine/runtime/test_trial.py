@@ -123,6 +123,12 @@ def test_check_does_not_call_a_draft_ready_that_lacks_a_tensor(pairs, named):
     assert code == 0 and "nothing wrong was found in the names and shapes" in words and "It runs here" in words
 
 
+def test_check_recommends_raw_text_for_a_model_without_a_chat_template(pairs, named):
+    code, words = call("check", pairs.root / "bare")
+    assert code == 0 and words.endswith(f'python -m engine run "Hello" --pair {pairs.root / "bare"} --raw')
+    assert "--raw" not in call("check", named.split("+")[0])[1]
+
+
 def test_pairs_does_not_call_a_draft_ready_that_lacks_a_tensor(named):
     code, words = call("pairs", named)
     assert code == 0 and "cannot run" in words and f"no tensor '{NAME}'" in words and "ready" not in words

@@ -17,7 +17,7 @@ from engine.servers.answer import Answer, Piece
 from engine.servers.client import Client
 from engine.servers.recording import recognise
 from engine.servers.rounds import rounds_of
-from engine.trace.branch import branch_request
+from engine.trace.branch import branch_config
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load, save, to_json
 
@@ -183,7 +183,7 @@ def test_a_recording_round_trips_and_shows_everywhere(tmp_path):
         trace, _ = recorded(VLLM, chat=chat)
         assert from_json(to_json(trace)) == trace
         save(trace, tmp_path / "run.json")
-        session = trace_files.read([str(tmp_path / "run.json")])
+        session = trace_files.read_session([str(tmp_path / "run.json")])
         assert all(charts.complete(session.trace)) and tiles.tiles(trace, recorded=True)
         feed = player_feed.replay("r", trace, None)
         assert '"id":null' in feed and "vLLM 0.32.0, your recording" in feed
@@ -191,7 +191,7 @@ def test_a_recording_round_trips_and_shows_everywhere(tmp_path):
         assert ",rejected,,?," in tokens_csv(trace) and ",unknown" in tokens_csv(trace)
         assert ["Server", "vLLM 0.32.0"] in run_facts.facts(trace)
     with pytest.raises(BadInput, match="cannot be run again"):
-        branch_request(trace, 3, 5)
+        branch_config(trace, 3, 5)
 
 
 def test_only_a_server_may_leave_ids_and_times_unknown():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from tiny_pairs import END, VOCABULARY, model_folder
-from training_project import CHAT, SHAPE, WORDS, quiet, stage
+from training_project import CHAT, RANK, SHAPE, WORDS, quiet, stage
 from transformers import AutoTokenizer
 
 from engine.models.loader import load_model
@@ -76,7 +76,8 @@ def all_stages(root):
     said["sample"] = stage(root, "sample", "--max-new-tokens", 12, "--slots", 7, "--count", 120)
     for kind in ("lm", "eagle", "block", "medusa", "exit"):
         taps = "1" if kind == "exit" else "0,1"
-        said[kind] = stage(root, "distil", kind, "--updates", 12, "--rows", 6, "--words", WORDS, "--taps", taps)
+        asked = ("--words", WORDS, "--taps", taps, *(("--bias", RANK) if kind == "block" else ()))
+        said[kind] = stage(root, "distil", kind, "--updates", 12, "--rows", 6, *asked)
         stage(root, "export", kind, "--out", root / kind)
     (root / "held.jsonl").write_text('{"id": "a", "kind": "x", "prompt": "the cat"}\n')
     asked = ("--prompts", root / "held.jsonl", "--max-new-tokens", 24, "--gamma", 3)
@@ -100,7 +101,7 @@ def learning(target, teacher, tmp_path_factory):
         if kind == "medusa":
             return MedusaStudent(teacher, words)
         if kind == "block":
-            return BlockStudent.new(teacher, words, torch.ones(2))
+            return BlockStudent.new(teacher, words, torch.ones(2), rank=RANK)
         if kind == "exit":
             return ExitStudent(teacher, words)
         return new_eagle(teacher, words, 2, teacher.layer, torch.ones(2))

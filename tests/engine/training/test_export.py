@@ -13,7 +13,7 @@ from training_project import WORDS, files, random_head, refused, run, stage
 from transformers import AutoModelForCausalLM
 
 from engine.errors import BadInput
-from engine.models.block_head import MASK
+from engine.models.block_head import BIAS, MASK
 from engine.models.heads import load_head
 from engine.models.loader import load_model
 from engine.models.runner import DecoderRunner
@@ -22,8 +22,6 @@ from engine.training import export
 from engine.training.block_student import BlockStudent
 from engine.training.stored_bits import convert
 from engine.training.students import Batch
-
-pytestmark = pytest.mark.xdist_group("training")
 
 
 def test_a_head_is_stored_as_other_engines_load_it(journey, root):
@@ -71,7 +69,7 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide what we look for
     student, teacher = random_head(tmp_path / "target", name)
     if kind == "block":
-        student = BlockStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2), layers)
+        student = BlockStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2), layers, rank=8)
     for parameter in student.module.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
     if kind == "eagle" or teacher.head is not teacher.embed:  # else its rows are read from the target
@@ -92,7 +90,10 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
         assert torch.allclose(out, states[0][0, :L], atol=1e-3)
         assert torch.allclose(logits, student.logits(states[0][0, :L], None), atol=1e-3)
     else:
-        assert torch.allclose(logits, student.logits(torch.stack([one[0, L - 1] for one in states]), None), atol=2e-3)
+        block, guess = torch.stack([one[0, L - 1] for one in states]), torch.tensor([42])
+        assert torch.allclose(logits, student.logits(block, None), atol=2e-3)
+        assert torch.allclose(head.add_bias(guess, logits), student.logits(block, None, guess), atol=2e-3)
+        assert (head.add_bias(guess, logits) - logits).abs().max() > 0.1
 
 
 def test_an_lm_says_the_same_from_its_file_and_has_the_targets_tokenizer(learning, root, tmp_path):
@@ -109,7 +110,7 @@ def test_an_lm_says_the_same_from_its_file_and_has_the_targets_tokenizer(learnin
         assert json.loads((tmp_path / "lm" / name).read_text()) == json.loads((root / "target" / name).read_text())
 
 
-@pytest.mark.parametrize("student", ["lm", "eagle"])
+@pytest.mark.parametrize("student", ["lm", "eagle", "block"])
 def test_a_draft_is_stored_in_8_bits_or_in_16(copied, root, tmp_path, monkeypatch, student):
     """Each weight within half a step; rounding again gives the same numbers; large tensors are in several files."""
     monkeypatch.setattr("engine.training.stored_bits._LARGEST", 12_000)
@@ -132,6 +133,7 @@ def test_a_draft_is_stored_in_8_bits_or_in_16(copied, root, tmp_path, monkeypatc
             assert all(torch.equal(as_trained.raw(name), other.raw(name)) for other in (in_8, in_16))
     configs = [json.loads((folder / "config.json").read_text()) for folder in (root / student, wide, small)]
     assert configs[0] == configs[1] == {name: configs[2][name] for name in configs[0]}
+    assert student != "block" or {*BIAS.values()} <= matrices
     assert matrices and len(list(small.glob("*.safetensors"))) > 1 and (small / "README.md").is_file()
 
 

@@ -22,9 +22,6 @@ from engine.cli.training import app
 from engine.training import dataset as sample_file
 from engine.training import generate, prompts
 
-pytestmark = pytest.mark.xdist_group("training")
-
-
 CUT = "are damaged or cut short; sample or copy them again"
 OTHER = "is not a sample file|" + CUT
 # changes of the arrays (None leaves one out) and the sentence
@@ -112,7 +109,7 @@ def test_another_recipe_is_told_and_the_old_work_kept(copied, root, settings, wo
 @pytest.mark.parametrize("settings, words", {
     ("--taps", "0,7"): "Taps must lie between 0 and 1", ("--taps", "-1,0"): "Taps must lie between|from low to high",
     ("--words", 20000): "too few different words for a vocabulary of 20000",
-    ("--layers", 2): "--layers is for block heads",
+    ("--layers", 2): "--layers is for block heads", ("--bias", 8): "--bias is for block heads",
 }.items(), ids=str)  # fmt: skip
 def test_a_mistake_at_the_start_can_be_put_right(journey, root, tmp_path, settings, words):
     """The mistaken attempt leaves nothing that stops the next."""

@@ -18,7 +18,6 @@ from engine.training import dataset as sample_file
 from engine.training.batched_sampler import BatchedSampler, Row
 
 
-@pytest.mark.xdist_group("training")
 def test_what_was_sampled_is_what_the_target_says(journey, root, target):
     """Temperatures in turn; at 0 the reply is what generate says, and every row ends where it should."""
     whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)

@@ -7,12 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_pairs import VOCABULARY
-from training_project import TRAIN, WORDS, part_of, refused, stage
+from training_project import RANK, TRAIN, WORDS, part_of, refused, stage
 
 from engine.training import dataset as sample_file
 from engine.weights.checkpoint_dir import weights_hash
-
-pytestmark = pytest.mark.xdist_group("training")
 
 
 def test_each_stage_says_where_its_work_is(journey):
@@ -88,7 +86,11 @@ def test_a_block_head_goes_on_from_an_exported_eagle_head(journey, root, tmp_pat
     assert torch.equal(found["words"], head["d2t"] + torch.arange(WORDS)) and found["seen"] > 0
     stage(root, *asked, "--start", tmp_path / "work" / "block", work=tmp_path / "next")
     assert torch.load(tmp_path / "next" / "block" / "checkpoint.pt", weights_only=True)["seen"] > found["seen"]
-    for older, words in ((root / "lm", "cannot be started from"), (journey.work / "eagle", "of another kind")):
+    for older, words in (
+        (root / "lm", "cannot be started from"),
+        (root / "block", f"a bias of rank {RANK}; ask for the"),
+        (journey.work / "eagle", "of another kind"),
+    ):
         refused(words, root, *asked, "--start", older, work=tmp_path / "other")
         assert not (tmp_path / "other" / "block").exists()
 
@@ -111,7 +113,7 @@ def test_a_card_says_how_the_draft_was_made(journey, root):
     own = {
         "lm": "base_model: target", "medusa": "3 heads trained together, each counting 0.8 of the one before it",
         "eagle": "entering layers 0, 1;", "exit": "Reads the state after 1 layers",
-        "block": "entering layers 0, 1; 5 slots trained together, each counting 0.8 of the one before it",
+        "block": "5 slots trained together, each counting 0.8 of the one before it. A bias of rank 32 tells each",
     }  # fmt: skip
     whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
     for kind, words in own.items():

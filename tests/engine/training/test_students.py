@@ -15,6 +15,7 @@ from engine.errors import BadInput
 from engine.training import export
 from engine.training.block_student import BlockStudent
 from engine.training.dataset import Samples
+from engine.training.distil import Recipe, loss
 from engine.training.exported_draft import start_from, words_of_draft
 from engine.training.project import frequent
 from engine.training.students import Batch, LmShape, LmStudent, new_eagle, new_lm
@@ -120,6 +121,28 @@ def test_a_further_layer_of_a_block_adds_nothing_at_first(learning):
     assert len(more.module.further) == 2
     for some, others in zip(*(student.states(of_block(learning), 3) for student in (one, more)), strict=True):
         assert torch.equal(some, others)
+
+
+@torch.no_grad()
+def test_a_bias_adds_nothing_at_first_then_by_the_draft_before(learning):
+    student, states = learning.student("block"), torch.randn(3, 64, generator=torch.Generator().manual_seed(4))
+    words, bias = learning.words, student.module.bias
+    strange = next(i for i in range(VOCABULARY) if i not in words)
+    before, plain = torch.tensor([words[0], words[5], strange]), student.logits(states, words)
+    assert torch.equal(student.logits(states, words, before), plain) and bias.w1.std() > 0.9
+    bias.w2.normal_(generator=torch.Generator().manual_seed(5))
+    added = student.logits(states, words, before) - plain
+    assert torch.allclose(added[:2], bias.w1[[0, 5]] @ bias.w2.T, atol=1e-4)
+    assert not added[2].any() and torch.equal(student.logits(states, words), plain)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_bias_is_trained_by_the_slots_after_the_first(learning, steps):
+    student, recipe = learning.student("block"), Recipe(1, 4, 1e-3)
+    batch = learning.data("block").batch(learning.data("block").training[:4])
+    loss(student, learning.teacher, batch, recipe, steps, torch.Generator().manual_seed(0)).backward()
+    grad = student.module.bias.w2.grad
+    assert grad is None if steps == 1 else grad.abs().max() > 1e-6
 
 
 def head_folder(learning, folder, taps=(0, 1)):

@@ -88,8 +88,19 @@ def test_what_it_needs_is_said_with_figures(served):
     lines = dict(result.lines)
     assert lines["family"] == "qwen3, the engine’s own decoder" and result.problems == ()
     assert "to be fetched from us/remote at cccccccccc" in lines["size"]
+    assert "for a context of 256 tokens; 1000.0 GB are free" in lines["memory"], "as many as its positions"
     assert f"{1e-6 * pair.target.weight_bytes('int8'):,.0f} ms in int8" in lines["a token"]
     assert lines["a token"].count(" ms") == 1 and "1000.0 GB are free" in lines["memory"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [(65_536, "0.0655 million"), (1_812_000, "1.81 million"), (134_515_008, "135 million"), (1_777_000_000, "1.78 b")],
+)
+def test_its_size_has_three_digits(served, parameters, words):
+    pair = get_pair(look_up(NAME).name)
+    sized = replace(pair, target=replace(pair.target, parameters=parameters))
+    assert dict(fits(sized).lines)["size"].startswith(words)
 
 
 def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
@@ -97,7 +108,7 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
     big = replace(pair, target=replace(pair.target, parameters=10**10, vocab_size=1000))
     assert fits(big, 15 * 10**9).precisions == ("int8", "int4")
     (problem,) = fits(big, 10**9).problems
-    assert "in int4 for a context of 4096 tokens, but cpu has 1.0 GB free" in problem
+    assert f"in int4 for a context of {big.target.context} tokens, but cpu has 1.0 GB free" in problem
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs one request on an engine: its first and last events around the loop's rounds."""
+"""Runs what `Engine.prepare` has loaded: its first and last events around the loop's rounds."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Request:
+class PreparedRun:
     """``engine`` made it, with everything loaded that it needs; ``costs``: those that γ is chosen by."""
 
     engine: "Engine"
