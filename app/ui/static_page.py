@@ -19,7 +19,7 @@ from app.views.safe_json import encode
 
 BASE = ("colours.css", "page.css", "offline/page.css")
 COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)  # of CSS
-SPACE = re.compile(r"\n\s+")  # empty lines and indentation, which no rule needs
+SPACE = re.compile(r"(?<=\n)\s+|(?<=[{};]) +| +(?=[{}])")  # empty lines and spaces that no rule needs
 
 
 def document(
@@ -33,7 +33,7 @@ def document(
     """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
     reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script.
     ``rules``: of the policy, in place of the usual ones."""
-    style = SPACE.sub("\n", COMMENT.sub("", "\n".join(map(read_asset, (*BASE[:2], *styles, BASE[2])))))
+    style = SPACE.sub("", COMMENT.sub("", "\n".join(map(read_asset, (*BASE[:2], *styles, BASE[2])))))
     code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.
     blocks = f'<script type="application/json" id="data">{encode(data)}</script>\n<script>{code}</script>'

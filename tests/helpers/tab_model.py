@@ -4,7 +4,7 @@ from pathlib import Path
 
 import gguf
 from gguf_files import tiny_model, write_gguf
-from head_cases import KINDS
+from head_cases import KINDS, PLAIN, changed
 from tiny_models import byte_tokenizer
 from tokenizers import pre_tokenizers
 
@@ -31,5 +31,5 @@ def tab_pair(folder: Path) -> str:
     """Writes such a model and a block head for it; returns the pair's name."""
     file = tab_model(folder)
     byte_tokenizer().save_pretrained(folder / "model")  # without one it's no checkpoint
-    KINDS["block"].write(folder / "model", folder / "head")
-    return f"{file}+{folder / 'head'}"
+    KINDS["block"].write(folder / "model", folder / "biased")
+    return f"{file}+{changed(folder / 'biased', folder / 'head', *PLAIN)}"
