@@ -74,6 +74,25 @@ def test_every_module_that_is_named_exists():
     assert missing_modules(named) == ["engine.runtime.nowhere"]
 
 
+SOURCES = ("*.py", "*.js", "*.html", "*.css", "*.toml", "*.yaml", "*.txt", "Makefile", ":(glob)assets/data/*.json")
+
+
+def unknown_names(text: str, words: set[str]) -> list[str]:
+    """Returns the names in backticks, as `verify_chain` or `Job.end`, that have a part which no source has. A name
+    that ends with "_" is the beginning of several."""
+    named = re.findall(r"`([A-Za-z_][\w.]*\w)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    return [name for name in named if not name.endswith("_") and not words.issuperset(name.split("."))]
+
+
+def test_every_name_in_backticks_is_one_of_the_sources():
+    listed = subprocess.check_output(["git", "ls-files", *SOURCES], cwd=ROOT, text=True).splitlines()
+    texts = [path.read_text(encoding="utf-8") for path in map(ROOT.joinpath, listed) if path.exists()]
+    words = set(re.findall(r"\w+", "\n".join([*listed, *texts])))
+    documents = [name for name in FILES if not name.startswith("assets/")]  # those name torch's functions
+    assert {name: bad for name in documents if (bad := unknown_names((ROOT / name).read_text("utf-8"), words))} == {}
+    assert unknown_names("`Job.end`, `Job.gone`, `gone`, `is_`", {"Job", "end"}) == ["Job.gone", "gone"]
+
+
 def test_every_setting_is_described_and_every_description_is_a_setting():
     code = [path.read_text(encoding="utf-8") for folder in ("app", "engine") for path in (ROOT / folder).rglob("*.py")]
     described = (ROOT / "docs/settings.md").read_text(encoding="utf-8")

@@ -1,4 +1,7 @@
-"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page."""
+"""Exposes the endpoints for programs: `run`, `pairs` and `bench`. Plain values, the same limits as on the page.
+
+A click on the page goes to `app.playground.run_handlers` instead.
+"""
 
 import json
 import time

@@ -14,19 +14,15 @@ from engine.config import RunConfig
 
 @dataclass
 class RunPress(Press):
-    """``session``: the result, None until there is one, and once the page's state has it. ``before``: that of an
-    earlier press, which the state has not got yet. ``stage_config``: the request whose result is on the stage, which
-    another press runs again; ``has_empty_stage``: a link emptied it. ``choice``: the place and the token of a branch.
-    ``linked``: the request, place and token of a link, whose branch follows its run. ``last_result``: the result that
-    was given to the page's state last."""
+    """The newest press, and the results that the page's state has taken from it or has yet to take."""
 
-    session: Session | None = None
-    before: Session | None = None
-    stage_config: RunConfig | None = None
-    has_empty_stage: bool = False
-    choice: tuple[int, int] | None = None
-    linked: tuple[RunConfig, int, int] | None = None
-    last_result: Session | None = None
+    session: Session | None = None  # None before there is a result, and again after the page's state has taken it
+    before: Session | None = None  # the result of an earlier press that the state has not taken yet
+    stage_config: RunConfig | None = None  # the request whose result is on the stage; another press runs it again
+    has_empty_stage: bool = False  # a link emptied the stage
+    choice: tuple[int, int] | None = None  # the place and the token of a branch
+    linked: tuple[RunConfig, int, int] | None = None  # a link's request, place and token; its branch follows its run
+    last_result: Session | None = None  # the result that the state has taken last
 
     def begin(self, runs: Runs, visitor: str) -> None:
         self.request, self.before, self.session = runs.open(visitor), self.session or self.before, None

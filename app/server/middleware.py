@@ -1,4 +1,7 @@
-"""Compresses the page and its assets, and lets browsers cache assets whose names hold a hash."""
+"""Compresses the page and its assets, and lets browsers cache assets whose names hold a hash.
+
+Only the engine in a tab has security headers: `HEADERS` in `app.playground.tab_page`.
+"""
 
 import re
 

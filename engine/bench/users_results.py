@@ -20,21 +20,18 @@ _CHEAPEST_PASS = 0.2  # of a plain one; no pass that also scores drafts is nearl
 
 @dataclass(frozen=True)
 class PassTime:
-    """How long the passes took that all users shared. ``speed``: a plain pass of as many users over one with drafts,
-    with its 95 % interval over repeats; ``drafted``: drafts of a round in these passes; ``drafting``: the share of the
-    rounds that drafted."""
+    """How long the passes took that all users shared."""
 
-    speed: float
-    low: float | None
+    speed: float  # seconds of a plain pass of as many users over those of a pass with drafts
+    low: float | None  # ``low`` and ``high``: its 95 % interval over repeats
     high: float | None
-    drafted: float
-    drafting: float
+    drafted: float  # drafts of a round in these passes
+    drafting: float  # the share of the rounds that drafted
 
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
         """Returns the speedup over plain decoding of answers with ``tau`` tokens a pass whose rounds draft ``share``
         times as much as those that were timed. Only the beginnings of answers are timed, because then every user
-        writes. There, easy texts still take part that end early; so their tokens a pass are not those of whole
-        answers."""
+        writes. Easy texts end early but still count there, so ``tau`` has to be that of whole answers."""
 
         def gain(speed: float) -> float:
             return tau / max(_CHEAPEST_PASS, 1 + (1 / speed - 1) * share)
@@ -45,23 +42,21 @@ class PassTime:
 
 @dataclass(frozen=True)
 class Served:
-    """All prompts answered once. ``writing``: tokens, seconds, and the cost model's prediction in plain steps, of the
-    rounds in which every user got tokens, each user's first one apart; ``full``: passes, drafts, and rounds that
-    drafted, of the same; ``ttft``: seconds from each request to its first token; ``tested`` drafts, of which
-    ``accepted`` were; ``ids``: of each answer; ``busy``: the share of the cores that other programs took, None where it
-    is not known."""
+    """All prompts answered once."""
 
     tokens: int
     seconds: float
+    # Tokens, seconds, and the cost model's prediction in plain steps: of the rounds in which every user got tokens, as
+    # all did in the round before.
     writing: tuple[int, float, float]
-    ttft: tuple[float, ...]
+    ttft: tuple[float, ...]  # seconds from each request to its first token
     rounds: int
     drafted: int
     accepted: int
-    tested: int
-    ids: tuple[tuple[int | None, ...], ...]
-    full: tuple[int, int, int] = (0, 0, 0)
-    busy: float | None = None
+    tested: int  # drafts, of which ``accepted`` were
+    ids: tuple[tuple[int | None, ...], ...]  # of each answer
+    full: tuple[int, int, int] = (0, 0, 0)  # passes, drafts, and rounds that drafted, of the rounds of ``writing``
+    busy: float | None = None  # the share of the cores that other programs took, None where it is not known
 
     @classmethod
     def from_json(cls, saved: Mapping) -> "Served":
@@ -84,34 +79,30 @@ def _tuples(value):
 
 @dataclass(frozen=True)
 class UsersRow:
-    """One number of users with one method; of several repeats all together. ``tokens_per_second`` are those of one
-    user, with the prompts; ``all_writing…``: of all users, while each of them is written to, with the tokens a pass of
-    whole answers; ``predicted…``: the same by the cost model, with a plain step as long as plain decoding took for the
-    fewest users; ``over…``: ratios of the totals, and ``all_writing_over_plain`` of those. ``differs``: answers unlike
-    those of plain decoding with the fewest users, None if they are sampled. ``tau``: tokens of a request per pass;
-    ``low`` and ``high``: 95 % of ``all_writing_over_plain``, over repeats; ``busy``: as of `Served`, the largest. None
-    also where there is nothing (yet) to divide by."""
+    """One number of users with one method, over all repeats. None also where there is nothing (yet) to divide by."""
 
     users: int
     method: str
     prompts: int
     tokens: int
     seconds: float
-    total_tokens_per_second: float
-    tokens_per_second: float
+    total_tokens_per_second: float  # of all users, over all the time: that of reading the prompts, too
+    tokens_per_second: float  # of one user, over the same time
+    # All users' while each of them is written to, with the tokens a pass of whole answers. The prediction is the cost
+    # model's for the same; its plain step takes as long as it did with the fewest users.
     all_writing_tokens_per_second: float | None
     predicted_tokens_per_second: float | None
-    over_fewest_users: float | None
-    over_plain: float | None
-    all_writing_over_plain: float | None
+    over_fewest_users: float | None  # ratio of the totals: over plain decoding with the fewest users
+    over_plain: float | None  # ratio of the totals: over plain decoding with as many
+    all_writing_over_plain: float | None  # the same ratio, of ``all_writing_tokens_per_second``
     drafted_per_round: float
     acceptance: float | None
-    ttft: float
-    differs: int | None
-    tau: float = math.inf
-    low: float | None = None
+    ttft: float  # median, in seconds
+    differs: int | None  # answers unlike plain decoding's with the fewest users; None if they are sampled
+    tau: float = math.inf  # tokens of a request per pass
+    low: float | None = None  # ``low`` and ``high``: 95 % of ``all_writing_over_plain``, over repeats
     high: float | None = None
-    busy: float | None = None
+    busy: float | None = None  # the largest of `Served`
 
     @property
     def measured(self) -> Speedup | None:

@@ -56,35 +56,31 @@ TRUE_RULES = Rules()
 
 @dataclass
 class SpeculativeDecoder:
-    """One run. ``gamma_policy`` chooses γ; ``eos_ids`` end a text; ``cancelled`` is polled once a round; tests and
-    experiments replace ``rules``; ``copy_from``: as in `DrafterSetup`; ``sharers``: how many runs share its passes.
-    ``reader``: of the run's constraint, None without one. ``committed``: the ids of prompt and output so far;
-    ``text``: the decoded output; ``reason``: why the run ended, None before; ``first_round`` and ``last_round``: None
-    before; ``given_up``: the methods whose draft model gave numbers that are not finite, each with the place from which
-    the run did without it. Times are in seconds."""
+    """One run. Times are in seconds."""
 
     config: RunConfig
     prompt: Sequence[int]
     target: Runner
     drafter: Drafter
-    gamma_policy: GammaPolicy
-    eos_ids: frozenset[int]
+    gamma_policy: GammaPolicy  # chooses γ
+    eos_ids: frozenset[int]  # end a text
     recorder: TraceRecorder
-    cancelled: Callable[[], bool] = lambda: False
-    rules: Rules = TRUE_RULES
-    copy_from: int = 0
-    reader: GrammarReader | None = None
-    sharers: Callable[[], int] = lambda: 1
+    cancelled: Callable[[], bool] = lambda: False  # polled once a round
+    rules: Rules = TRUE_RULES  # tests and experiments replace them
+    copy_from: int = 0  # as in `DrafterSetup`
+    reader: GrammarReader | None = None  # of the run's constraint, None without one
+    sharers: Callable[[], int] = lambda: 1  # how many runs share its passes
     started: float = 0.0
-    reason: Reason | None = None
+    reason: Reason | None = None  # why the run ended, None before
     prefill_seconds: float = 0.0
     first_round: Round | None = None
     last_round: Round | None = None
 
     def __post_init__(self):
         self.started = self.started or time.perf_counter()
-        self.committed = list(self.prompt)
-        self.text, self._shared_by = "", 1
+        self.committed = list(self.prompt)  # ids of prompt and output so far
+        self.text, self._shared_by = "", 1  # the decoded output; see `sharers`
+        # The methods whose draft model gave numbers that are not finite, and the place from which each was left out.
         self.given_up: dict[str, int] = {}
         self._rule = ACCEPTANCE[self.config.acceptance]
         self._verify_chain, self._verify_tree = map(self.rules.function, (self._rule.chain, self._rule.tree))

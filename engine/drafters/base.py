@@ -18,26 +18,20 @@ PER_TOKEN = "per token"  # the confidence keys of a drafter that knows its confi
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """tokens [N] on the device. q [N, V]: the row each token was drawn from, None for deterministic drafts (one-hot).
-    parents [N] for a tree, None for a chain. passes: of the draft model. confidence_classes [N]: set by
-    drafters that decide per token. drafter: the member that proposed it, where several compete. expected [N] and
-    row_cost: as in a trace, of a tree whose nodes were chosen by cost. is_broken: the draft model's numbers were not
-    finite, and drafting ended before them. finite: numbers on the device that are finite if the model's are; None where
-    the host has looked. from_grammar [N]: which drafts a constraint demanded; empty where it demanded none. is_window:
-    every row is wanted, of drafts that a constraint forbids, too."""
+    """The drafts of a round, N of them; ``[…]`` are shapes."""
 
-    tokens: torch.Tensor
-    q: torch.Tensor | None = None
-    parents: tuple[int, ...] | None = None
-    passes: int = 0
-    confidence_classes: tuple[Hashable, ...] = ()
-    drafter: str = ""
-    expected: tuple[float, ...] = ()
-    row_cost: float | None = None
-    is_broken: bool = False
-    finite: torch.Tensor | None = None
-    from_grammar: tuple[bool, ...] = ()
-    is_window: bool = False
+    tokens: torch.Tensor  # [N] on the device
+    q: torch.Tensor | None = None  # [N, V]: the row each token was drawn from; None if deterministic (one-hot)
+    parents: tuple[int, ...] | None = None  # [N] for a tree, None for a chain
+    passes: int = 0  # of the draft model
+    confidence_classes: tuple[Hashable, ...] = ()  # [N], of drafters that decide per token
+    drafter: str = ""  # the member that proposed it, where several compete
+    expected: tuple[float, ...] = ()  # [N], of a tree whose nodes were chosen by cost; as in a trace
+    row_cost: float | None = None  # of the same tree
+    is_broken: bool = False  # the draft model's numbers were not finite, and drafting ended before them
+    finite: torch.Tensor | None = None  # finite if the model's numbers are, on the device; None: the host has looked
+    from_grammar: tuple[bool, ...] = ()  # [N]: which drafts a constraint demanded; empty where it demanded none
+    is_window: bool = False  # every row is wanted, of drafts that a constraint forbids, too
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -85,28 +79,22 @@ class DraftPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DrafterSetup:
-    """The settings of one run: how the target samples, its vocabulary size V, the seeded uniforms, and the capacity of
-    its cache in tokens. ``history``: the tokens that a repetition penalty counts; None without a penalty. ``policy``:
-    None where the draft length is fixed in advance. ``copy_from``: index of the first prompt token that may be copied,
-    because a hidden system prompt must not be shown. ``eos_ids`` end a text; ``control_ids``: those and the other marks
-    of a chat template, which no text has inside. ``trees``: whether the target can score a tree. ``lookahead``: the
-    sizes of that method. ``reader``: of the run's constraint, at the end of the committed text; None without one.
-    ``reads_grammar``: a draft model takes the text that must come from the constraint instead of guessing it."""
+    """The settings of one run."""
 
-    sampling: SamplingParams
-    vocab_size: int
-    uniforms: Uniforms
-    history: History | None
-    capacity: int
+    sampling: SamplingParams  # how the target samples
+    vocab_size: int  # V
+    uniforms: Uniforms  # seeded
+    history: History | None  # the tokens that a repetition penalty counts; None without a penalty
+    capacity: int  # of the target's cache, in tokens
     device: str
-    policy: DraftPolicy | None = None
-    copy_from: int = 0
-    eos_ids: frozenset[int] = frozenset()
-    control_ids: frozenset[int] = frozenset()
-    trees: bool = False
-    lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
-    reader: GrammarReader | None = None
-    reads_grammar: bool = False
+    policy: DraftPolicy | None = None  # None where the draft length is fixed in advance
+    copy_from: int = 0  # the first prompt token that may be copied: a hidden system prompt must not be shown
+    eos_ids: frozenset[int] = frozenset()  # end a text
+    control_ids: frozenset[int] = frozenset()  # those and the other marks of a chat template, which no text has inside
+    trees: bool = False  # the target can score a tree
+    lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)  # for the method of that name
+    reader: GrammarReader | None = None  # of the constraint, at the committed text's end; None without one
+    reads_grammar: bool = False  # a draft model takes the text that must come from the constraint, without guessing
 
     @staticmethod
     def greedy(vocab_size: int, capacity: int, device: str, policy: DraftPolicy | None = None) -> "DrafterSetup":

@@ -67,43 +67,35 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token of a round: a draft, or the token that closes the round.
+    """One token of a round: a draft, or the one that closes it. With tracing off, ``p`` to ``removed`` are None."""
 
-    ``text`` of the emitted tokens joins to the decoded output exactly, so it is empty for special tokens and for
-    bytes whose character is not complete yet; ``label`` then says what to show instead. ``depth`` is 1 for a first
-    draft. ``p``, ``q``: target's and draft's probability after warping; ``q`` is None where nothing was drafted.
-    ``u``: the uniform that decided: the accept draw of a tested draft, the residual/bonus draw of a closing token,
-    None for a discarded draft. ``accept``: min(1, p/q). ``residual`` is set where p < q. ``gap``: the target's top-2
-    logit gap at this position after penalties, which shows near ties. ``running``, ``h``: p_i and h_i of block
-    verification, where u decides about all drafts up to this one; there every draft has a u, and the residual is that
-    of running · p. In a tree both are weights of traversal verification, once this draft's turn has come.
-    ``threshold``: of typical acceptance, which p must exceed; then ``u`` and ``accept`` are None for drafts.
-    ``expected``: the estimated chance, before the pass, that a tree's draft would be accepted. ``removed``: what a
-    constraint took of p, before truncation: its likeliest words and the rest. All of these are None with tracing off.
-    ``from_grammar``: a draft that a constraint demanded. ``id``: None where another server did not tell it, as of each
-    draft that it rejected.
-    """
-
-    id: int | None
+    id: int | None  # None where another server did not tell it, as of each draft that it rejected
+    # The texts of the emitted tokens join to the decoded output exactly. So it is empty for special tokens and for
+    # bytes of a character that is not complete yet; ``label`` then says what to show instead.
     text: str
     status: Status
     position: int
-    depth: int
+    depth: int  # 1 for a first draft
     label: str | None = None
-    p: float | None = None
-    q: float | None = None
+    p: float | None = None  # the target's probability after warping
+    q: float | None = None  # the draft's; None where nothing was drafted
+    # The uniform that decided: the accept draw of a tested draft, the residual/bonus draw of a closing token, None for
+    # a discarded draft.
     u: float | None = None
-    accept: float | None = None
-    gap: float | None = None
+    accept: float | None = None  # min(1, p/q)
+    gap: float | None = None  # between the target's top two logits after penalties: shows near ties
     p_top: Distribution | None = None
     q_top: Distribution | None = None
-    residual: Distribution | None = None
+    residual: Distribution | None = None  # set where p < q
+    # p_i and h_i of block verification, where u decides about all drafts up to this one; there every draft has a u, and
+    # the residual is that of running · p. In a tree both are weights of traversal verification, once this draft's turn
+    # has come.
     running: float | None = None
     h: float | None = None
-    expected: float | None = None
-    threshold: float | None = None
-    removed: Distribution | None = None
-    from_grammar: bool = False
+    expected: float | None = None  # the estimated chance, before the pass, that a tree's draft would be accepted
+    threshold: float | None = None  # p must exceed it in typical acceptance; then a draft has no ``u`` and ``accept``
+    removed: Distribution | None = None  # what a constraint took of p, before truncation
+    from_grammar: bool = False  # a constraint demanded this draft
 
     @property
     def emitted(self) -> bool:

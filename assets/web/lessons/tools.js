@@ -1,4 +1,4 @@
-// The tools of the lessons, each by its module's name, as a step has it. Each is ``(settings, touched)`` → its element;
+// The tools of the lessons, by the names that a step gives them. Each is ``(settings, touched)`` → its element;
 // ``touched()``: the learner has changed something. TOOLS of lessons/schema.py has the same names.
 import { makeAcceptanceLog } from './acceptance_log.js';
 import { makeBatching } from './batching.js';
