@@ -24,7 +24,8 @@ from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
 from engine.runtime.run_batch import NoRoom, RunBatch
-from engine.trace.events import CostModel, Round
+from engine.trace.costs import CostModel
+from engine.trace.events import Round
 from engine.trace.metrics import depths
 from engine.trace.speedup_model import interpolate
 
