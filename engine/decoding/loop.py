@@ -55,8 +55,8 @@ TRUE_RULES = Rules()
 
 
 class RoundDraft(NamedTuple):
-    """``keys``: of `Drafter.confidence_classes`; ``draft``: what is scored; ``allowed``: by the constraint, None
-    without one."""
+    """``keys``: of `Drafter.confidence_classes`; ``draft``: for the target to score; ``allowed``: by the constraint,
+    None without one."""
 
     gamma: int
     keys: Any
