@@ -5,7 +5,6 @@ from datetime import datetime
 from functools import lru_cache
 
 from engine.files import ASSETS
-from engine.trace.speedup_model import idealised_speedup
 
 FILES = {0: "cpu.json", 1: "cpu-temperature-1.json", "laptop": "laptop.json"}
 LAPTOP = "laptop"  # with the target in three precisions
@@ -83,13 +82,6 @@ def measured_precisions() -> dict[str, dict[str, float]]:
 def measured_precisions_on() -> str:
     """Returns the machine and the day of ``measured_precisions``."""
     return _machine_and_day(_report(LAPTOP)["environment"])
-
-
-def measured_idealised(method: str, category: str, gamma: int) -> float:
-    """Returns the idealised speedup at γ, by the α of a category and the costs of the same benchmark."""
-    row = _rows(0)[method, category]
-    v = {int(width): cost for width, cost in row["v"].items()}
-    return idealised_speedup(row["acceptance"], gamma, row["c"], v)
 
 
 def measured_prediction(method: str, category: str) -> float:

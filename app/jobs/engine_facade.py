@@ -15,7 +15,7 @@ from engine.config import AUTO, RunConfig
 from engine.errors import EngineError, Unavailable
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import eagle_version, missing, weights_hash

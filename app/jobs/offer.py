@@ -9,7 +9,7 @@ from app.server.limits import Limits
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.weights.fitness import Fitness
 
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run, and every change of a form for costs

@@ -17,7 +17,8 @@ import gradio as gr
 
 from app.jobs import updates
 from app.jobs.press import Press
-from app.jobs.runs import NO_EXPERIMENTS, VisitorRequest, Work
+from app.jobs.request import VisitorRequest
+from app.jobs.runs import NO_EXPERIMENTS, Work
 from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.lab.controls import title_choices

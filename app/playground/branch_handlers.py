@@ -8,8 +8,8 @@ from typing import Any
 
 import gradio as gr
 
+from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import VisitorRequest
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.run_press import PressHandlers, RunPress

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.form import CONSTRAINT_EXAMPLES, CONTROLS, EXAMPLES, FREE, NAMES, Control, choices, defaults
+from app.form import CONTROLS, FREE, NAMES, Control, choices, defaults
 from app.jobs.service import Service
 from app.playground.constraint_note import constraint_note
 from app.playground.pair_handlers import PairHandlers
@@ -15,6 +15,8 @@ from app.playground.tab_link import tab_link
 from app.ui.html_component import component
 from app.ui.method_choices import run_methods
 from app.ui.widgets import QUIET, control
+from lessons.constraint_examples import CONSTRAINT_EXAMPLES
+from lessons.examples import EXAMPLES
 
 EXAMPLE_BUTTONS = ("json_schema", "regex", "choice")  # constraints that one click fills in
 DICE = "() => Math.floor(Math.random() * 1e5)"

@@ -9,8 +9,9 @@ from dataclasses import replace
 import gradio as gr
 
 from app.jobs.baseline import baseline_of, is_baseline, with_baseline
+from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import NamedConfigs, VisitorRequest
+from app.jobs.runs import NamedConfigs
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, visitor_id
 from app.playground.run_handlers import conclusion

@@ -15,8 +15,8 @@ import gradio as gr
 
 from app.form import NAMES, settings
 from app.jobs.baseline import is_baseline, with_baseline
+from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import VisitorRequest
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id

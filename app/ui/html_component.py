@@ -27,7 +27,7 @@ PARTS = {  # name → template and module below assets/web/, without .html and .
     "compare": "lab/compare",
     "engine_recipes": "playground/engine_recipes",
     "lesson": "lessons/lesson",
-    "notice": "playground/notice",
+    "notice": "lab/notice",
     "pair_note": "playground/pair_note",
     "share_dialog": "playground/share_dialog",
     "stage": "player/stage",

@@ -11,7 +11,7 @@ from app.views.tiles import machine
 from app.views.trees import has_trees
 from engine.config import method_of
 from engine.errors import quantity
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate

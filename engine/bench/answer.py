@@ -15,7 +15,7 @@ from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest, largest_share
 from engine.trace.speedup_model import costs_for_all, interpolate
 

@@ -28,8 +28,7 @@ from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.sweep import Grid, Sweep
 from engine.bench.sweep_results import Cell
-from engine.bench.users import Cell as UsersCell
-from engine.bench.users import ManyUsers, Settings
+from engine.bench.users import ManyUsers, Settings, UsersCell
 from engine.bench.users_results import Served, pass_time
 from engine.config import MAX_SHARERS, METHODS
 from engine.files import ProgressCallback

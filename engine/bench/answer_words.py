@@ -8,7 +8,7 @@ from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load,
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.errors import quantity
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
 from engine.trace.verdicts import day

@@ -26,7 +26,7 @@ from engine.models.loader import device_name
 from engine.models.onnx_session import threads
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, versions
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 _WARM_UP_TOKENS = 32
 _COST_REPEATS = 9

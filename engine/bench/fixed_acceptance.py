@@ -18,7 +18,7 @@ from engine.config import ACCEPTANCE, RunConfig, method_of
 from engine.decoding.loop import TRUE_RULES, Rules
 from engine.errors import BadInput
 from engine.runtime.engine import Engine
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 _WARM_UP_TOKENS = 8
 _CHAINS = {"eagle": "eagle-chain"}  # α is that of a chain

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.bench.sample import BASELINE, UNTRACED, Sample
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import first_difference
 from engine.trace.noise import Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup

@@ -34,7 +34,7 @@ from engine.models.loader import device_name
 from engine.models.runner import DecoderRunner
 from engine.runtime import calibration
 from engine.runtime.engine import drafter_class, versions
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.speedup_model import best_gamma, predicted_speedup
 
 WIDTHS = (*range(1, 17), 32)

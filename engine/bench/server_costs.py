@@ -25,7 +25,7 @@ PARTS = {  # a part of `Split` → its words
 
 
 @dataclass(frozen=True)
-class Point:
+class ServerPoint:
     """A measurement at ``gamma`` drafts a round: tokens a second for one user, and tokens a round."""
 
     gamma: int
@@ -38,7 +38,7 @@ class Point:
             raise BadInput(f"{words} cannot be: γ is from 0 to 64, and a round has from 1 to γ + 1 tokens.")
 
     @classmethod
-    def from_numbers(cls, numbers: Sequence[float]) -> "Point":
+    def from_numbers(cls, numbers: Sequence[float]) -> "ServerPoint":
         """Makes a point of γ, tokens a second and, with drafts, tokens a round. Raises BadInput that says the rule."""
         if len(numbers) not in (2, 3) or not float(numbers[0]).is_integer():
             raise BadInput("A point is a whole γ, tokens per second and, with drafts, tokens a round.")
@@ -102,7 +102,7 @@ class Split:
         return (gamma + 1) * self.plain.seconds / (self.plain.seconds + self._drafting(gamma))
 
 
-def split(points: Sequence[Point], lookup: Sequence[Point] = ()) -> Split:
+def split(points: Sequence[ServerPoint], lookup: Sequence[ServerPoint] = ()) -> Split:
     """Fits the costs by least squares over the points; ``lookup``: measured with a lookup as drafter. Raises BadInput
     without a plain point and a drafting one, and for points that no costs above 0 explain."""
     drafting = [point for point in points if point.gamma]
@@ -133,7 +133,7 @@ def _mean(values) -> float:
     return sum(values) / len(values)
 
 
-def _acceptance(drafting: Sequence[Point]) -> tuple[float, float]:
+def _acceptance(drafting: Sequence[ServerPoint]) -> tuple[float, float]:
     """Returns α of the first draft, from γ = 1 if measured, and of the later ones, from the longest drafts."""
     ones = [p.length - 1 for p in drafting if p.gamma == 1]
     longest = max(p.gamma for p in drafting)

@@ -28,7 +28,8 @@ from engine.models.onnx_session import cores_for_others
 from engine.models.transformers_config import load_tokenizer
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import Engine, load_engine
-from engine.trace.events import CostModel, Round, RunFinished
+from engine.trace.costs import CostModel
+from engine.trace.events import Round, RunFinished
 
 TRANSFORMERS = ("hf", "hf-lookup", "hf-assisted")
 LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has no default

@@ -24,7 +24,8 @@ from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
 from engine.runtime.run_batch import NoRoom, RunBatch
-from engine.trace.events import CostModel, Round
+from engine.trace.costs import CostModel
+from engine.trace.events import Round
 from engine.trace.metrics import depths
 from engine.trace.speedup_model import interpolate
 
@@ -50,7 +51,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Cell:
+class UsersCell:
     """One measurement: all prompts, by so many users, with one method."""
 
     users: int
@@ -102,16 +103,16 @@ class ManyUsers:
         return describe(self.engine, names) | {"settings": settings, "prompts": digest(prompts), "version": _VERSION}
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[UsersCell]:
         """The cells in the order of measuring."""
         s, cells = self.settings, []
         for repeat in range(s.repeats):
             for i, users in enumerate(s.users):
                 by = (i + repeat) % len(s.methods)
-                cells += [Cell(users, method, repeat) for method in (*s.methods[by:], *s.methods[:by])]
+                cells += [UsersCell(users, method, repeat) for method in (*s.methods[by:], *s.methods[:by])]
         return cells
 
-    def missing(self) -> list[Cell]:
+    def missing(self) -> list[UsersCell]:
         return [cell for cell in self.cells if cell.key not in self.file.results]
 
     def extend(self, repeats: int) -> None:
@@ -128,7 +129,7 @@ class ManyUsers:
         """Returns c and v of each method but auto, which has those of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
 
-    def expected_steps(self, cell: Cell) -> float:
+    def expected_steps(self, cell: UsersCell) -> float:
         """Estimates how many plain steps the cell takes."""
         texts, gamma = [config.prompt for config in self.configs], self._gamma(cell.method)
         drafts = 2 if gamma == AUTO else int(gamma)
@@ -142,7 +143,7 @@ class ManyUsers:
         tokens = min(_WARM_UP_TOKENS, self.settings.max_new_tokens)
         short = [replace(config, max_new_tokens=tokens) for config in self.configs[:2]]
         for method in self.settings.methods:
-            for _ in self._serve(Cell(2, method), short, cancelled):
+            for _ in self._serve(UsersCell(2, method), short, cancelled):
                 pass
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None) -> None:
@@ -157,13 +158,13 @@ class ManyUsers:
             rate = served.tokens / served.seconds
             progress(done, f"{quantity(cell.users, 'user')}, {cell.method}: {rate:.1f} tokens/s in total")
 
-    def steps(self, cell: Cell, cancelled: Cancelled = never) -> Iterator[float]:
+    def steps(self, cell: UsersCell, cancelled: Cancelled = never) -> Iterator[float]:
         """Measures a cell; yields the share that is done, pass after pass. Nothing is added if it is cancelled."""
         if served := (yield from self._serve(cell, self.configs, cancelled)):
             self.file.add(cell.key, served)
 
     def _serve(
-        self, cell: Cell, configs: Sequence[RunConfig], cancelled: Cancelled
+        self, cell: UsersCell, configs: Sequence[RunConfig], cancelled: Cancelled
     ) -> Generator[float, None, Served | None]:
         users, method = cell.users, cell.method
         configs = [replace(config, method=method, gamma=self._gamma(method)) for config in configs]

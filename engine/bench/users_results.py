@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.bench.metrics import interval, ratio, show, table
 from engine.bench.sample import BASELINE
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 from engine.trace.speedup_model import break_even, shared_costs
 

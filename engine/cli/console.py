@@ -17,7 +17,8 @@ from rich.text import Text
 from engine.cli import constraint
 from engine.config import LOSSY
 from engine.errors import quantity
-from engine.trace.events import FORBIDDEN, STATUSES, CostModel, Event, Round, RunStarted, Server, Token
+from engine.trace.costs import CostModel
+from engine.trace.events import FORBIDDEN, STATUSES, Event, Round, RunStarted, Server, Token
 from engine.trace.metrics import (
     PARTS,
     Interval,

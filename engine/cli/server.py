@@ -114,12 +114,12 @@ def check(
 
 
 def _point(text: str):
-    from engine.bench.server_costs import Point
+    from engine.bench.server_costs import ServerPoint
 
     form = "GAMMA:TOKENS_PER_SECOND:LENGTH, as in 7:12.2:3.1, or 0:26.5 without drafts"
     numbers = options.parse_list(text.replace(":", ","), float, "A point", form)
     try:
-        return Point.from_numbers(numbers)
+        return ServerPoint.from_numbers(numbers)
     except BadInput as error:
         raise BadInput(f"{text[:40]!r} is not {form}. {error}") from error
 

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, load_object, method_of
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
-from engine.decoding.constrained import Constrained
+from engine.decoding.constrained import Allowed, Constrained
 from engine.decoding.tokenization import StopTexts
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
@@ -52,6 +52,16 @@ class Rules(NamedTuple):
 
 
 TRUE_RULES = Rules()
+
+
+class RoundDraft(NamedTuple):
+    """``keys``: of `Drafter.confidence_classes`; ``draft``: for the target to score; ``allowed``: by the constraint,
+    None without one."""
+
+    gamma: int
+    keys: Any
+    draft: Draft
+    allowed: Allowed | None
 
 
 @dataclass
@@ -192,12 +202,12 @@ class SpeculativeDecoder:
         if self._constrained and allowed:
             removed = self._constrained.measure_removed(logits, allowed, self.config) if self.config.trace else {}
             logits = self._constrained.mask_target(logits, allowed)
-        p, read, words = self._probabilities(logits, draft)
-        verdict = self._accept(p, read, u, u_closing)
+        p, rule_draft, words = self._probabilities(logits, draft)
+        verdict = self._accept(p, rule_draft, u, u_closing)
         if allowed and allowed.is_inside is not None:
             verdict = verdict._replace(tested=verdict.tested & allowed.is_inside)
         timer.stop()
-        verdict = self.recorder.fetch(p, logits, read, verdict, words, removed)
+        verdict = self.recorder.fetch(p, logits, rule_draft, verdict, words, removed)
         self._check_finite(verdict, draft.drafter or self.config.method)
         # 4 commit
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
@@ -250,9 +260,8 @@ class SpeculativeDecoder:
     def _now(self) -> float:
         return time.perf_counter() - self.started
 
-    def _draft(self, position: int):
-        """Makes the drafts. Returns γ of this round, the confidence keys, the drafts to score, and what a constraint
-        allows after each; leaves one place for the token that closes the round."""
+    def _draft(self, position: int) -> RoundDraft:
+        """Makes the drafts; leaves one place for the token that closes the round."""
         most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
@@ -267,10 +276,10 @@ class SpeculativeDecoder:
             raise BadInput(
                 f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
             )
-        is_asked = draft.parents is not None and self.config.gamma != AUTO
+        keeps_gamma = draft.parents is not None and self.config.gamma != AUTO
         allowed = self._constrained.mask_draft(draft) if self._constrained else None
         draft = allowed.draft if allowed else draft
-        return gamma if is_asked else len(draft), keys, draft, allowed
+        return RoundDraft(gamma if keeps_gamma else len(draft), keys, draft, allowed)
 
     def _without_broken(self, keys):
         """Returns the confidence keys of the drafters whose numbers are finite; None if there are none."""
@@ -278,7 +287,7 @@ class SpeculativeDecoder:
             return None if self.given_up else keys
         return {name: own for name, own in keys.items() if name not in self.given_up} or None
 
-    def _probabilities(self, logits: torch.Tensor, draft: Draft):
+    def _probabilities(self, logits: torch.Tensor, draft: Draft) -> tuple[torch.Tensor, Draft, torch.Tensor | None]:
         """Returns p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that
         matter [C], which come third: then the draft's tokens are places among them."""
         is_reducible = self.config.sampling.greedy and draft.q is None and logits.device.type == "cpu"

@@ -24,7 +24,7 @@ from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.runner import Runner
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import has_dips, monotone_costs
 from engine.weights.specs import ModelSpec
 

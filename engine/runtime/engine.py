@@ -33,7 +33,8 @@ from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.drafts import Drafts
 from engine.runtime.pair_models import PairModels
 from engine.runtime.prepared_run import PreparedRun
-from engine.trace.events import CostModel, Event
+from engine.trace.costs import CostModel
+from engine.trace.events import Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
 from engine.weights.gguf_layout import gguf_files, is_prepared

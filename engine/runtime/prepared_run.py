@@ -13,7 +13,8 @@ from engine.decoding.tokenization import Detokenizer
 from engine.device import OtherPrograms, peak_memory, reset_peak
 from engine.models import onnx_session
 from engine.models.loader import device_name
-from engine.trace.events import CostModel, PromptToken, RunFinished, RunStarted, Translated
+from engine.trace.costs import CostModel
+from engine.trace.events import PromptToken, RunFinished, RunStarted, Translated
 
 if TYPE_CHECKING:
     from engine.runtime.engine import Engine

@@ -12,9 +12,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine.errors import EngineError, Unavailable
+from engine.models.decoder_config import unsupported_reason
 from engine.models.gguf_reader import GgufReader
 from engine.models.heads import load_head
-from engine.models.llama import LlamaModel, unsupported_reason
+from engine.models.llama import LlamaModel
 from engine.models.loader import load_model
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import check_kind, first_line

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, CostModel, Round
+from engine.trace.costs import CostModel
+from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, Round
 from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs, single_speedup
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace

@@ -4,7 +4,8 @@ from typing import Any
 
 from engine.config import MAX_NODES
 from engine.errors import BadInput, quantity
-from engine.trace.events import DRAFTED, EMITTED, SERVER_ONLY, CostModel, Round, Server, Token
+from engine.trace.costs import CostModel
+from engine.trace.events import DRAFTED, EMITTED, SERVER_ONLY, Round, Server, Token
 
 MAX_TOKENS = 200_000
 LARGEST = 2**53  # beyond this a JSON number is no longer the integer that was written

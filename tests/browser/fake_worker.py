@@ -13,17 +13,8 @@ from engine.config import RunConfig, SamplingParams
 from engine.errors import Unavailable
 from engine.runtime.job import Job
 from engine.runtime.worker import Worker
-from engine.trace.events import (
-    Candidate,
-    CostModel,
-    Distribution,
-    PromptToken,
-    Round,
-    RunFinished,
-    RunStarted,
-    Timings,
-    Token,
-)
+from engine.trace.costs import CostModel
+from engine.trace.events import Candidate, Distribution, PromptToken, Round, RunFinished, RunStarted, Timings, Token
 from engine.trace.trace import Trace, fold
 from engine.weights.fitness import Fitness
 

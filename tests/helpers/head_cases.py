@@ -17,7 +17,7 @@ from engine.models.block_head import BIAS
 from engine.runtime.engine import Engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.training import export
 from engine.training.block_student import BlockStudent
 from engine.training.students import Batch, ExitStudent, MedusaStudent, new_eagle

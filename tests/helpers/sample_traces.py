@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 from engine.trace import events
-from engine.trace.events import Candidate, CostModel, Distribution, Forbidden, PromptToken, Round, RunStarted, Token
+from engine.trace.costs import CostModel
+from engine.trace.events import Candidate, Distribution, Forbidden, PromptToken, Round, RunStarted, Token
 from engine.trace.trace import Trace, to_json, with_branch
 
 

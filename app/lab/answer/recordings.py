@@ -8,7 +8,7 @@ from app.playground.trace_files import read_each
 from app.views import servers
 from app.views.figures import Figure
 from app.views.tiles import speedup
-from engine.bench.server_costs import Point, Split, split, verdict
+from engine.bench.server_costs import ServerPoint, Split, split, verdict
 from engine.errors import BadInput, quantity
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import Speedup
@@ -56,9 +56,9 @@ class Recordings:
         return sum(each.decoded for each in metrics) / seconds if seconds else None
 
     @cached_property
-    def points(self) -> list[Point]:
+    def points(self) -> list[ServerPoint]:
         return [
-            Point(gamma, each.tokens_per_second, each.tau.value if gamma else 1.0)
+            ServerPoint(gamma, each.tokens_per_second, each.tau.value if gamma else 1.0)
             for gamma, metrics in self.gammas.items()
             for each in metrics
             if each.tokens_per_second

@@ -12,8 +12,8 @@ import gradio as gr
 
 from app.form import START as START_PROMPT
 from app.form import settings
+from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
-from app.jobs.runs import VisitorRequest
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
 from app.lab.compare import recordings, view

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.form import METHOD_LABELS, Control, choices, plausible
-from app.jobs.runs import VisitorRequest
+from app.jobs.request import VisitorRequest
 from app.lab.controls import whole_number
 from app.lab.distribution import files, view
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of

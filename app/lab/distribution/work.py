@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from app.jobs.runs import Work
 from app.jobs.updates import Report
 from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
 from engine.exactness.results import Draws
+from engine.runtime.job import Work
 
 SECONDS = 8.0  # of one unit; then another visitor has a turn
 SECONDS_BETWEEN_REPORTS = 0.5

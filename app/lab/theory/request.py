@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.bench.sample import Point
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 AlphaGamma = tuple[float, int]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from app.views import servers
-from engine.bench.server_costs import Point
+from engine.bench.server_costs import ServerPoint
 from engine.errors import BadInput
 from engine.trace.log_reader import report
 from engine.trace.metrics import compute_metrics
@@ -15,7 +15,7 @@ FORM = "A line is γ, tokens per second and tokens a round, as in 7 12.2 3.1, or
 MOST = 200  # lines
 
 
-def parse(text: str, box: str) -> list[Point]:
+def parse(text: str, box: str) -> list[ServerPoint]:
     """Returns the points of a text, one a line. Raises BadInput that names the line and ``box``, where it was typed."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if len(lines) > MOST:
@@ -30,10 +30,10 @@ def parse(text: str, box: str) -> list[Point]:
     return points
 
 
-def _point(parts: Sequence[str]) -> Point:
+def _point(parts: Sequence[str]) -> ServerPoint:
     if GAP in parts:
         raise BadInput("Put a number in place of the question mark.")
-    return Point.from_numbers([*map(float, parts)])
+    return ServerPoint.from_numbers([*map(float, parts)])
 
 
 def line_from_trace(trace: Trace) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.views.figures import Figure, axes, encode_figures, fill, level, points
 from app.views.table import BEST, empty, sheet
-from engine.bench.server_costs import Part, Point, Split, source, verdict
+from engine.bench.server_costs import Part, ServerPoint, Split, source, verdict
 from engine.trace.verdicts import DASH
 
 CHARTS = {"server-speeds": "Tokens per second by draft length"}
@@ -43,11 +43,11 @@ def speeds_table(parts: Split | None) -> str:
     return sheet(f"Predicted at each draft length; acceptance {parts.first:.2f}, then {parts.later:.2f}", heads, rows)
 
 
-def chart(parts: Split | None, measured: Sequence[Point] = ()) -> str:
+def chart(parts: Split | None, measured: Sequence[ServerPoint] = ()) -> str:
     return encode_figures(dict.fromkeys(CHARTS, figure(parts, measured)))
 
 
-def figure(parts: Split | None, measured: Sequence[Point] = ()) -> Figure:
+def figure(parts: Split | None, measured: Sequence[ServerPoint] = ()) -> Figure:
     """Charts the speed by draft length; a sentence where the parts are not known."""
     if parts is None or parts.fixed is None:
         return WAITING

@@ -24,7 +24,7 @@ from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import UsersRow, far_from, least_chances, refuted_users
 from engine.config import method_of
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import NOISE, Speedup, and_list, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
 from engine.trace.verdicts import DASH, doubts, number

@@ -13,7 +13,7 @@ from app.views.figures import method_title
 from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow
 from engine.files import ASSETS
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 PROMPTS = ASSETS / "data" / "prompts.jsonl"
 SHORT, LONG = CONTEXTS = ("short", "long")

@@ -1,7 +1,9 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
+// @ts-check
 
 // ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name
 // that begins with -- is a property for CSS.
+/** @param {string} tag @param {string} [className] @param {string | any[]} [content] @param {Record<string, any>} [attributes] */
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
@@ -28,6 +30,7 @@ export function makeButton(content, action, className = 'sl-button', attributes 
 }
 
 // Writes only a change, because a screen reader may read a text that is written again.
+/** @param {Node} node @param {string} text */
 export const setText = (node, text) => {
   if (node.textContent !== text) node.textContent = text;
 };

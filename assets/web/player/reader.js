@@ -1,11 +1,12 @@
 // Reads the server's lines into the timelines of the run and of its branch. Knows no DOM.
 // @ts-check
-/** @import { Round } from './timeline.js' */
+/** @import { Round, Timeline } from './timeline.js' */
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 
 // ``on`` has a function for each event: ``started``, ``about``, ``finished(line)``, ``labelled``, ``branched``,
 // ``branchEnded``; ``missing``, after a run of which rounds were lost on the way; and at the end of each value
 // ``arrived({hasRounds, hasBranchRounds, numbers, status})`` with the last numbers and status.
+/** @param {Timeline} timeline @param {ReturnType<typeof import('./branch.js').makeBranch>} branch @param {Record<string, (line?: any) => void>} on */
 export function makeReader(timeline, branch, on) {
   let isMissing = false,
     isOver = false;

@@ -1,5 +1,7 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
-
+// @ts-check
+/** @import { Stage } from '../lib/statuses.js' */
+/** @import { Round, Token } from './timeline.js' */
 import { format, isolate, quantity, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isUnknown } from '../lib/statuses.js';
 
@@ -11,8 +13,10 @@ const ENDS = {
   lost: 'The run broke off',
 };
 const FORBIDDEN = 'The grammar forbids this word here, so the target did not score it. α does not count it.';
+/** @param {{ text: string, label?: string, id: number | null }} token */
 export const quote = token => `“${isolate(tokenText(token))}”`;
 
+/** @param {Token} token */
 function verdictSentence(token, u = token.u) {
   if (token.accept === undefined || u === undefined)
     return { accepted: 'Accepted.', rescued: 'Rescued by a later draft.' }[token.status] ?? 'Rejected.';
@@ -23,6 +27,7 @@ function verdictSentence(token, u = token.u) {
 
 // In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all
 // branches, the first one from the leaves.
+/** @param {Token} token */
 function blockSentence({ status, index, u, h, accept, block, isChosen, place }) {
   const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`,
     last = `draft ${block}`;
@@ -45,6 +50,7 @@ function blockSentence({ status, index, u, h, accept, block, isChosen, place }) 
 }
 
 // Typical acceptance compares p with a threshold; no draw decides.
+/** @param {Token} token @param {Stage} stage */
 function typicalSentence(token, stage) {
   const { p, threshold, status } = token;
   if (status === 'resampled')
@@ -54,15 +60,18 @@ function typicalSentence(token, stage) {
   return status === 'discarded' ? `Never tested: ${whyUntested(token)}. Its ${against}.` : `${against}: ${status}.`;
 }
 
+/** @param {Token} token */
 const drawnBy = ({ u, p }) =>
   u === undefined || p === undefined
     ? ', drawn from p'
     : `: u = ${format(u)} drew it from p, where it had ${spokenPercent(p)}`;
 
 // In a tree only one branch is accepted.
+/** @param {Token} token */
 const toTheEnd = token => (token.place ? 'A branch was accepted to its end' : 'Every draft was accepted');
 
 // At temperature 0 the target's first choice decides; u has no influence.
+/** @param {Token} token */
 function greedySentence(token) {
   const first = token.p_top?.top[0];
   switch (token.status) {
@@ -81,10 +90,12 @@ function greedySentence(token) {
   }
 }
 
+/** @param {Token} token */
 const whyUntested = ({ place, isPastEnd }) =>
   place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
 
 // A draft that was not tested, and its chance of being accepted; at temperature 0 without u.
+/** @param {Token} token */
 function untestedSentence(token, greedy) {
   const { accept } = token,
     untested = `Never tested: ${whyUntested(token)}.`;
@@ -99,6 +110,7 @@ function untestedSentence(token, greedy) {
 }
 
 // Of a server only what it told, because how it chose a token is not known.
+/** @param {Token} token */
 function servedSentence({ status, counted, round }) {
   switch (status) {
     case 'accepted':
@@ -114,6 +126,7 @@ function servedSentence({ status, counted, round }) {
   }
 }
 
+/** @param {Token} token @param {Stage} stage */
 export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'closing') return 'Ends the round. The server does not say whether a draft was rejected before it.';
   if (isUnknown(token)) return 'The server says how many guesses it rejected, not which words they were.';
@@ -147,6 +160,7 @@ export function tokenSentence(token, stage, greedy = false) {
 }
 
 // Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
+/** @param {Token} token */
 export function chanceSentence({ p, q, accept, sibling, status, h }) {
   if (h !== undefined)
     return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
@@ -160,10 +174,12 @@ export function chanceSentence({ p, q, accept, sibling, status, h }) {
 }
 
 // Why a node of a tree was given a row of the target's pass.
+/** @param {Token} token @param {Round} round */
 export const budgetSentence = ({ expected }, { row }) =>
   `Before the pass its chance to be accepted was put at ${spokenPercent(expected)}. The tree ended where a further row would have cost ${format(row)} tokens, more than another guess promised.`;
 
 // A round in one line, for screen readers.
+/** @param {Round} round */
 export function roundSentence(round) {
   const closing = round.tokens[round.drafts];
   const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token',
@@ -180,10 +196,12 @@ export function roundSentence(round) {
 }
 
 // ``isBranch``: the tokens before the forced one are not counted.
+/** @param {{ reason: string, tokens: number, notes?: string }} ended */
 export function endSentence({ reason, tokens, notes }, isBranch = false) {
   return `${ENDS[reason] || 'Ended'} after ${quantity(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
 }
 
+/** @param {{ verdict: string, at?: number, gap?: number | null }} compared */
 export function comparedSentence({ verdict, at, gap }) {
   const tie = gap == null ? '' : ` (there the target’s two best logits were ${gap.toPrecision(2)} apart)`;
   return (
@@ -197,6 +215,7 @@ export function comparedSentence({ verdict, at, gap }) {
 }
 
 // 0.05 → "20× slower".
+/** @param {number} speed */
 export function paceSentence(speed) {
   if (speed === 1) return 'real time';
   return speed < 1 ? `${Math.round(1 / speed)}× slower` : `${speed}× faster`;

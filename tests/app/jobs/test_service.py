@@ -18,7 +18,8 @@ from app.server.limits import Limits
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.runtime.worker import get_worker
-from engine.trace.events import CostModel, Progress
+from engine.trace.costs import CostModel
+from engine.trace.events import Progress
 
 
 def asked(prompt="Hi", tokens=30, **more) -> RunConfig:

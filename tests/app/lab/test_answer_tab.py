@@ -21,7 +21,7 @@ from engine.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
 from engine.bench.sweep_results import Cell
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup
 
 COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}

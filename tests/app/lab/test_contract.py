@@ -20,13 +20,14 @@ from app.jobs.visitor import Session
 from app.lab.compare.handlers import CompareHandlers
 from app.lab.distribution import work as rule_work
 from app.lab.distribution.handlers import RuleTestHandlers
-from app.lab.experiment import SKIP, PageState
+from app.lab.experiment import PageState
 from app.lab.page import lab
 from app.lab.sweep.handlers import SweepHandlers
 from app.lab.theory.handlers import TheoryHandlers
 from app.lab.users.handlers import UsersHandlers
 from app.lab.work_units import Step
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.bench.sample import Point
 from engine.bench.sweep_results import Cell
 from engine.bench.users_results import UsersRow

@@ -12,10 +12,11 @@ from lab_pages import VISITOR, rows, rule_form, said
 
 from app.jobs.service import Service
 from app.lab.distribution import files, view, work
-from app.lab.distribution.handlers import NAMES, SKIP, TOY_START, RuleTestHandlers, parse_form
+from app.lab.distribution.handlers import NAMES, TOY_START, RuleTestHandlers, parse_form
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, rules_of
 from app.lab.experiment import PageState
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, Draws, RuleTestResult

@@ -14,10 +14,11 @@ from lab_pages import VISITOR, WorkingWorker
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab import __main__ as recorder
-from app.lab.experiment import SKIP, PageState
+from app.lab.experiment import PageState
 from app.lab.page import PAGES, QUESTIONS, lab
 from app.lab.recorded import FOLDER, Recorded
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.errors import QueueFull
 

@@ -13,7 +13,7 @@ from app.jobs.visitor import Session
 from app.lab.theory import server_form, server_points, server_view
 from app.lab.theory.server_form import BOX
 from app.ui.widgets import SKIP
-from engine.bench.server_costs import Point, split, verdict
+from engine.bench.server_costs import ServerPoint, split, verdict
 from engine.errors import BadInput
 from engine.trace.metrics import compute_metrics
 
@@ -35,7 +35,11 @@ def said(value: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("text", ["0 26.5\n1 17.7 1.747\n7 12.2 3.107", "0:26.5\n\n 1, 17.7, 1.747 \n7;12.2;3.107\n"])
 def test_points_are_the_numbers_of_each_line(text):
-    assert server_points.parse(text, BOX) == [Point(0, 26.5), Point(1, 17.7, 1.747), Point(7, 12.2, 3.107)]
+    assert server_points.parse(text, BOX) == [
+        ServerPoint(0, 26.5),
+        ServerPoint(1, 17.7, 1.747),
+        ServerPoint(7, 12.2, 3.107),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from lab_pages import PAIR, sweep_form
 
 from app.jobs.service import Service
 from app.lab import work_units
-from app.lab.experiment import SKIP, PageState
+from app.lab.experiment import PageState
 from app.lab.sweep import view
 from app.lab.sweep.handlers import SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, SweepResult, prompts
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.bench.sweep_results import Cell, to_csv
 from engine.config import AUTO
 

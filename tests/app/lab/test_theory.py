@@ -14,10 +14,10 @@ from app.jobs.visitor import Session
 from app.lab.experiment import PageState
 from app.lab.theory import view
 from app.lab.theory.handlers import TheoryHandlers
-from app.lab.theory.request import DeviceCosts, Point, PointPlan, PointSet
+from app.lab.theory.request import DeviceCosts, PointPlan, PointSet
 from app.server.limits import Limits
-from engine.bench.sample import PairedRun, Sample
-from engine.trace.events import CostModel
+from engine.bench.sample import PairedRun, Point, Sample
+from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.speedup_model import idealised_speedup
 from engine.trace.trace import Trace

@@ -8,14 +8,15 @@ from fake_worker import FakeEngine
 from lab_pages import PAIR, rows, users_form
 
 from app.jobs.service import Service
-from app.lab.experiment import SKIP, PageState
+from app.lab.experiment import PageState
 from app.lab.users import view, work
 from app.lab.users.handlers import UsersHandlers, parse_form
 from app.lab.users.work import LONG, SHORT, UsersResult
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.bench.users_results import UsersRow
 from engine.config import AUTO
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 
 def row(users: int, method: str, total: float, gain: float | None = 1.0, **more) -> UsersRow:

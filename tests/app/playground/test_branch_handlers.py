@@ -15,10 +15,10 @@ from app.jobs.visitor import Session
 from app.playground import html_export
 from app.playground.branch_handlers import BranchHandlers, read_choice
 from app.playground.link_handlers import LinkHandlers
-from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
 from app.playground.trace_files import read_session
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from app.views import run_facts
 from app.views.token_csv import tokens_csv
 from engine.trace.trace import Trace, from_json, to_json

@@ -16,9 +16,9 @@ from app.playground import startup_run
 from app.playground.link_handlers import LinkHandlers
 from app.playground.links import MOST, Link, query, read_link, sentence
 from app.playground.result_handlers import ResultValues
-from app.playground.run_handlers import SKIP
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.config import AUTO, Constraint, LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.branch import config_of

@@ -7,8 +7,9 @@ import pytest
 from fake_worker import FakeEngine
 
 from app.jobs.service import Service
-from app.playground.pair_handlers import SKIP, PairHandlers, precision_info
+from app.playground.pair_handlers import PairHandlers, precision_info
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.bench.precisions import Distance
 
 

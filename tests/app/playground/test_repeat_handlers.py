@@ -13,10 +13,11 @@ from test_run_handlers import said as said_on
 from app.form import defaults
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.playground.repeat_handlers import SKIP, RepeatHandlers
+from app.playground.repeat_handlers import RepeatHandlers
 from app.playground.run_handlers import RunHandlers
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from app.views.repeats import medians
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace, from_json, to_json

@@ -19,10 +19,11 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session
 from app.page import build, launch_options
-from app.playground.run_handlers import SKIP, LiveRun, RunHandlers
+from app.playground.run_handlers import LiveRun, RunHandlers
 from app.playground.run_press import RunPress
 from app.playground.startup_run import load_recorded
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from app.views import player_feed
 from engine.errors import BadInput, Unavailable
 from engine.trace.branch import config_of

@@ -20,10 +20,11 @@ from app.jobs.visitor import Session
 from app.playground import html_export, trace_files
 from app.playground.form_values import values_of
 from app.playground.result_handlers import Results
-from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_handlers import RunHandlers
 from app.playground.run_press import RunPress
 from app.playground.trace_files import MOST_FILES, Exports, read_each, read_session
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput

@@ -14,10 +14,11 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.page import build
 from app.playground.result_handlers import NO_ROOM, Results
-from app.playground.run_handlers import SKIP, RunHandlers
+from app.playground.run_handlers import RunHandlers
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from app.ui import temp_folder
+from app.ui.widgets import SKIP
 from engine.errors import Unavailable
 
 FULL = namedtuple("usage", "total used free")(10**9, 10**9, 4096)

@@ -8,7 +8,8 @@ from fake_worker import recorded
 
 from app.views import charts, lanes, predictions, tiles
 from app.views.tiles import speedup
-from engine.trace.events import CostModel, Timings
+from engine.trace.costs import CostModel
+from engine.trace.events import Timings
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 

@@ -14,7 +14,7 @@ from app.playground.run_handlers import conclusion
 from app.views import charts, player_feed, predictions, tiles
 from app.views.engine_recipes import outcome_sentence
 from engine.config import RunConfig
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import compare, compute_metrics
 from engine.trace.noise import ceiling
 from engine.trace.trace import Trace

@@ -12,7 +12,7 @@ from engine.bench.answer_points import AnswerPoints
 from engine.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.sweep_results import Cell
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup
 
 COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}

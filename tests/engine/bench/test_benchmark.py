@@ -19,7 +19,7 @@ from engine.bench.sample import Sample, fastest
 from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import first_difference
 
 pytestmark = pytest.mark.xdist_group("benchmark")

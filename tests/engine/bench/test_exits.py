@@ -9,7 +9,7 @@ from tiny_pairs import ids_of, run
 
 from engine.bench import exits
 from engine.bench.prompts import Prompt
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 
 @pytest.fixture(scope="module")

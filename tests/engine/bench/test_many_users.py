@@ -10,7 +10,8 @@ from engine.bench.users import ManyUsers, Settings, _Writing
 from engine.bench.users_results import Served, least_chances, pass_time, rows
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
-from engine.trace.events import CostModel, Round, Timings, Token
+from engine.trace.costs import CostModel
+from engine.trace.events import Round, Timings, Token
 
 PROMPTS = [Prompt(text, "x") for text in ("aa", "bb bb", "the cat, the hat")]
 PLAIN_PASSES = (2, 0, 0)

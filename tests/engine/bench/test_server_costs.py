@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from engine.bench.server_costs import LONGEST, Point, split, verdict
+from engine.bench.server_costs import LONGEST, ServerPoint, split, verdict
 from engine.errors import BadInput
 from engine.trace.speedup_model import expected_tokens
 
 
-def made(gamma: int, plain=0.040, fixed=0.010, draft=0.004, alpha=0.8, noise=1.0) -> Point:
+def made(gamma: int, plain=0.040, fixed=0.010, draft=0.004, alpha=0.8, noise=1.0) -> ServerPoint:
     length = expected_tokens(alpha, gamma) if gamma else 1.0
-    return Point(gamma, length / (noise * (plain + (fixed + gamma * draft if gamma else 0))), length)
+    return ServerPoint(gamma, length / (noise * (plain + (fixed + gamma * draft if gamma else 0))), length)
 
 
 def test_the_parts_of_a_step_come_back():
@@ -27,7 +27,7 @@ def test_the_parts_of_a_step_come_back():
 def test_first_and_later_drafts_may_be_accepted_unlike():
     """vllm-project/vllm#47277: 26.5 tokens/s plain, 17.7 at γ = 1, 12.2 at γ = 7; a fixed 35 ms and 26 ms a draft."""
     lengths = {1: 17.7 * 0.0987, 7: 12.2 * 0.2547}
-    found = split([Point(0, 26.5), Point(1, 17.7, lengths[1]), Point(7, 12.2, lengths[7])])
+    found = split([ServerPoint(0, 26.5), ServerPoint(1, 17.7, lengths[1]), ServerPoint(7, 12.2, lengths[7])])
     assert 1000 * found.fixed.seconds == pytest.approx(35, abs=0.5) and 1000 * found.draft.seconds == pytest.approx(
         26, abs=0.1
     )
@@ -71,4 +71,4 @@ def test_too_few_points_are_said_and_impossible_ones_refused():
             split(points)
     for wrong in ((3, 10, 4.5), (3, 0, 2), (-1, 10, 1), (3, float("nan"), 2)):
         with pytest.raises(BadInput, match="cannot be"):
-            Point(*wrong)
+            ServerPoint(*wrong)

@@ -20,7 +20,7 @@ from unlike_tokenizers import letters, sentence_piece
 
 from engine.cli.main import app
 from engine.runtime import calibration
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load
 from engine.weights.catalogue import load_catalogue

@@ -16,7 +16,7 @@ from engine.drafters.autoregressive import NOT_FINITE, certain_where_broken, cer
 from engine.errors import Unavailable
 from engine.runtime.engine import Engine
 from engine.sampling.warping import draw, warp
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.weights.catalogue import get_pair, local_model
 
 NAN = float("nan")

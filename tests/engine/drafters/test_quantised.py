@@ -13,7 +13,7 @@ from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.errors import Unavailable
 from engine.exactness.mutants import MUTANTS
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 
 pytestmark = pytest.mark.usefixtures("own_cache")

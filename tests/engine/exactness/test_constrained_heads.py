@@ -16,7 +16,7 @@ from engine.decoding.constrained import Constrained
 from engine.decoding.loop import Rules
 from engine.errors import BadInput
 from engine.exactness.distribution_test import count_outcomes, engine_runs, exact_law, mutant_of
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 ANSWERS, LONGEST = Constraint("regex", "a[a-d]{2}|[bc][ab]d?"), 4
 PATHS = [  # method, γ, acceptance

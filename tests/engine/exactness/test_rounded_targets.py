@@ -12,7 +12,7 @@ from engine.config import SamplingParams
 from engine.errors import Unavailable
 from engine.runtime.engine import load_engine
 from engine.sampling.warping import warp
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.training import export
 from engine.training.students import new_eagle
 from engine.training.teacher import Teacher

@@ -19,7 +19,7 @@ from engine.models.cuda_graphs import MOST_GRAPHS, CudaGraphs, EagerGraphs
 from engine.runtime.engine import load_engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import draw
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 from engine.training import export
 from engine.training.students import ExitStudent, new_eagle

@@ -19,7 +19,7 @@ from engine.models.reduced_output import word_ids
 from engine.runtime import calibration
 from engine.runtime.run_batch import RunBatch
 from engine.sampling.warping import penalise, warp
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair, local_model
 

@@ -6,7 +6,7 @@ from real_model import PAIR
 
 from engine.models.transformers_runner import load_transformers
 from engine.runtime.engine import load_engine
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 # A draft step over a target step.
 SHARES = {"none": 0.0, "exit": 0.07} | dict.fromkeys(("lm", "eagle", "eagle-chain", "block", "medusa"), 0.05)

@@ -18,7 +18,7 @@ from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 from engine.models.loader import load_model
 from engine.runtime.worker import Worker
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 from engine.weights import corpus_file
 

@@ -8,7 +8,7 @@ from tiny_pairs import engine_of, model_folder, run, without_clocks
 
 from engine.models.loader import device_name, load_model
 from engine.runtime import calibration
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

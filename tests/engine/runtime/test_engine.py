@@ -12,7 +12,8 @@ from engine.errors import BadInput, Unavailable
 from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.engine import load_engine
 from engine.trace.branch import branch_config, check_models
-from engine.trace.events import CostModel, Round, RunFinished, RunStarted
+from engine.trace.costs import CostModel
+from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.trace import fold, from_json, to_json, with_branch
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -8,7 +8,7 @@ from tiny_pairs import engine_of, request, run
 
 from engine.config import AUTO
 from engine.runtime.engine import load_engine
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.trace import fold, from_json, to_json
 
 COSTS = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001, draft_costs={"ngram": 0.0, "lm": 0.1, "quantised": 0.1})

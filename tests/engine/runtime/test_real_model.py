@@ -21,7 +21,7 @@ from engine.drafters import drafter_class
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
 from engine.runtime.engine import load_engine
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import NEAR_TIE
 from engine.trace.trace import fold
 

@@ -4,10 +4,11 @@ import pytest
 from real_model import PAIR, PROMPTS
 from tiny_pairs import engine_of, request
 
-from engine.config import MAX_NODES, RunConfig, SamplingParams
+from engine.config import MAX_NODES, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, Unavailable
-from engine.runtime.run_batch import MAX_SHARERS, RunBatch
-from engine.trace.events import CostModel, Round, RunFinished, RunStarted
+from engine.runtime.run_batch import RunBatch
+from engine.trace.costs import CostModel
+from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.metrics import NEAR_TIE
 
 

@@ -18,7 +18,7 @@ from engine.config import RunConfig, SamplingParams
 from engine.models.grouped import GroupedWeight
 from engine.models.heads import load_head
 from engine.models.onnx_graph import Graph
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair

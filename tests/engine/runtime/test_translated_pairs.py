@@ -8,7 +8,7 @@ from tiny_pairs import engine_of, generated, ids_of, model_folder, request, run,
 from unlike_tokenizers import CHAT, OTHER_CHAT, byte_level, letters, sentence_piece
 
 from engine.runtime.run_batch import RunBatch
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.trace.trace import fold, from_json, to_json
 from engine.weights.preflight import check_pair, notes
 

@@ -15,7 +15,7 @@ from engine.cli.main import app
 from engine.errors import Unavailable
 from engine.models.llama import LlamaModel
 from engine.runtime.trial import faults
-from engine.trace.events import CostModel
+from engine.trace.costs import CostModel
 from engine.weights.catalogue import get_pair
 
 RECURRENT = ("mamba", "recurrent_gemma")  # refused for their state

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sample_traces import round_, small, token
 
 from engine.trace import metrics
-from engine.trace.events import CostModel, Timings
+from engine.trace.costs import CostModel
+from engine.trace.events import Timings
 from engine.trace.metrics import PARTS, compare, compute_metrics, equal_to_the_bit, first_divergence, largest_cost
 from engine.trace.trace import Trace
 
