@@ -1,5 +1,5 @@
 // Keeps the form of an experiment for this tab, so that the server can fill it in again after a reload.
-import { isReload } from '../playground/reload.js';
+import { isReload } from '../lib/storage.js';
 
 // ``box``: the notice of the experiment, which has the form's name.
 export function keepForm({ element, trigger }, box) {

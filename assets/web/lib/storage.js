@@ -27,3 +27,6 @@ export function readObject(key) {
 }
 
 export const storeObject = (key, value) => storeText(key, JSON.stringify(value));
+
+// Whether this page was loaded again, so that what the tab remembers is its own.
+export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';

@@ -1,4 +1,6 @@
 // Remembers the newest run of this tab, so that the server can show it again after a reload.
+import { isReload } from '../lib/storage.js';
+
 const KEY = 'speclens-run';
 
 export function rememberRun(key) {
@@ -19,5 +21,3 @@ export function reloadedRun() {
     return null;
   }
 }
-
-export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';

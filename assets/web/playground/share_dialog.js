@@ -2,9 +2,10 @@
 
 import { copyText } from '../lib/copy_button.js';
 import { onValue } from '../lib/dom.js';
+import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
-import { isReload, reloadedRun, rememberRun } from './reload.js';
+import { reloadedRun, rememberRun } from './reload.js';
 import { closeSheetBelowStage } from './sheet.js';
 import { makeUrlQuery } from './url_query.js';
 
