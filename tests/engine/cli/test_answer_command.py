@@ -52,8 +52,10 @@ def test_busy_machine_has_an_exit_code_of_its_own(ask, monkeypatch, pays):
 
 
 def test_words_name_every_load_and_what_was_not_measured(ask):
+    """Which sentences name them depends on the times: where two are certainly slower, drafting stays off from there."""
     said = ask("--users", "2").stdout
-    assert "For 2 users at once" in said and "| 2 | ngram |" in said and "More than 2 requests at once" in said
+    assert "| 2 | ngram |" in said and ("For 2 users at once" in said or "With 2 requests at once" in said)
+    assert "More than 2 requests at once" in said or "leave it off from there on" in said
     counted = ask("--elsewhere")
     assert counted.exit_code == 0 and "a pass writes" in counted.stdout and "×" not in counted.stdout
 
