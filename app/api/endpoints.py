@@ -21,7 +21,7 @@ from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
 from engine.config import AUTO, Constraint, RunConfig
 from engine.errors import BadInput, EngineError
-from engine.trace.metrics import compare, compute_metrics
+from engine.trace.metrics import compare, compute_metrics, others_share
 from engine.trace.noise import PLAIN
 from engine.trace.trace import Trace, to_json
 
@@ -232,7 +232,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "speedup": ratio.value if ratio and ratio.is_possible else None,
         "low": ratio.ends[0] if ratio and ratio.is_possible else None,
         "high": ratio.ends[1] if ratio and ratio.is_possible else None,
-        "busy": ratio.busy if ratio else None,
+        "busy": others_share(run, plain),
         "noise": bool(ratio and not ratio.is_possible),
         "predicted": numbers.predicted_speedup,
         "others": run.others,

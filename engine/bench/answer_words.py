@@ -148,7 +148,8 @@ def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str
 
 def _sure(result: AnswerResult) -> str:
     turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
-    basis = f"{quantity(texts, 'text')}, {quantity(turns, 'turn')} for each setting"
+    measured = f"{turns} of {texts} texts" if turns < texts else quantity(texts, "text")  # each text has one turn first
+    basis = f"{measured}, {quantity(turns, 'turn')} for each setting"
     if result.is_elsewhere:
         return f"Counted with {result.pair}{_where(result)}: {basis}.{_incomplete_note(result)}"
     if turns > 1:
