@@ -66,14 +66,17 @@ OPEN_NAMED_TAB = """() => {
     if (location.hash.startsWith('#lab-') && Object.hasOwn(titles, name)) openLab(name);
   };
   const write = hash => history.replaceState(history.state, '', location.pathname + location.search + hash);
-  const writeLab = () => {
-    const name = Object.keys(titles).find(each => find(`#lab-${each}`)?.offsetParent);
-    write(name && name !== 'answer' ? `#lab-${name}` : '#lab');
+  const isOf = (button, name) => button.id === `lab-${name}-button` || button.textContent.trim() === titles[name];
+  const writeLab = button => {
+    const name = Object.keys(titles).find(each => isOf(button, each));
+    if (name) write(name === 'answer' ? '#lab' : `#lab-${name}`);
   };
   window.addEventListener('hashchange', open);
   document.addEventListener('click', ({ isTrusted, target }) => {
-    const chosen = isTrusted && target.closest?.('#playground-tab-button, #lab-tab-button, #lab-tabs .tab-wrapper');
-    if (chosen) setTimeout(chosen === tab('playground') ? () => write('') : writeLab, 50);
+    const buttons = '#playground-tab-button, #lab-tab-button, #lab-tabs .tab-wrapper button';
+    const button = isTrusted && target.closest?.(buttons);
+    if (button === tab('playground')) write('');
+    else if (button) writeLab(button === tab('lab') ? find('#lab-tabs [role=tab][aria-selected=true]') : button);
   });
   open();
 }""".replace("LABS", json.dumps(LABS))

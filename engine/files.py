@@ -108,8 +108,9 @@ def need_disk(folder: Path, needed: int, name: str) -> None:
 
 
 @contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Raises Unavailable for a full or read-only disk inside the with block; other OSErrors pass through."""
+def disk_errors(folder: Path, all_errors: bool = False) -> Iterator[None]:
+    """Raises Unavailable for a full or read-only disk inside the with block; other OSErrors pass through, unless
+    ``all_errors``."""
     try:
         yield
     except OSError as error:
@@ -118,7 +119,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
                 f"The disk that holds {folder} is full; free some space or name another cache folder with "
                 "SPECLENS_CACHE (for hub models HF_HOME)."
             ) from error
-        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}:
+        if all_errors or error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}:
             raise Unavailable(
                 f"{folder} cannot be written to ({error.strerror}); name another cache folder with SPECLENS_CACHE "
                 "(for hub models HF_HOME)."
@@ -128,7 +129,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 def check_cache() -> None:
     """Raises Unavailable where the cache folder takes no files."""
-    with disk_errors(cache_root()):
+    with disk_errors(cache_root(), all_errors=True):
         try_writing(cache_root())
 
 

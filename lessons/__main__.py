@@ -48,22 +48,22 @@ def record(
         known = recordings()
         if unknown := set(names or ()) - known.keys():
             raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
-        requests = {name: known[name].config(RECORDED) for name in names or known}
-        for listed in dict.fromkeys(config.pair for config in requests.values()):
+        configs = {name: known[name].config(RECORDED) for name in names or known}
+        for listed in dict.fromkeys(config.pair for config in configs.values()):
             engine = load_engine(read_from_files(get_pair(listed), pair) if pair else listed)
-            _record(engine, {name: config for name, config in requests.items() if config.pair == listed}, repeats, out)
+            _record(engine, {name: config for name, config in configs.items() if config.pair == listed}, repeats, out)
             engine.close()
 
 
-def _record(engine, requests, repeats: int, out: Path) -> None:
+def _record(engine, configs, repeats: int, out: Path) -> None:
     """Records the runs of one pair, by the name of their files."""
     from engine.bench.recording import record
     from engine.trace.trace import save
 
-    for method in dict.fromkeys(config.method for config in requests.values()):
+    for method in dict.fromkeys(config.method for config in configs.values()):
         typer.echo(f"Measuring what {method} costs")
         engine.costs(method, again=True)
-    for name, config in requests.items():
+    for name, config in configs.items():
         trace = record(engine, config, repeats)
         save(trace, out / f"{name}.json")
         typer.echo(_summary(name, trace))

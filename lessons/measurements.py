@@ -1,10 +1,10 @@
 """Reads the published benchmarks (assets/data/benchmarks), whose measured speedups the lessons quote."""
 
 import json
-from datetime import datetime
 from functools import lru_cache
 
 from engine.files import ASSETS
+from engine.trace.verdicts import day
 
 FILES = {0: "cpu.json", 1: "cpu-temperature-1.json", "laptop": "laptop.json"}
 LAPTOP = "laptop"  # with the target in three precisions
@@ -32,8 +32,7 @@ def measured_on() -> str:
 
 
 def _machine_and_day(environment: dict) -> str:
-    day = datetime.fromisoformat(environment["time"])
-    return f"{environment['processor']}, {day.day} {day:%B %Y}"
+    return f"{environment['processor']}, {day(environment['time'])}"
 
 
 def measured_kinds() -> dict[str, dict[str, list]]:

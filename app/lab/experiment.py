@@ -5,7 +5,6 @@ kept in a PageState, which is only ever an input. Otherwise each update would co
 Until then a page shows a recorded result, with a mark that says so.
 """
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,6 @@ from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import SKIP, run_and_stop
 from app.views.notice import notice, over_old
-from app.views.safe_json import encode
 from engine import __version__
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
@@ -105,10 +103,13 @@ class Experiment:
 
     def mark(self, recorded: Recorded) -> str:
         """Says that the result is recorded, when and where, and its verdict."""
+        return notice("recorded", self._recorded_words(recorded))
+
+    def _recorded_words(self, recorded: Recorded) -> str:
         models = f" with {self.service.offer.titles.get(recorded.pair, recorded.pair)}" if recorded.pair else ""
         where = ", ".join(filter(None, (recorded.device, recorded.precision)))
         words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}."
-        return notice("recorded", f"{words} {self.verdict(recorded.result)}".rstrip())
+        return f"{words} {self.verdict(recorded.result)}".rstrip()
 
     def restore(self, values: Sequence) -> Any:
         """Returns the form as it was before the page was reloaded, and the mark, which says so."""
@@ -116,9 +117,12 @@ class Experiment:
             form = self.refill(values)
         except (EngineError, LookupError):  # its models are no longer here
             return SKIP
-        mark = json.loads(self.mark(self.opening_result) if self.opening_result else notice("quiet"))
-        words = f"Your settings are back. Press {self.RUN} {self.AFTER_RELOAD}. {mark['text']}".rstrip()
-        return [*form, encode(mark | {"text": words})]
+        words = "Your settings are back."
+        if self.service.runs.offers_experiments:
+            words += f" Press {self.RUN} {self.AFTER_RELOAD}."
+        if not self.opening_result:
+            return [*form, notice("quiet", words)]
+        return [*form, notice("recorded", f"{words} {self._recorded_words(self.opening_result)}")]
 
     def refill(self, values: Sequence) -> list:
         """Returns an update for each control of the form. ``values``: as the browser kept them."""
@@ -130,10 +134,15 @@ class Experiment:
 
     def early_stop(self, state: PageState) -> str:
         """Returns the notice of a press that was stopped before it drew anything."""
-        words, is_own = f"Stopped before {self.FIRST}, so nothing is kept of it.", state.result is not None
-        if is_own or self.opening_result:
-            words += f" Below is still the {'earlier result' if is_own else 'recorded example'}."
-        return notice("quiet", words)
+        return notice(
+            "quiet", f"Stopped before {self.FIRST}, so nothing is kept of it. {self._is_below(state)}".rstrip()
+        )
+
+    def _is_below(self, state: PageState) -> str:
+        """Says what the page shows of an earlier time; "" where it shows nothing."""
+        if state.result is not None:
+            return "Below is still the earlier result."
+        return "Below is still the recorded example." if self.opening_result else ""
 
     def _without_mark(self, update) -> Any:
         """Takes the mark away as soon as anything else is drawn than the recorded result."""
@@ -142,8 +151,7 @@ class Experiment:
 
     def _say_what_is_old(self, state: PageState, updates: Iterable) -> Iterator:
         """Says in each notice, until something is drawn, that the page shows an earlier result, if it does."""
-        words = "The figures below are still those of the last run." if state.result else ""
-        words = words or (self.opening_result and "The figures below are still the recorded ones.") or ""
+        words = self._is_below(state)
         for update in updates:
             if any(value is not SKIP for value in update[1:]):
                 words = ""
@@ -222,7 +230,7 @@ class Measurement(Experiment):
     """An experiment of many points. Those measured before are shown at once, and the rest measured, one a unit."""
 
     NOUN = "Point"  # one part of a Step
-    AFTER_RELOAD = "to go on: nothing is measured twice"
+    AFTER_RELOAD = "to measure: what was finished is not measured again"
     result_type: type  # made of a pair and a plan; empty without points
     # Made of an engine, a pair, a plan, and whether to forget the points measured before.
     points_type: Callable[..., Points]

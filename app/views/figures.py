@@ -167,10 +167,8 @@ def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
     if not numbers.by_depth:
         return Figure(note="No draft was tested, so there is nothing to accept.")
     shares = [wilson(accepted, tested) for accepted, tested in numbers.by_depth.values()]
-    places, counts = (
-        [*map(str, numbers.by_depth)],
-        [f"{accepted}/{tested}" for accepted, tested in numbers.by_depth.values()],
-    )
+    places = [*map(str, numbers.by_depth)]
+    counts = [f"{accepted}/{tested}" for accepted, tested in numbers.by_depth.values()]
     bars = {
         "type": "bar",
         "x": places,

@@ -20,7 +20,7 @@ def notice(kind: Kind, text: str = "", fraction: float | None = None, place: int
 
 
 def over_old(progress: str, words: str) -> str:
-    """Returns a notice of progress that says in ``words`` what the page still shows, which is then drawn pale; any
+    """Returns a notice of progress that says in ``words`` what the page still shows, which is then drawn grey; any
     other notice as it is."""
     shown = json.loads(progress)
     if shown["kind"] != "progress":

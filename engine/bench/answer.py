@@ -5,7 +5,7 @@ machine or a model that was not: there, tokens a pass on these texts are the res
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,7 +217,11 @@ class AnswerResult:
     @property
     def busy(self) -> float | None:
         """The largest share of the cores that other programs took; None for counts, which no program changes."""
-        shares = [cell.busy for cell in self.cells] + [load.speedup.busy for load in self.loads]
+        return self.busy_at(self.measured_loads)
+
+    def busy_at(self, loads: Container[int]) -> float | None:
+        """Returns that share for what decides at these loads: the measurements for one user, and theirs."""
+        shares = [cell.busy for cell in self.cells] + [load.speedup.busy for load in self.loads if load.users in loads]
         return None if self.is_elsewhere else largest_share(shares)
 
 

@@ -9,7 +9,7 @@ from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.errors import quantity
 from engine.trace.costs import CostModel
-from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest
+from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest, is_crowded
 from engine.trace.speedup_model import break_even, costs_for_all
 from engine.trace.verdicts import day
 
@@ -147,9 +147,9 @@ def _least_acceptance(result: AnswerResult, setting: Setting, users: int) -> str
 
 
 def _sure(result: AnswerResult) -> str:
-    turns, texts = max(cell.turns for cell in result.cells), len(result.plan.texts)
-    measured = f"{turns} of {texts} texts" if turns < texts else quantity(texts, "text")  # each text has one turn first
-    basis = f"{measured}, {quantity(turns, 'turn')} for each setting"
+    turns, measured, texts = max(cell.turns for cell in result.cells), _measured_texts(result), len(result.plan.texts)
+    words = quantity(texts, "text") if measured == texts else f"{measured} of {texts} texts"
+    basis = f"{words}, {quantity(turns, 'turn')} for each setting"
     if result.is_elsewhere:
         return f"Counted with {result.pair}{_where(result)}: {basis}.{_incomplete_note(result)}"
     if turns > 1:
@@ -170,6 +170,17 @@ def _sure(result: AnswerResult) -> str:
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"
         sure += f" {measured.words} was measured: trust the measurement."
     return f"{sure}{_incomplete_note(result)} {about_machine(result.busy)}".rstrip()
+
+
+def _measured_texts(result: AnswerResult) -> int:
+    """Counts the texts that had a turn. Not all have one in a measurement that was stopped, or whose noise was
+    forgotten; of each kind every text has its first turn before one has its second."""
+    if result.is_complete:
+        return len(result.plan.texts)
+    turns = {
+        kind: max((cell.turns for cell in result.of_kind(kind).values()), default=0) for kind, _ in result.plan.texts
+    }
+    return sum(min(count, turns[kind]) for kind, count in Counter(kind for kind, _ in result.plan.texts).items())
 
 
 def _where(result: AnswerResult) -> str:
@@ -237,7 +248,7 @@ def from_dict(content: Mapping) -> AnswerResult:
 def _answer(result: AnswerResult, users: int) -> dict:
     best, speedups = result.best(users), result.speedups_at(users)
     drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
-    is_known = len(speedups) > 1
+    is_known = len(speedups) > 1 and not is_crowded(result.busy_at([users]))
     pays = (NONE not in best and bool(drafting)) if is_known else None
     first = drafting[0] if drafting else None
     return {

@@ -86,13 +86,13 @@ class Sweep:
         g, each = self.grid, list(enumerate(self.prompts))
         systems = [SpecLensSystem(self.engine, method, gamma=gamma) for method, gamma in g.settings()]
         order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
-        requests = (
+        configs = (
             run_config(self.engine, prompt.text, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
             for t, i, prompt, repeat in order
         )
         return [
             Turn((t, i, repeat), f"{prompt.category}, temperature {t:g}", config, systems)
-            for (t, i, prompt, repeat), config in zip(order, requests, strict=True)
+            for (t, i, prompt, repeat), config in zip(order, configs, strict=True)
         ]
 
     def warm(self, cancelled: Cancelled = never) -> None:

@@ -79,13 +79,13 @@ def _tuples(value):
 
 @dataclass(frozen=True)
 class UsersRow:
-    """One number of users with one method, over all repeats. None also where there is nothing (yet) to divide by."""
+    """One number of users with one method, over its repeats. None also where there is nothing (yet) to divide by."""
 
     users: int
     method: str
     prompts: int
-    tokens: int
-    seconds: float
+    tokens: int  # of the first repeat
+    seconds: float  # of a repeat, on average
     total_tokens_per_second: float  # of all users, over all the time: that of reading the prompts, too
     tokens_per_second: float  # of one user, over the same time
     # All users' while each of them is written to, with the tokens a pass of whole answers. The prediction is the cost
@@ -98,11 +98,11 @@ class UsersRow:
     drafted_per_round: float
     acceptance: float | None
     ttft: float  # median, in seconds
-    differs: int | None  # answers unlike plain decoding's with the fewest users; None if they are sampled
+    differs: int | None  # answers of the first repeat unlike plain decoding's with the fewest users; None if sampled
     tau: float = math.inf  # tokens of a request per pass
     low: float | None = None  # ``low`` and ``high``: 95 % of ``all_writing_over_plain``, over repeats
     high: float | None = None
-    busy: float | None = None  # the largest of `Served`
+    busy: float | None = None  # the largest of these repeats and of plain decoding's
 
     @property
     def measured(self) -> Speedup | None:
@@ -234,10 +234,12 @@ def refuted_users(rows_: Sequence[UsersRow], method: str) -> set[int]:
     }  # fmt: skip
 
 
-def far_from(refuted: Set[int], chances: Mapping[int, float], measured: Iterable[int]) -> dict[int, float]:
+def without_refuted_neighbours(
+    refuted: Set[int], chances: Mapping[int, float], measured: Iterable[int]
+) -> dict[int, float]:
     """Returns the chances of those users whose nearest measured numbers, below and above, are both not ``refuted``.
 
-    >>> far_from({4}, {1: 0.1, 2: 0.2, 4: 0.3, 6: 0.4, 8: 0.5, 9: 0.6}, [1, 4, 8])
+    >>> without_refuted_neighbours({4}, {1: 0.1, 2: 0.2, 4: 0.3, 6: 0.4, 8: 0.5, 9: 0.6}, [1, 4, 8])
     {1: 0.1, 8: 0.5, 9: 0.6}
     """
     places = sorted(measured)

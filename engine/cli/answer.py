@@ -35,9 +35,9 @@ def answer(
 ):  # fmt: skip
     """Say which method and draft length to use for these prompts at each load, with intervals.
 
-    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, 2 for an option that cannot be, and 130
-    after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more at some time,
-    because neither is certain then.
+    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, and 2 for a wrong option or file; with
+    130 after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more, because
+    then speeds cannot decide.
     """
     from engine.bench.prompts import read_prompts
 
@@ -80,7 +80,7 @@ def answer(
     if interrupted:
         say("Stopped early: this is what there is. The same command goes on from here.")
         raise typer.Exit(options.INTERRUPTED)
-    if not elsewhere and is_crowded(result.busy):
+    if not elsewhere and is_crowded(result.busy_at(loads)):
         say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
         raise typer.Exit(TOO_BUSY)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):

@@ -43,6 +43,7 @@ def sweep(
     grid = Grid(names, lengths, options.parse_list(temperatures, float, "temperatures"), max_new_tokens, repeats, seed)
     chosen = read_prompts(prompts, limit)
     engine = options.load(pair, device, precision)
+    options.say_raw(engine)
     measured, finished = Sweep(engine, grid, chosen, out), False
     try:
         with progress() as show:
@@ -222,6 +223,7 @@ def exits(
     from engine.files import write_file
 
     engine = options.load(pair, device, precision)
+    options.say_raw(engine)
     with progress() as show:
         results = measure(engine, read_prompts(prompts, limit), max_new_tokens, show)
     if out is not None:

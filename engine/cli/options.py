@@ -76,14 +76,16 @@ def option_checks():
         raise typer.Exit(USAGE) from error
 
 
-def check_models(pair: str, device: str, precision: str) -> None:
-    """Raises BadInput for names that no machine has; whether this one has them is known once torch is imported."""
+def check_models(pair: str, device: str, precision: str):
+    """Returns the pair's PairSpec. Raises BadInput for names that no machine has; whether this one has them is known
+    once torch is imported."""
     from engine.weights.catalogue import get_pair
 
-    get_pair(pair)
+    spec = get_pair(pair)
     RunConfig("-", precision=precision)
     if device != AUTO and not re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", device):
         raise BadInput(f"There is no device {device[:40]!r}; choose auto, cpu, cuda, cuda:1 or mps.")
+    return spec
 
 
 def say_unusable(engine) -> None:

@@ -51,9 +51,9 @@ def _check_student(student: str) -> None:
 
 def _check_samples(files: Sequence[Path] | None, folder: Path) -> None:
     """Raises BadInput for files that are not there. What they hold is checked when they are read."""
-    from engine.training.dataset import check_present
+    from engine.training.dataset import check_present, sample_files
 
-    for path in files or [folder / "samples" / "samples.npz"]:
+    for path in sample_files(files, folder):
         check_present(path)
 
 
@@ -99,8 +99,8 @@ def tasks(
     from engine.files import work_folder
 
     with option_checks():
-        check_models(pair, AUTO, AUTO)
-        _check_samples(samples, work_folder(pair, work))
+        spec = check_models(pair, AUTO, AUTO)
+        _check_samples(samples, work_folder(spec.name, work))
 
     from engine.runtime.engine import load_tokenizer
     from engine.training.prompts import make_tasks
@@ -130,8 +130,8 @@ def sample(
     from engine.training.prompts import read_texts
 
     with option_checks():
-        check_models(pair, device, precision)
-        files = prompts or [work_folder(pair, work) / "prompts.jsonl"]
+        spec = check_models(pair, device, precision)
+        files = prompts or [work_folder(spec.name, work) / "prompts.jsonl"]
         texts = [text for path in files for text in read_texts(path)]
 
     from engine.training import generate as stage
@@ -175,9 +175,9 @@ def distil(
 
     with option_checks():
         _check_student(student)
-        check_models(pair, device, precision)
+        spec = check_models(pair, device, precision)
         named = None if taps == AUTO else _layers(taps)
-        _check_samples(samples, work_folder(pair, work))
+        _check_samples(samples, work_folder(spec.name, work))
 
     from engine.training.distil import Data, Recipe, train
     from engine.training.hidden_states import exit_layer, high_taps

@@ -26,8 +26,8 @@ class Draft:
     passes: int = 0  # of the draft model
     confidence_classes: tuple[Hashable, ...] = ()  # [N], of drafters that decide per token
     drafter: str = ""  # the member that proposed it, where several compete
-    expected: tuple[float, ...] = ()  # [N], of a tree whose nodes were chosen by cost; as in a trace
-    row_cost: float | None = None  # of the same tree
+    expected: tuple[float, ...] = ()  # [N], as `Token.expected`: of a tree whose nodes were chosen by cost
+    row_cost: float | None = None  # as `Round.row_cost`: of the same tree
     is_broken: bool = False  # the draft model's numbers were not finite, and drafting ended before them
     finite: torch.Tensor | None = None  # finite if the model's numbers are, on the device; None: the host has looked
     from_grammar: tuple[bool, ...] = ()  # [N]: which drafts a constraint demanded; empty where it demanded none

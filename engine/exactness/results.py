@@ -28,7 +28,7 @@ TOY_METHODS = {
     "without_replacement": "tree, siblings drawn without replacement",
     "top": "tree of the draft's favourites",
 }
-TOY_PROOFS = tuple(name for name in TOY_METHODS if name in METHODS and name != "none")  # those of a run
+TOY_PROOFS = tuple(name for name in TOY_METHODS if name in METHODS and name != "none")  # methods of a run, for `prove`
 
 
 @dataclass(frozen=True)

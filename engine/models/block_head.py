@@ -5,7 +5,7 @@ and one learnt vector (`mask_hidden`) in place of the target's features. All pas
 those before it, and slot d guesses token t + d + 2. Loads the layouts of vLLM, of SpecForge and of the speculators
 library, with one layer or several.
 
-A head may bring a bias (DSpark, arXiv 2607.05147): once a slot's guess is drawn, its row of one small matrix times
+A head may have a bias (DSpark, arXiv 2607.05147): once a slot's guess is drawn, its row of one small matrix times
 another is added to the next slot's logits. Their names are DSpark's. Its first matrix there has a row for each word of
 the target, and biases slot 0, too, by the last committed token; here it has one for each word that can be guessed,
 because slot 0 reads that token itself.

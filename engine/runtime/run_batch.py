@@ -34,15 +34,15 @@ class RunBatch(Batch):
         if len(self) >= self.most:
             raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
         with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
-            request = self.engine.prepare(config, cancelled, own_cache=len(self) > 0, **options)
+            run = self.engine.prepare(config, cancelled, own_cache=len(self) > 0, **options)
         free = available_memory(self.engine.device)
         if len(self):
-            self._check_memory(request.memory, free)
+            self._check_memory(run.memory, free)
         else:
             self._free_at_first = free
-        request.share(lambda: len(self))
-        self._memory[name] = request.memory
-        super().add(name, request.steps())
+        run.share(lambda: len(self))
+        self._memory[name] = run.memory
+        super().add(name, run.steps())
 
     def _check_memory(self, needed: int, free: int | None) -> None:
         """Raises NoRoom where memory does not suffice. ``free`` bytes are too many while the runs under way have not

@@ -7,6 +7,7 @@ import hashlib
 import io
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,7 +69,13 @@ def join(parts: list[Samples]) -> Samples:
     return Samples(*(np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS))
 
 
+def sample_files(files: Sequence[Path] | None, work: Path) -> list[Path]:
+    """Returns the files to train on: those named, or else what `sample` writes in ``work``."""
+    return list(files or [work / "samples" / "samples.npz"])
+
+
 def check_present(path: Path) -> None:
+    """Raises BadInput where a file is missing."""
     if not path.exists():
         raise BadInput(f"There are no samples at {path}; make some with `python -m engine training sample`.")
 

@@ -25,7 +25,7 @@ from engine.runtime.device_choice import choose_device, choose_precision
 from engine.training import dataset as sample_file
 from engine.training import hidden_states as feature_file
 from engine.training.block_student import BlockStudent
-from engine.training.dataset import Samples
+from engine.training.dataset import Samples, sample_files
 from engine.training.distil import Recipe
 from engine.training.exported_draft import is_exported, start_from, words_of_draft
 from engine.training.generate import read_folder
@@ -76,7 +76,7 @@ class TrainingProject:
     def __init__(self, pair: str, work: Path | None, device: str, files: Sequence[Path] = ()):
         self.pair, self.device = get_pair(pair), choose_device(device)
         self.folder = work_folder(self.pair.name, work)
-        self.files = list(files) or [self.folder / "samples" / "samples.npz"]
+        self.files = sample_files(files, self.folder)
 
     @property
     def target(self) -> Path:

@@ -19,6 +19,7 @@ _NO_EFFECT = {"quant_method", "format", "quantization_status", "dequantize", "co
 
 
 def check_bits(bits: int) -> None:
+    """Raises BadInput for another number of bits than drafts are written with."""
     if bits not in BITS:
         raise BadInput(f"Weights are stored in {' or '.join(map(str, BITS))} bits, not in {bits}.")
 

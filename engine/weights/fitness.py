@@ -108,7 +108,7 @@ def config_of(model: ModelSpec) -> dict:
 
 def _parameters(model: ModelSpec) -> str:
     millions = model.parameters / 1e6
-    return f"{millions / 1000:.2f} billion" if millions >= 1000 else f"{millions:,.3g} million"
+    return f"{millions / 1000:.2f} billion" if millions >= 999.5 else f"{millions:,.3g} million"
 
 
 def _weights(model: ModelSpec) -> str:

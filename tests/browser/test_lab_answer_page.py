@@ -19,6 +19,8 @@ def test_a_question_of_two_kinds_is_answered(open_page, tiny_server):
     page.locator("#answer-users input[type=number]").fill("2")
     expect(page.locator("#answer-notice")).to_contain_text("2 texts: about")
     page.locator("#answer-run").click()
+    expect(page.locator("#answer-notice .sl-notice[data-kind=progress]")).to_be_visible()
+    expect(page.locator("#answer-stop")).to_be_in_viewport()
     expect(page.locator("#answer-notice")).to_contain_text("Done", timeout=240_000)
     expect(page.locator(".sl-answer-main")).to_contain_text("For 2 users at once")
     expect(page.locator(".sl-answer-alone")).to_contain_text("For one user")

@@ -21,8 +21,9 @@ def test_a_reload_brings_the_labs_forms_back(visit):
     open_tab(page, "Lab", "tabs")
     open_tab(page, "The answer", "lab-tabs")
     expect(page.locator("#answer-own textarea")).to_have_value("the cat\n---\nthe hat")
-    words = "Your settings are back. Press Find the answer to go on: nothing is measured twice. Recorded on"
-    expect(page.locator("#answer-recorded")).to_contain_text(words)
+    said = page.locator("#answer-recorded")
+    expect(said).to_contain_text("Your settings are back. Press Find the answer to measure: what was finished is not")
+    expect(said).to_contain_text("measured again. Recorded on")
     expect(page.locator("#answer-notice")).to_contain_text("2 texts")
     open_lab(page, "Compare")
     expect(columns).to_have_count(4)
@@ -41,8 +42,8 @@ def test_the_page_asks_before_a_measurement_is_left(visit, fake):
     open_lab(page, "Compare")
     page.locator("#compare-run").click()
     expect(page.locator("#compare-notice")).to_contain_text("Run 1 of")
-    page.evaluate("location.reload()")
-    page.wait_for_timeout(500)
+    with page.expect_event("dialog"):
+        page.evaluate("location.reload()")
     assert asked == ["beforeunload"]
     page.locator("#compare-stop").click()
     expect(page.locator("#compare-run")).to_have_text("Run all")

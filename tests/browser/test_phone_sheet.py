@@ -12,7 +12,7 @@ def test_the_sheet_closes_once_the_rounds_are_scrolled_away(visit):
     sheet = page.locator("#stage .sl-inspector")
     expect(sheet).to_have_attribute("data-open", "locked")
     page.evaluate("window.scrollBy(0, 60)")
-    page.wait_for_timeout(200)
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # its scroll event
     expect(sheet).to_have_attribute("data-open", "locked")
     page.locator("#results").scroll_into_view_if_needed()
     page.evaluate("window.scrollTo(0, document.querySelector('#results').getBoundingClientRect().top + scrollY)")

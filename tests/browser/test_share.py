@@ -73,7 +73,7 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     expect(classroom.locator("body")).to_have_class(re.compile("sl-present"))
     classroom.keyboard.press("p")
     expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
-    for gone in ("#seed", "#temperature", "#dice", "#reset"):
+    for gone in ("#seed", "#temperature", "#dice", "#reset", ".sl-examples"):
         expect(classroom.locator(gone).first).to_be_hidden()
     press_run(classroom)
     wait_for_end(classroom)

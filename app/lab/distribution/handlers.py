@@ -98,6 +98,9 @@ class RuleTestHandlers(Experiment):
         form = dict(zip(NAMES, values, strict=True))
         options = self.select_pair(form["pair"], form["rule"])._asdict()
         updates = {name: each for name, each in options.items() if isinstance(each, dict)}
+        for name in ("rule", "method"):  # a list keeps its own choice where it no longer has the kept one
+            if form[name] not in [value for _, value in updates[name]["choices"]]:
+                form[name] = updates[name]["value"]
         return [updates.get(name, {}) | gr.update(value=value) for name, value in form.items()]
 
     def reveal(self, rule: str) -> list:

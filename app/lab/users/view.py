@@ -22,7 +22,7 @@ from app.views.figures import (
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
-from engine.bench.users_results import UsersRow, far_from, least_chances, refuted_users
+from engine.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
 from engine.config import method_of
 from engine.trace.costs import CostModel
 from engine.trace.noise import NOISE, Speedup, and_list, break_even_bracket, ceiling, winner
@@ -175,7 +175,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
             continue
         look, wrong = _look(name, methods), refuted_users(rows, name)
         refuted |= wrong
-        believed = far_from(wrong, chances, [row.users for row in _rows_of(rows, name)])
+        believed = without_refuted_neighbours(wrong, chances, [row.users for row in _rows_of(rows, name)])
         known = with_gaps(_timed_chances(believed, costs[name].v), chances)
         are_between |= sum(chance is not None for chance in known.values()) < len(believed)
         between = with_gaps(believed, chances)
@@ -209,7 +209,8 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
             "Their marks are where the passes with one draft and without were both timed. Dashed: between such places. "
         )
     if refuted:
-        note += f"None is drawn near {and_list(map(str, sorted(refuted)))} users: another speedup was measured there. "
+        near = and_list(map(str, sorted(refuted)))
+        note += f"Near {near} users the prediction is left out, because the measured speedup contradicts it. "
     note += "γ = auto drafts only tokens that are likelier."
     return Figure(data, layout, note)
 

@@ -1,15 +1,15 @@
 // Draws the banner of an experiment: a sentence, and a thin bar while it works.
-import { keepForm } from '../lab/kept_form.js';
 import { onValue } from '../lib/dom.js';
 import { makeHeartbeat } from '../lib/heartbeat.js';
 import { makeNotice } from '../lib/notice_box.js';
+import { keepForm } from './kept_form.js';
 
 export function mount(part) {
   const box = part.element.querySelector('.sl-notice'),
     expectValues = makeHeartbeat(part),
     show = makeNotice(box);
 
-  // The results begin below the notice.
+  // The results begin below the notice, and Stop is above it (its scroll-margin).
   function bringIntoSight() {
     if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView({ block: 'start' });
   }

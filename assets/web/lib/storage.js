@@ -28,5 +28,22 @@ export function readObject(key) {
 
 export const storeObject = (key, value) => storeText(key, JSON.stringify(value));
 
-// Whether this page was loaded again, so that what the tab remembers is its own.
+// Texts that only this tab keeps, for a reload. Another page that it opens, such as a second link, forgets them.
+export function readAfterReload(key) {
+  try {
+    if (!isReload()) sessionStorage.removeItem(key);
+    return sessionStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+export function storeForReload(key, text) {
+  try {
+    sessionStorage.setItem(key, text);
+  } catch {
+    /* not allowed here, or full */
+  }
+}
+
 export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';

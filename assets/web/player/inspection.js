@@ -50,6 +50,18 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
   }
 
+  // On a phone the inspector covers the charts, so it goes when the rounds have left the window.
+  window.addEventListener('scroll', leaveWithRounds, { passive: true });
+  function leaveWithRounds() {
+    if (!root.isConnected) window.removeEventListener('scroll', leaveWithRounds);
+    else if (
+      locked &&
+      getComputedStyle(panel).position === 'fixed' &&
+      find('.sl-rows').getBoundingClientRect().bottom < 0
+    )
+      unlock();
+  }
+
   function unlock() {
     locked = null;
     mark(null);

@@ -95,18 +95,6 @@ export function makeInspector(box, ask, forkOf = () => null) {
       isJudged && token.p === undefined && !probabilities.p && !about?.server && status !== 'forbidden' && note(BARE),
     ];
     box.replaceChildren(...parts.filter(Boolean));
-    leaveOutReason();
-  }
-
-  // The chance in words is left out where the panel would have to scroll for nothing else; a phone scrolls anyway.
-  function leaveOutReason() {
-    const reason = box.querySelector('.sl-why'),
-      panel = box.closest('.sl-inspector');
-    if (!reason || !panel || matchMedia('(max-width: 900px)').matches) return;
-    const isFull = () => panel.scrollHeight > panel.clientHeight;
-    if (!isFull()) return;
-    reason.hidden = true;
-    reason.hidden = !isFull();
   }
 
   // ── the token and its verdict ──

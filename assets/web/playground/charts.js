@@ -42,14 +42,12 @@ export function mount(part) {
 
   // On a phone a map has no room for its scale, which the numbers in it repeat.
   const isMap = ({ type }) => type === 'heatmap';
-  const fitData = data =>
-    data.map(one =>
-      narrow() && isMap(one)
-        ? { ...one, showscale: false, textfont: { ...one.textfont, size: 11 } }
-        : narrow() && one.mode === 'text' && one.x.length > 8
-          ? { ...one, textfont: { ...one.textfont, size: 8 } } // as wide as a bar
-          : one,
-    );
+  function fitOne(one) {
+    if (isMap(one)) return { ...one, showscale: false, textfont: { ...one.textfont, size: 11 } };
+    if (one.mode === 'text' && one.x.length > 8) return { ...one, textfont: { ...one.textfont, size: 8 } }; // a bar's width
+    return one;
+  }
+  const fitData = data => (narrow() ? data.map(fitOne) : data);
 
   function layoutOf(figure, styles) {
     const ink = withColours('@ink', styles),

@@ -1,23 +1,9 @@
 // Remembers the newest run of this tab, so that the server can show it again after a reload.
-import { isReload } from '../lib/storage.js';
+import { readAfterReload, storeForReload } from '../lib/storage.js';
 
 const KEY = 'speclens-run';
 
-export function rememberRun(key) {
-  try {
-    sessionStorage.setItem(KEY, key);
-  } catch {
-    /* not allowed here */
-  }
-}
+export const rememberRun = key => storeForReload(KEY, key);
 
-// Its key; null on a page that was not reloaded, or has not run anything. Another page that this tab opens, such as a
-// second link, forgets it.
-export function reloadedRun() {
-  try {
-    if (!isReload()) sessionStorage.removeItem(KEY);
-    return sessionStorage.getItem(KEY);
-  } catch {
-    return null;
-  }
-}
+// Its key; null on a page that was not reloaded, or has not run anything.
+export const reloadedRun = () => readAfterReload(KEY);

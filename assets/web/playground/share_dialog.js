@@ -6,8 +6,14 @@ import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
 import { reloadedRun, rememberRun } from './reload.js';
-import { closeSheetBelowStage } from './sheet.js';
 import { makeUrlQuery } from './url_query.js';
+
+// Buttons that go with the controls which they change, so that a hidden one keeps its value.
+const CHANGES = {
+  '#dice': ['seed'],
+  '.sl-examples': ['prompt', 'method', 'gamma', 'auto', 'temperature', 'constraint'],
+  '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
+};
 
 export function mount(part) {
   const { element, trigger } = part;
@@ -36,9 +42,9 @@ export function mount(part) {
   function hide(listed) {
     hidden = names.filter(name => listed.includes(name));
     const selectors = hidden.map(name => `#${name}`);
-    if (hidden.includes('seed')) selectors.push('#dice');
-    if (hidden.includes('constraint')) selectors.push('#constraint-examples');
-    if (hidden.length) selectors.push('#reset'); // it would also reset hidden controls
+    for (const [button, controls] of Object.entries(CHANGES))
+      if (controls.some(name => hidden.includes(name))) selectors.push(button);
+    if (hidden.length) selectors.push('#reset'); // it changes all
     // Gradio's frame around only hidden ones.
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
@@ -144,7 +150,6 @@ export function mount(part) {
   });
   listenForDrawer();
   listenForPrompt();
-  closeSheetBelowStage();
   hide((new URLSearchParams(location.search).get('hide') ?? '').split(',')); // the server answers later
   const run = reloadedRun();
   if (run || address.asks()) trigger('opened', { query: location.search, reload: isReload(), run });

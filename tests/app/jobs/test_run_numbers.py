@@ -143,9 +143,10 @@ def test_a_page_is_not_ready_with_damaged_weights(tmp_path, monkeypatch):
     damaged.engine.worker.close()
 
 
-def test_a_page_is_not_ready_where_its_model_cannot_be_stored(service, tmp_path, monkeypatch):
+@pytest.mark.parametrize("folder", ["file", "name" * 80], ids=["a file", "a name that is too long"])
+def test_a_page_is_not_ready_where_its_model_cannot_be_stored(service, tmp_path, monkeypatch, folder):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / folder))
     with TestClient(Starlette(routes=operator_routes(service))) as client:
         answer = client.get("/readyz")
         assert answer.status_code == 503 and "SPECLENS_CACHE" in answer.json()["problem"]

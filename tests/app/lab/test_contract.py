@@ -130,7 +130,7 @@ def page(engine, tmp_path, monkeypatch) -> Iterator[Callable[..., Page]]:
 def test_an_earlier_result_is_said_to_be_old_until_a_figure_is_drawn(page, name):
     """The figures of the last run stood below the progress of the next as if they were its own."""
     page = page(name)
-    for before in ("the recorded ones", "those of the last run"):
+    for before in ("the recorded example", "the earlier result"):
         page.worker.engine, updates = None, list(page.press())
         drawn = next(at for at, update in enumerate(updates) if any(value is not SKIP for value in update[1:]))
         notices = [(at >= drawn, said(each)) for at, each in enumerate(updates) if each.notice is not SKIP]

@@ -88,7 +88,8 @@ def test_no_predicted_price_is_drawn_where_a_measurement_excludes_it():
     before = figures()["users-price"]["data"][1]
     assert drawn == [1] and before["y"][:4] == sorted(before["y"][:4]), "where it was drawn up to 4 users and beyond"
     assert alpha["y"] == [0.5, 0.6, 0.7] and cross["x"] == [4, 16]
-    assert "None is drawn near 4 users" in figure["note"] and "None is drawn" not in figures()["users-price"]["note"]
+    left_out = "Near 4 users the prediction is left out"
+    assert left_out in figure["note"] and "left out" not in figures()["users-price"]["note"]
 
 
 def test_the_table_marks_the_fastest_with_as_many_users():

@@ -244,3 +244,25 @@ def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monke
 def test_another_server_is_counted_without_loads(asked):
     counted = asked(8, place=ELSEWHERE)
     assert counted.is_complete and not counted.loads and counted.speedups_at(8) == {NONE: counted.speedups_at(1)[NONE]}
+
+
+def test_other_programs_count_where_the_answer_rests_on_them():
+    busy = replace(load(8, "eagle", 1, 1.2), speedup=Speedup(1.2, 1.1, 1.3, 2.0, busy=0.9))
+    found = result(load(3, "eagle", 1, 1.3), busy, plan=replace(PLAN, users=(3,)))
+    assert found.busy == 0.9 and found.busy_at([1, 3]) is None
+    assert [each["pays"] for each in to_dict(replace(found, plan=replace(PLAN, users=(3, 8))))["answers"]] == [
+        True,
+        None,
+    ]
+
+
+def test_a_stopped_answer_counts_the_texts_that_had_a_turn():
+    texts = (("chat", "a"), ("chat", "b"), ("copy", "c"), ("copy", "d"))
+    cells = tuple(
+        cell(*each, category=kind, half=None)
+        for each in (("none", 0, 1.0), ("eagle", 1, 1.2))
+        for kind in ("all", "chat")
+    )
+    stopped = replace(result(cells=cells, plan=replace(PLAN, texts=texts)), is_complete=False)
+    assert "2 of 4 texts, 3 turns for each setting" in sentences(stopped)["sure"]
+    assert "4 texts, 3 turns" in sentences(replace(stopped, is_complete=True))["sure"]

@@ -119,9 +119,9 @@ BLIND, QUICK = ("blind", "token"), [("lm", "block"), ("without_replacement", "to
 @pytest.mark.parametrize(
     ("path", "acceptance", "sampling"),
     [
-        *((*way, "plain") for way in QUICK),
+        *((*way, "plain") for way in (BLIND, *QUICK)),
         *(pytest.param(*way, "all", marks=pytest.mark.slow) for way in (BLIND, *QUICK)),
-        *(pytest.param(*way, "plain", marks=pytest.mark.slow) for way in WAYS if way not in QUICK),
+        *(pytest.param(*way, "plain", marks=pytest.mark.slow) for way in WAYS if way not in (BLIND, *QUICK)),
     ],
 )
 def test_answers_have_the_constrained_targets_law(path, acceptance, sampling):

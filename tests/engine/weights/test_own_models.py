@@ -95,7 +95,13 @@ def test_what_it_needs_is_said_with_figures(served):
 
 @pytest.mark.parametrize(
     ("parameters", "words"),
-    [(65_536, "0.0655 million"), (1_812_000, "1.81 million"), (134_515_008, "135 million"), (1_777_000_000, "1.78 b")],
+    [
+        (65_536, "0.0655 million"),
+        (1_812_000, "1.81 million"),
+        (134_515_008, "135 million"),
+        (999_600_000, "1.00 b"),
+        (1_777_000_000, "1.78 b"),
+    ],
 )
 def test_its_size_has_three_digits(served, parameters, words):
     pair = get_pair(look_up(NAME).name)
