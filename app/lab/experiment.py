@@ -186,7 +186,7 @@ class Experiment:
             shown = self._say_what_is_old(state, state.stream(self.service.runs, lab_visitor_id(request), updates))
             yield from map(self._without_mark, shown)
         except EngineError as error:
-            words = f"{error} {self.REMAINS}" if state.result else str(error)
+            words = f"{error} {self.REMAINS}" if state.result and not isinstance(error, BadInput) else str(error)
             yield self.show(state.result)._replace(notice=notice("error", words))
         if state.request is not None and state.request.is_replaced:
             words = f"Another experiment of yours took its place. {self.REMAINS if state.result else ''}".rstrip()

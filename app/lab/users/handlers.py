@@ -61,7 +61,7 @@ class UsersHandlers(InParts):
 
     def files(self, result: UsersResult) -> Mapping[str, str]:
         return {
-            "speclens-many-users.csv": view.to_csv(result.rows),
+            "speclens-many-users.csv": view.to_csv(result.rows, {"pair": result.pair} | self.where()),
             "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, self.where()),
         }
 
