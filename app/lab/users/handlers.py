@@ -42,6 +42,9 @@ class UsersHandlers(InParts):
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)
 
+    def verdict(self, result: UsersResult) -> str:
+        return f"Answers of {quantity(result.plan.tokens, 'token')}, γ = {result.plan.gamma}. {super().verdict(result)}"
+
     def doubts(self, result: UsersResult) -> str:
         return view.doubts_about(result.rows)
 
