@@ -25,7 +25,7 @@ from engine.weights.store import locate
 
 if TYPE_CHECKING:
     from engine.bench.precisions import Distance
-    from engine.weights.fitness import Fitness
+    from engine.weights.own_model_report import OwnModelReport
 
 _CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
 
@@ -88,12 +88,12 @@ class EngineFacade:
         specs = [get_pair(name) for name in names] or load_catalogue().values()
         return [_pair_of(spec) for spec in specs]
 
-    def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
+    def look_up(self, name: str) -> tuple[Pair, "OwnModelReport"]:
         """Looks up a visitor's own model: a folder, or a name on the hub, without its weights. Raises EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
         from engine.runtime.trial import faults  # isort: skip
-        from engine.weights.fitness import fitness
+        from engine.weights.own_model_report import report_on
         from engine.weights.own_models import hub_name, look_up
 
         if on_hub := hub_name(name):
@@ -102,7 +102,7 @@ class EngineFacade:
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _pair_of(spec), fitness(spec, device, per_byte, faults=faults(spec))
+        return _pair_of(spec), report_on(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Says in sentences why a pair cannot run here. The loaded pair's memory counts as free, because it would be

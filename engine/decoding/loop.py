@@ -73,7 +73,7 @@ class SpeculativeDecoder:
     target: Runner
     drafter: Drafter
     gamma_policy: GammaPolicy  # chooses γ
-    eos_ids: frozenset[int]  # end a text
+    eos_ids: frozenset[int]  # ids that end a text, from `eos_ids` in models/loader.py
     recorder: TraceRecorder
     cancelled: Callable[[], bool] = lambda: False  # polled once a round
     rules: Rules = TRUE_RULES  # tests and experiments replace them
