@@ -1,4 +1,4 @@
-"""Loads a model folder: chooses device, precision and implementation, and explains why a model cannot run."""
+"""Loads a model folder with the implementation that can run it, and explains why none can."""
 
 import platform
 from collections.abc import Callable
