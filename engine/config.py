@@ -182,12 +182,12 @@ def _check_integer(name: str, value, low: int, high: int) -> None:
         raise BadInput(f"{name} is {spell(value)}, but must be a whole number from {low} to {high}.")
 
 
-def _check_prefix(prefix: tuple, most: int) -> None:
+def _check_prefix(prefix: tuple, limit: int) -> None:
     if not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < 2**31 for i in prefix):
         raise BadInput("The tokens that the output begins with must be numbers of tokens.")
-    if len(prefix) >= max(most, 1):
+    if len(prefix) >= max(limit, 1):
         raise BadInput(
-            f"The forced token would be number {len(prefix)} of the {most} allowed, so nothing could follow it; force "
+            f"The forced token would be number {len(prefix)} of the {limit} allowed, so nothing could follow it; force "
             "an earlier one or ask for more tokens."
         )
 

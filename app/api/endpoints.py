@@ -127,8 +127,8 @@ class Api:
         speedup, alpha, tau and predicted, one run each.
         """
         with self._as_gradio_error():
-            most = min(64, self.service.limits.new_tokens) if tokens is None else tokens
-            values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": most}
+            limit = min(64, self.service.limits.new_tokens) if tokens is None else tokens
+            values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": limit}
             config = self._settings(values)
             plain = baseline_of(config)
             drafting = [method for method in self.service.offer.methods(config.pair) if method != "none"]

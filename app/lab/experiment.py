@@ -81,8 +81,8 @@ class Experiment:
         raise NotImplementedError
 
     def doubts(self, result) -> str:
-        """Warns of noise and of a busy machine, as `engine.trace.verdicts.doubts` words it; empty for a sound result,
-        and where nothing was timed."""
+        """Warns of noise and of a busy machine, in the words of `engine.trace.speedup_words.doubts`. Returns an empty
+        text for a sound result, and where nothing was timed."""
         return ""
 
     @cached_property
@@ -251,7 +251,7 @@ class Measurement(Experiment):
 
     def open_points(self, latest: Callable[[], Any], config: RunConfig, plan) -> Callable[[Any, bool], Points]:
         """Returns the function from an engine to the points, for work_units. ``latest`` returns the newest result."""
-        return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
+        return lambda engine, again: self.points_type(engine, config.pair, plan, again)
 
     def draw(self, result, values: Sequence) -> Any:
         """Returns the outputs that show a result. ``values``: of the controls, none for the recorded one."""

@@ -90,8 +90,8 @@ def _recorded_speedups(trace: Trace) -> dict[str, Any]:
     if not speedups:
         return {}
     known = {"measured_speedup": speedups["median"], "lowest": speedups["lowest"], "pairs": speedups["pairs"]}
-    most = ceiling(compute_metrics(trace).tau.value, trace.started.costs)
-    return known | ({"highest": speedups["highest"]} if speedups["highest"] <= most else {})
+    limit = ceiling(compute_metrics(trace).tau.value, trace.started.costs)
+    return known | ({"highest": speedups["highest"]} if speedups["highest"] <= limit else {})
 
 
 def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:

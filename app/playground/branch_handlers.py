@@ -158,8 +158,8 @@ class LiveBranch:
         if self._started is None:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
-        most = (self._started.max_new_tokens or 0) - len(self._started.prefix)
-        return f"The branch: {written} of up to {quantity(most, 'token')}", written / most, 0
+        limit = (self._started.max_new_tokens or 0) - len(self._started.prefix)
+        return f"The branch: {written} of up to {quantity(limit, 'token')}", written / limit, 0
 
 
 def forced_in(branch: Trace) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from engine.errors import quantity
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
+from engine.trace.speedup_words import number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import number
 
 T = TypeVar("T")
 MOST_POINTS = 400  # of a line; a screen has no room for more

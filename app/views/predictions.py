@@ -15,8 +15,8 @@ from engine.trace.costs import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
+from engine.trace.speedup_words import impossible
 from engine.trace.trace import Trace
-from engine.trace.verdicts import impossible
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
 IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothing can be predicted."

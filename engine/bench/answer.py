@@ -43,7 +43,7 @@ class AnswerPlan:
     place: str = HERE
 
     @property
-    def most(self) -> int:
+    def largest_load(self) -> int:
         return max(self.users)
 
     @property
@@ -53,8 +53,8 @@ class AnswerPlan:
         several = {users for users in self.users if users > 1}
         if self.place != HERE or not several:
             return ()
-        if len(self.users) == 1 and self.most >= 4:
-            several.add(max(2, round(self.most**0.5)))
+        if len(self.users) == 1 and self.largest_load >= 4:
+            several.add(max(2, round(self.largest_load**0.5)))
         return tuple(sorted(several))
 
     @property

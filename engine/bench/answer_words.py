@@ -11,7 +11,7 @@ from engine.errors import quantity
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest, is_crowded
 from engine.trace.speedup_model import break_even, costs_for_all
-from engine.trace.verdicts import day
+from engine.trace.speedup_words import day
 
 
 def name(setting: Setting) -> str:
@@ -37,7 +37,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
     if result.is_elsewhere:
         return {"answer": _tokens(result), "alone": "", "kinds": _tokens_by_kind(result), "change": _elsewhere(result),
                 "sure": _sure(result) + _form_note(result)}  # fmt: skip
-    users = result.plan.most
+    users = result.plan.largest_load
     fewer = sorted({1, *result.plan.users} - {users})
     return {
         "answer": recommendation(result, users),

@@ -30,8 +30,8 @@ from engine.trace.metrics import (
     others_share,
 )
 from engine.trace.noise import NOISE, Speedup, about_machine
+from engine.trace.speedup_words import DASH, impossible, no_difference, number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import DASH, impossible, no_difference, number
 
 # status -> (its mark where the terminal has no Unicode, style)
 STATUS_STYLES = {

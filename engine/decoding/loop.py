@@ -262,12 +262,12 @@ class SpeculativeDecoder:
 
     def _draft(self, position: int) -> RoundDraft:
         """Makes the drafts; leaves one place for the token that closes the round."""
-        most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
+        limit = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
         keys = self._without_broken(self.drafter.confidence_classes(self.committed))
-        gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
+        gamma = 0 if keys is None or limit < 1 else self.gamma_policy.choose(keys, limit)
         if gamma == 0:
             draft = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
         else:

@@ -14,9 +14,9 @@ from functools import cached_property, partial
 
 from engine.errors import EngineError, quantity
 from engine.exactness.server_json import COUNT, REQUESTS, invalid
-from engine.servers.answer import ServerRequest, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
+from engine.servers.streamed_answer import ServerRequest, mapping
 from engine.trace.events import TESTED
 from engine.trace.metrics import first_difference, wilson
 from engine.trace.trace import Trace
@@ -319,7 +319,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
-        statistic, freedom, p = chi_squared(*rows)
+        statistic, freedom, p = compare_counts(*rows)
         worst = min(worst, p)
         degrees = quantity(freedom, "degree")
         words.append(f"{name} token: chi-squared {statistic:.1f} at {degrees} of freedom, p = {p:.2g}")
@@ -330,7 +330,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
     return Finding("distribution", "right", sentence)
 
 
-def chi_squared(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
+def compare_counts(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
     """Computes Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931).
     Words seen fewer than ten times are one class."""
     seen = Counter(ones) + Counter(others)

@@ -19,11 +19,11 @@ from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
 from engine.errors import EngineError, Unavailable
+from engine.models.byte_order_marks import hide_byte_order_marks
 from engine.models.gguf_reader import open_weights
-from engine.models.leftovers import is_harmless, is_of_another_part
-from engine.models.leftovers import surplus as surplus_problem
-from engine.models.marks import without_marks
 from engine.models.runner import Tokens, check_capacity
+from engine.models.unread_tensors import is_harmless, is_of_another_part
+from engine.models.unread_tensors import surplus as surplus_problem
 from engine.weights.eight_bits import SCALE, is_read_here
 from engine.weights.gguf_layout import is_prepared
 from engine.weights.rounded_kinds import rounding_problem
@@ -228,7 +228,7 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        with without_marks(folder) as clean:
+        with hide_byte_order_marks(folder) as clean:
             model, absent, surplus = (_from_gguf if is_prepared(folder) else _from_folder)(clean, dtype, device)
     except EngineError:
         raise

@@ -156,8 +156,8 @@ class Worker:
                 # that enter by different modules at once may each find the other's half imported.
                 from engine.runtime.shared_runs import SharedRuns
 
-                most = (self.max_batch_size or engine.best_batch()) if first.may_share else 1
-                runs = SharedRuns(engine, most, self._reporting)
+                limit = (self.max_batch_size or engine.best_batch()) if first.may_share else 1
+                runs = SharedRuns(engine, limit, self._reporting)
             runs.add(first)
             while runs:
                 self._admit(runs)

@@ -278,9 +278,9 @@ def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Ou
     lines = view.rounds(at, [event for event in update.events if isinstance(event, Round)])
     # The columns are repeated, because the browser may see only the last of several values.
     text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
-    tokens, most = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
+    tokens, limit = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
     count = sum(not column.source for column in columns)
-    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(most, 'token')}"
-    progress = notice("progress", words, (at + min(1.0, tokens / most)) / count)
+    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(limit, 'token')}"
+    progress = notice("progress", words, (at + min(1.0, tokens / limit)) / count)
     drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
     return Outputs(progress, text, **drawn)

@@ -22,8 +22,8 @@ from engine.trace.branch import config_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
+from engine.trace.speedup_words import DASH, doubts, number
 from engine.trace.trace import Trace, from_json, to_json
-from engine.trace.verdicts import DASH, doubts, number
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"

@@ -14,7 +14,7 @@ from app.views.table import empty, sheet
 from engine.errors import quantity
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
 from engine.trace.noise import Z95
-from engine.trace.verdicts import DASH, number
+from engine.trace.speedup_words import DASH, number
 
 BUTTONS = {
     "raw-q": "q before temperature",

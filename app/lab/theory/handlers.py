@@ -90,7 +90,7 @@ class TheoryHandlers(Measurement):
     def open_points(
         self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
     ) -> Callable[[Any, bool], TheoryPoints]:
-        return lambda engine, afresh: TheoryPoints(engine, config, plan, latest())
+        return lambda engine, again: TheoryPoints(engine, config, plan, latest())
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)

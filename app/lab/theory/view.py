@@ -30,8 +30,8 @@ from engine.trace.noise import (
     winner,
 )
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_words import doubts, number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import doubts, number
 
 MOST_GAMMA = 16  # on the charts' γ axis
 NO_RUN = "No run to compare with yet. Run a prompt in the playground and come back."

@@ -27,7 +27,7 @@ from engine.config import method_of
 from engine.trace.costs import CostModel
 from engine.trace.noise import NOISE, Speedup, and_list, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
-from engine.trace.verdicts import DASH, doubts, number
+from engine.trace.speedup_words import DASH, doubts, number
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
 CHARTS = {
@@ -48,8 +48,8 @@ def draw_charts(rows: Mapping[str, Rows], context: str, methods: Sequence[str], 
     names = [BASELINE, *(method for method in methods if method != BASELINE)]
     here = rows[context]
     figures = (
-        tokens(here, names, False), tokens(here, names, True), gains(rows, names[1:]),
-        prices(here, names[1:], costs),
+        draw_tokens(here, names, False), draw_tokens(here, names, True), draw_gains(rows, names[1:]),
+        draw_break_even(here, names[1:], costs),
     )  # fmt: skip
     return encode_figures(dict(zip(CHARTS, figures, strict=True)))
 
@@ -88,7 +88,7 @@ def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
 # ── the charts ──
 
 
-def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
+def draw_tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
     """Charts measured tokens as lines, predicted ones dashed."""
     lines = {name: line for name in names if (line := _rows_of(rows, name))}
     if not lines:
@@ -125,7 +125,7 @@ def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> di
     return points(name, [short(at) for at in x], y, mode="markers", marker=marker, hovertemplate=hover)
 
 
-def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
+def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     """Charts each method's total over plain decoding's with its 95 % interval, in each context."""
     data, contexts = [], [context for context in rows if rows[context]]
     for context in contexts:
@@ -161,7 +161,7 @@ def doubts_about(rows: Mapping[str, Rows]) -> str:
     return doubts(has_noise, (row.busy for row in every))
 
 
-def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
+def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
     """Charts each method's acceptance as it was counted, and the chance from which a draft should pay, rising with
     users, where no measurement excludes that prediction."""
     if not rows:
