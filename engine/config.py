@@ -127,7 +127,7 @@ def load_object(path: str):
 
 
 def draft_of(method: str) -> str:
-    """Returns the method under which a pair brings the weights that this one drafts with."""
+    """Returns the method whose weights this one uses."""
     return method_of(method).shares or method
 
 

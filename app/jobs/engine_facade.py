@@ -278,7 +278,7 @@ class EngineFacade:
         """Makes the files that run the pair's target in a visitor's tab; takes seconds. Raises EngineError where none
         can."""
         if self.worker.is_remote:
-            raise Unavailable("The models are loaded by other processes, and the page has none to make its files from.")
+            raise Unavailable("The models are loaded by other processes, so this page cannot build its files.")
         return browser_engine(pair, weights)
 
 

@@ -174,7 +174,7 @@ class Runs:
         recorded = _results_of(job, fold)
         if recorded is None:
             seconds = self.limits.seconds
-            raise Unavailable(f"That run took longer than the {seconds} s it may; ask for fewer tokens.")
+            raise Unavailable(f"That run was stopped after {seconds} s. Ask for fewer tokens.")
         yield recorded
 
     def experiment(

@@ -40,7 +40,7 @@ class BranchHandlers(PressHandlers):
         choice, newest = press.choice, press.newest(session)
         newest = newest if newest.trace else Session(*load_recorded())
         if not press.is_waiting:
-            yield player_feed.say("error", "Let the run in progress end, then force a token.")
+            yield player_feed.say("error", "Wait until the run has ended, then force a token.")
             return
         if choice is None:
             self.service.runs.close(press.request)

@@ -226,7 +226,7 @@ def _leaders(runs: Sequence[Column]) -> list[int]:
 
 
 def _quickest(runs: Sequence[Column]) -> list[int]:
-    """`_leaders` by tokens per second, where no plain run bounds them."""
+    """Returns the fastest columns when no plain run can be compared with."""
     traces = {index: column.trace for index, column in enumerate(runs) if column.is_complete and not column.source}
     speeds = {index: compute_metrics(trace).tokens_per_second or 0.0 for index, trace in traces.items()}
     first = max(speeds, key=speeds.__getitem__, default=None)
