@@ -229,8 +229,8 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class LookaheadSizes:
-    """The sizes of method lookahead: columns of its window (W), tokens of an n-gram (N), and n-grams of the pool that
-    are tried at once (G). Small ones, because on a CPU every row costs."""
+    """The sizes of method lookahead: columns of its window (W), tokens of an n-gram (N), and n-grams of the pool
+    that are tried at once (G). They are small, because on a CPU every row costs time."""
 
     window: int = 5
     ngram: int = 4
@@ -283,8 +283,8 @@ class Constraint:
 
     @staticmethod
     def from_texts(compact: bool = False, **texts: str | None) -> "Constraint | None":
-        """Returns the constraint of the one text that is given by its kind; None without one, while a blank text is
-        refused. Raises BadInput."""
+        """Returns the constraint of the one text that is given, by its kind, or None. Raises BadInput for several
+        texts, and for a blank one."""
         by_kind = {kind: text for kind, text in texts.items() if text is not None}
         if len(by_kind) > 1:
             raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")

@@ -1,7 +1,7 @@
 """Renders two to four runs of one prompt side by side: NDJSON for the grid, a chart, a table, and files.
 
-A value of the grid holds the newest lines and some before them (see
-player_feed.Feed, whose lines these are too, each with the number of its column).
+A value of the grid holds the newest lines and some of those before them, as `player_feed.Feed` sends them, each with
+the number of its column.
 """
 
 import io
@@ -146,7 +146,7 @@ def baseline(runs: Sequence[Column], source: tuple[str, ...] = ()) -> int | None
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
-    """Returns the column's tokens per second ÷ those of its plain column, 1 for that; None until both have ended."""
+    """Returns the column's tokens per second ÷ its plain column's, which itself has 1; None until both have ended."""
     plain = baseline(runs, runs[index].source)
     if plain is None:
         return None
@@ -361,7 +361,7 @@ def traces(runs: Sequence[Column]) -> bytes:
 
 
 def from_zip(saved: bytes) -> tuple[Column, ...]:
-    """Reads what `traces` gave: the columns that have rounds."""
+    """Reads a file that `traces` wrote, and returns the columns that have rounds."""
     with zipfile.ZipFile(io.BytesIO(saved)) as archive:
         runs = [from_json(archive.read(name)) for name in archive.namelist()]
     return tuple(Column(config_of(run), run) for run in runs)

@@ -105,8 +105,8 @@ def _costs(costs: CostModel | None) -> dict[str, Any]:
 
 
 def _usable(costs: CostModel | None) -> CostModel | None:
-    """Returns the costs without noise; None for costs that no device has, such as a file may claim: steps that take no
-    time, or negative time."""
+    """Returns the costs without noise; None for costs that no device has, because a file may claim steps that take
+    no time."""
     costs = costs and monotone_costs(costs)
     if costs is None or not costs.v or not (math.isfinite(costs.c) and costs.c >= 0):
         return None
@@ -283,7 +283,7 @@ def _busiest(points: Sequence[Point]) -> float | None:
 
 
 def to_csv(measured: PointSet) -> str:
-    """Writes a row for each point, without a speedup that cannot be."""
+    """Writes a row for each point; an impossible speedup is left out."""
     costs, settings = measured.costs, _settings(measured)
     about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
     noise = dict.fromkeys(("speedup", "low", "high", "measured_over_predicted"))
