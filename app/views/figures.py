@@ -30,7 +30,7 @@ CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 
 def look(place: int, size: int = 10) -> dict:
-    """Returns colour and mark of the line at a place; no two of thirty have both in common."""
+    """Returns the colour and mark of the line at a place; no two of thirty lines look alike."""
     return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[place % len(MARKS)], "size": size}
 
 
@@ -71,8 +71,8 @@ def points(name: str, x: Sequence, y: Sequence[float | None], **more) -> dict:
 
 
 def with_gaps(line: Mapping[int, T], places: Iterable[int]) -> dict[int, T | None]:
-    """Returns a line with None at each place within it that it has no point for. Otherwise the line would be drawn over
-    that place, as if it had been measured.
+    """Returns a line with None at each place inside it without a point, because otherwise the chart would draw a line
+    there, as if it had been measured.
 
     >>> with_gaps({2: 1.5, 8: 0.9}, (1, 2, 4, 8))
     {2: 1.5, 4: None, 8: 0.9}

@@ -1,7 +1,7 @@
 """Describes a question and its answer: texts and loads; speedups as measured, tokens a pass as counted. No torch.
 
-A load is a number of users at once. Nothing is said about a load that was not measured, nor a speedup given for a
-machine or a model that was not: there, tokens a pass on these texts are the result.
+A load is a number of users at once. An answer says nothing about a load that was not measured. For another machine or
+model it has the tokens a pass on these texts, and no speedup.
 """
 
 import math
@@ -59,7 +59,7 @@ class AnswerPlan:
 
     @property
     def turns_of_a_text(self) -> int:
-        """Elsewhere one, because only the tokens count."""
+        """One elsewhere, because only the tokens count there."""
         return self.repeats if self.place == HERE else 1
 
     @property

@@ -85,7 +85,7 @@ def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
 
 
 def _tokens(result: AnswerResult) -> str:
-    """Words the tokens a pass, in the order of the methods, because other models' acceptance ranks nothing."""
+    """Words the tokens a pass, in the order of the methods, because another model's acceptance cannot rank them."""
     best: dict[str, Cell] = {}
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
@@ -222,8 +222,8 @@ def to_dict(result: AnswerResult) -> dict:
 
 
 def from_dict(content: Mapping) -> AnswerResult:
-    """Makes an answer of what `to_dict` gave of one that is whole, without noise and of this machine; the texts
-    themselves are not in it."""
+    """Makes an answer from what `to_dict` wrote of a whole one without noise, measured here; the texts themselves
+    are not in it."""
     question, rows = content["question"], content["rows"]
     texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
     plan = AnswerPlan(

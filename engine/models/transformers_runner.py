@@ -223,7 +223,7 @@ class TransformersRunner:
 
 
 def load_transformers(folder: Path, dtype: torch.dtype, device: str):
-    """Returns transformers' own model on the device, in evaluation mode; a quantised checkpoint as the package that it
+    """Returns transformers' own model on the device, in evaluation mode; the package that a quantised checkpoint
     names runs it. Raises Unavailable with the reason; memory errors pass through."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
@@ -270,8 +270,8 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
 
 
 def check_kind(folder: Path, config) -> None:
-    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for another kind of model
-    than a language model."""
+    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for anything but a
+    language model."""
     if problem := rounding_problem(str(folder), config.to_dict()):
         raise Unavailable(problem)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -289,8 +289,8 @@ def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
 
 
 def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):
-    """Returns a model of this configuration, filled tensor by tensor, and the names of the tensors that the folder
-    lacks, and of those that the model does."""
+    """Returns a model of this configuration, filled tensor by tensor, the names of the tensors that the folder
+    lacks, and of those that the model lacks."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
     absent = []
     for name, parameter in model.named_parameters():  # a tied output layer is not among them

@@ -117,8 +117,8 @@ def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
 
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     """Counts the drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same
-    drafts: the sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Of chains alone;
-    empty without rounds of block verification."""
+    drafts: the sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Counts chains
+    alone; empty without rounds of block verification."""
     block, token, count = 0.0, 0.0, 0
     chains = filter(is_chain, rounds)
     for drafts in ([t for t in r.tokens if t.h is not None] for r in chains):

@@ -51,7 +51,7 @@ class Outputs(NamedTuple):
 @dataclass(frozen=True)
 class Comparison:
     """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
-    in seconds since the epoch; None of runs made now. Without rounds it is empty."""
+    in seconds since the epoch; None for runs made now. Without rounds it is empty."""
 
     run: str
     columns: tuple[Column, ...]
@@ -159,7 +159,7 @@ class CompareHandlers(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
     def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-        """Runs all again, even if these very runs are recorded."""
+        """Runs everything again, even if exactly these runs are recorded."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
     def _run(self, request: VisitorRequest, state: PageState, values, again: bool) -> Iterator[Outputs]:
@@ -233,7 +233,7 @@ def recorded_columns(result: Comparison | None) -> list[Column]:
 
 
 def parse_form(values: Sequence) -> list[Column]:
-    """Raises BadInput that names the control, and the run if it is one of its own controls."""
+    """Reads the form. Raises BadInput that names the control, and the run if the control is one of its own."""
     shared, (shown, *rest) = dict(zip(SHARED, values, strict=False)), values[len(SHARED) :]
     if type(shown) is not int or not FEWEST <= shown <= MOST:
         raise BadInput(f"Choose {FEWEST} to {MOST} runs.")
