@@ -123,7 +123,7 @@ class Runs:
         return request
 
     def is_busy(self, visitor: str) -> bool:
-        """Returns whether this visitor's page has a run in progress, waiting, or about to be either."""
+        """Returns whether this visitor's page has a run that is in progress, waiting, or about to be."""
         with self._lock:
             return visitor in self._requests
 

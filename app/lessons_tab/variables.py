@@ -85,7 +85,7 @@ def variables_of(trace: Trace) -> dict[str, Any]:
 
 def _recorded_speedups(trace: Trace) -> dict[str, Any]:
     """Returns the middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is
-    left out where it cannot be."""
+    left out if it is impossible."""
     speedups = trace.finished.extra.get("speedup")
     if not speedups:
         return {}

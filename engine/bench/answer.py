@@ -68,8 +68,8 @@ class AnswerPlan:
 
     @property
     def most_turns_of_a_load(self) -> int:
-        """The turns of a setting that the first ones left undecided. They are added only once: who looks at an interval
-        again and again will find one that excludes the truth."""
+        """The turns of a setting that the first ones left undecided. They are added only once, because looking at an
+        interval again and again finds one that excludes the truth."""
         return _UNDECIDED * self.turns_of_a_load
 
     @property
@@ -167,7 +167,7 @@ class AnswerResult:
         return {NONE: PLAIN} | {load.setting: load.speedup for load in self.loads if load.users == users}
 
     def best(self, users: int) -> list[Setting]:
-        """Returns the settings that may be the fastest, first the one that certainly gains most; a single one won."""
+        """Returns the settings that may be the fastest, the surest gain first; a single one has won."""
         return fastest(self.speedups_at(users))
 
     def pays(self, users: int) -> bool:

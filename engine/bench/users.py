@@ -1,8 +1,8 @@
 """Measures many users at once: total tokens a second against the number of users, plain and with each method.
 
-Every user has prompts of their own and asks the next one as soon as an answer ends, until all prompts are answered:
-the same ones for each number of users. Answers do not end before ``max_new_tokens``, so that the batch stays as wide as
-it is called. The methods of one number of users run one right after the other in rotating order, because ratios compare
+Every user has prompts of their own and asks the next one as soon as an answer ends, until all prompts are answered.
+Each number of users gets the same prompts, and answers do not end before ``max_new_tokens``, so that the batch keeps
+its width. The methods of one number of users run one right after the other in rotating order, because ratios compare
 runs of the same minutes.
 """
 
@@ -168,7 +168,7 @@ class ManyUsers:
     ) -> Generator[float, None, Served | None]:
         users, method = cell.users, cell.method
         configs = [replace(config, method=method, gamma=self._gamma(method)) for config in configs]
-        # Now and for all, because on a busy machine each request would measure them again. Of the shortest, because
+        # Measured once, because on a busy machine each request would measure them again, and on the shortest, because
         # the drafters of auto attend to it if they attend to any.
         shortest = min(configs, key=lambda config: len(config.prompt))
         costs = self.engine.prepare(shortest, cancelled, own_cache=True).costs

@@ -35,7 +35,7 @@ class FixedGamma:
         self.gamma = gamma
 
     def share(self, rows: int) -> None:
-        """Does nothing: a length that is given does not depend on it."""
+        """Does nothing, because a fixed length does not depend on costs."""
 
     def choose(self, keys, limit: int) -> int:
         return min(self.gamma, limit)
@@ -202,7 +202,7 @@ class ReplayedGamma:
         self._round = 0
 
     def share(self, rows: int) -> None:
-        """Does nothing: the trace has the lengths that came of it."""
+        """Does nothing, because the recorded lengths already depend on it."""
 
     @property
     def drafter(self) -> str:

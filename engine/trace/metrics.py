@@ -213,8 +213,8 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. None also for
-    the efficiency of a speedup that cannot be."""
+    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. The
+    efficiency of an impossible speedup is None, too."""
 
     speedup: Speedup | None
     predicted: float | None
