@@ -16,7 +16,7 @@ from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
-from app.lab.compare import recordings, view
+from app.lab.compare import files, recordings, view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.lab.recorded import Recorded
@@ -141,7 +141,7 @@ class CompareHandlers(Experiment):
     # ── the result that the page opens with ──
 
     def read_saved(self, saved: bytes) -> Recorded:
-        columns = view.from_zip(saved)
+        columns = files.from_zip(saved)
         started = columns[0].trace.started
         comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
         return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
@@ -193,10 +193,10 @@ class CompareHandlers(Experiment):
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
         try:
-            with uploads(paths) as files:
+            with uploads(paths) as names:
                 if not state.is_over:
                     raise BadInput("Let the runs end first, then open the recordings again.")
-                beside = recordings.read_columns(files)
+                beside = recordings.read_columns(names)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
         before = state.result
@@ -223,8 +223,8 @@ class CompareHandlers(Experiment):
 
     def files(self, result: Comparison) -> Mapping[str, str | bytes]:
         return {
-            "speclens-compare.zip": view.traces(result.columns),
-            "speclens-compare.csv": view.to_csv(result.columns),
+            "speclens-compare.zip": files.traces(result.columns),
+            "speclens-compare.csv": files.to_csv(result.columns),
         }
 
 
