@@ -76,7 +76,7 @@ class Control:
     lines: int = 1
     only: tuple[str, str] | None = None
 
-    def counts(self, values: Mapping[str, Any]) -> bool:
+    def applies_to(self, values: Mapping[str, Any]) -> bool:
         """Returns whether it has a part in a run of these ``values``, of every control by name."""
         return self.only is None or values[self.only[0]] == self.only[1]
 
@@ -178,7 +178,7 @@ def settings(
         raise BadInput(f"There is no control {unknown[0][:40]!r}; {hint}")
     complete = defaults(limits) | dict(values)
     for control in CONTROLS:
-        value = complete[control.name] if control.counts(complete) else control.default
+        value = complete[control.name] if control.applies_to(complete) else control.default
         complete[control.name] = plausible(control, value)
     if limits:
         limits.check_tokens(complete["tokens"])

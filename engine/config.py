@@ -127,7 +127,7 @@ def load_object(path: str):
 
 
 def draft_of(method: str) -> str:
-    """Returns the method under which a pair brings the weights that this one drafts with."""
+    """Returns the method whose weights this one uses."""
     return method_of(method).shares or method
 
 
@@ -182,12 +182,12 @@ def _check_integer(name: str, value, low: int, high: int) -> None:
         raise BadInput(f"{name} is {spell(value)}, but must be a whole number from {low} to {high}.")
 
 
-def _check_prefix(prefix: tuple, most: int) -> None:
+def _check_prefix(prefix: tuple, limit: int) -> None:
     if not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < 2**31 for i in prefix):
         raise BadInput("The tokens that the output begins with must be numbers of tokens.")
-    if len(prefix) >= max(most, 1):
+    if len(prefix) >= max(limit, 1):
         raise BadInput(
-            f"The forced token would be number {len(prefix)} of the {most} allowed, so nothing could follow it; force "
+            f"The forced token would be number {len(prefix)} of the {limit} allowed, so nothing could follow it; force "
             "an earlier one or ask for more tokens."
         )
 
@@ -229,8 +229,8 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class LookaheadSizes:
-    """The sizes of method lookahead: columns of its window (W), tokens of an n-gram (N), and n-grams of the pool that
-    are tried at once (G). Small ones, because on a CPU every row costs."""
+    """The sizes of method lookahead: columns of its window (W), tokens of an n-gram (N), and n-grams of the pool
+    that are tried at once (G). They are small, because on a CPU every row costs time."""
 
     window: int = 5
     ngram: int = 4
@@ -283,8 +283,8 @@ class Constraint:
 
     @staticmethod
     def from_texts(compact: bool = False, **texts: str | None) -> "Constraint | None":
-        """Returns the constraint of the one text that is given by its kind; None without one, while a blank text is
-        refused. Raises BadInput."""
+        """Returns the constraint of the one text that is given, by its kind, or None. Raises BadInput for several
+        texts, and for a blank one."""
         by_kind = {kind: text for kind, text in texts.items() if text is not None}
         if len(by_kind) > 1:
             raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")

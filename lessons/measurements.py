@@ -4,7 +4,7 @@ import json
 from functools import lru_cache
 
 from engine.files import ASSETS
-from engine.trace.verdicts import day
+from engine.trace.speedup_words import day
 
 FILES = {0: "cpu.json", 1: "cpu-temperature-1.json", "laptop": "laptop.json"}
 LAPTOP = "laptop"  # with the target in three precisions

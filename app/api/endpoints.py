@@ -45,7 +45,7 @@ class Api:
         self.service = service
 
     def expose(self) -> None:
-        """Inside a gr.Blocks. One visitor has one run at a time here as on the page: a second replaces the first."""
+        """Adds the endpoints to a gr.Blocks. As on the page, a visitor's second run replaces the first."""
         queued = {"concurrency_limit": self.service.runs.most_requests, "concurrency_id": "run"}
         gr.api(self.run, api_name="run", **queued)
         gr.api(self.bench, api_name="bench", **queued)
@@ -127,8 +127,8 @@ class Api:
         speedup, alpha, tau and predicted, one run each.
         """
         with self._as_gradio_error():
-            most = min(64, self.service.limits.new_tokens) if tokens is None else tokens
-            values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": most}
+            limit = min(64, self.service.limits.new_tokens) if tokens is None else tokens
+            values = {"prompt": prompt, "pair": pair, "temperature": temperature, "seed": seed, "tokens": limit}
             config = self._settings(values)
             plain = baseline_of(config)
             drafting = [method for method in self.service.offer.methods(config.pair) if method != "none"]
@@ -152,8 +152,8 @@ class Api:
             ]
 
     def _settings(self, values: dict, texts: Mapping = _NO_TEXTS, compact: bool = False) -> RunConfig:
-        """The arguments as a request, ``texts`` being those of its constraint by kind. One that is refused here is
-        counted as those are that are refused later."""
+        """Returns the arguments as a request; ``texts`` has those of its constraint by kind. A refusal here is
+        counted like a later one."""
         try:
             arguments = {name: value for name, value in values.items() if value is not None or name not in FROM_PAGE}
             return settings(arguments, self.service.limits, Constraint.from_texts(compact, **texts))
@@ -163,7 +163,7 @@ class Api:
 
     @contextmanager
     def _as_gradio_error(self):
-        """The engine's sentences reach the caller; a traceback would not help them."""
+        """Hands the engine's sentences to the caller, because a traceback would not help them."""
         try:
             yield
         except EngineError as error:
@@ -172,7 +172,7 @@ class Api:
     def _follow(
         self, request: gr.Request, configs: NamedConfigs, again: bool, may_share: bool = False
     ) -> Iterator[tuple[dict[str, Trace | None], dict]]:
-        """The traces so far by name, and a status: about once a second, and at every change of status."""
+        """Yields the traces so far by name, and a status: about once a second, and at every change of status."""
         shown, due, timed_out, others = None, 0.0, False, 0
         fold = Fold(configs)
         with self.service.runs.request(visitor_id(request)) as mine, suppress(Replaced):
@@ -202,7 +202,7 @@ class Api:
 
 
 def _texts(json_schema, regex, choice, grammar) -> dict[str, str | None]:
-    """The texts of a constraint by kind, None where it is not given. A schema may come as JSON or as its text."""
+    """Returns the texts of a constraint by kind, None if it is not given. A schema may come as JSON or as its text."""
     schema = json.dumps(json_schema) if isinstance(json_schema, dict | bool) else json_schema
     texts = {"json_schema": schema, "regex": regex or None, "grammar": grammar or None, "choice": choice}
     if isinstance(choice, list) and all(isinstance(text, str) for text in choice):

@@ -1,4 +1,4 @@
-"""Answers the page's questions about the engine, all but runs: pairs, preflight, memory, device name.
+"""Answers the page's questions about the engine: pairs, checks before a load, memory, device. Runs are in runs.py.
 
 The engine is imported on first use, so that the page is up before torch is.
 """
@@ -25,7 +25,7 @@ from engine.weights.store import locate
 
 if TYPE_CHECKING:
     from engine.bench.precisions import Distance
-    from engine.weights.fitness import Fitness
+    from engine.weights.own_model_report import OwnModelReport
 
 _CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
 
@@ -75,8 +75,8 @@ class Hardware:
 
 
 class EngineFacade:
-    """Imports torch and transformers only by way of engine.runtime.engine, as the engine's own thread does. Otherwise
-    two threads that import transformers from different places at once meet it half initialised.
+    """Imports torch and transformers only by way of engine.runtime.engine, as the engine's own thread does. Two threads
+    that import transformers from different places at once would meet it half initialised.
 
     ``worker``: the one whose engine it answers for."""
 
@@ -88,12 +88,12 @@ class EngineFacade:
         specs = [get_pair(name) for name in names] or load_catalogue().values()
         return [_pair_of(spec) for spec in specs]
 
-    def look_up(self, name: str) -> tuple[Pair, "Fitness"]:
+    def look_up(self, name: str) -> tuple[Pair, "OwnModelReport"]:
         """Looks up a visitor's own model: a folder, or a name on the hub, without its weights. Raises EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
         from engine.runtime.trial import faults  # isort: skip
-        from engine.weights.fitness import fitness
+        from engine.weights.own_model_report import report_on
         from engine.weights.own_models import hub_name, look_up
 
         if on_hub := hub_name(name):
@@ -102,7 +102,7 @@ class EngineFacade:
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _pair_of(spec), fitness(spec, device, per_byte, faults=faults(spec))
+        return _pair_of(spec), report_on(spec, device, per_byte, faults=faults(spec))
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Says in sentences why a pair cannot run here. The loaded pair's memory counts as free, because it would be
@@ -121,8 +121,8 @@ class EngineFacade:
         return preflight.check_pair(spec, needed, device, dtype, free, fetch=fetch)
 
     def notes(self, pair: str) -> list[str]:
-        """Returns sentences about drafts of a pair that work, but not as one would expect, about those that cannot, and
-        about a machine that is slower than it need be."""
+        """Returns sentences about drafts of a pair that work in an unexpected way or not at all, and about a machine
+        that is slower than it need be."""
         hardware = self.hardware()
         return [*preflight.notes(get_pair(pair)), *([hardware.note] if hardware and hardware.note else [])]
 
@@ -156,8 +156,8 @@ class EngineFacade:
         return len(_tokenizer(file).encode(text).ids) if file and file.is_file() else None
 
     def constraint_problem(self, config: RunConfig) -> str:
-        """Says in a sentence why a run's constraint cannot be used; empty where it can, and where that is not known:
-        while other models are loaded, or during a run, from which it would take time."""
+        """Says in a sentence why a run's constraint cannot be used; empty if it can, if other models are loaded, and
+        during a run, which a check would slow down."""
         loaded = self.worker.engine
         if config.constraint is None or loaded is None or loaded.pair.name != config.pair or self.worker.batch_size:
             return ""
@@ -200,7 +200,7 @@ class EngineFacade:
         return known_steps(*where)
 
     def plain_costs(self, pair: str) -> CostModel | None:
-        """Returns what passes of the pair's target take here in the precision that auto takes; None if not measured."""
+        """Returns how long the target's passes take here in the precision of auto; None if that was not measured."""
         hardware, where = self.hardware(), self._calibrations(pair)
         if hardware is None or where is None:
             return None
@@ -281,10 +281,10 @@ class EngineFacade:
         return self._folder(pair) is not None
 
     def browser_engine(self, pair: str, weights: str) -> BrowserEngine:
-        """Makes the files that run the pair's target in a visitor's tab; takes seconds. Raises EngineError where none
-        can."""
+        """Makes the files that run the pair's target in a visitor's tab; takes seconds. Raises EngineError if it
+        cannot run there."""
         if self.worker.is_remote:
-            raise Unavailable("The models are loaded by other processes, and the page has none to make its files from.")
+            raise Unavailable("The models are loaded by other processes, so this page cannot build its files.")
         return browser_engine(pair, weights)
 
 

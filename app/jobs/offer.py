@@ -10,7 +10,7 @@ from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.trace.costs import CostModel
-from engine.weights.fitness import Fitness
+from engine.weights.own_model_report import OwnModelReport
 
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run, and every change of a form for costs
 
@@ -35,7 +35,7 @@ class Offer:
         """False for an engine elsewhere, because nothing is known of its disk."""
         return self.limits.own_models and not self.engine.worker.is_remote
 
-    def add_own(self, name: str) -> tuple[Pair, Fitness]:
+    def add_own(self, name: str) -> tuple[Pair, OwnModelReport]:
         """Looks a visitor's own model up and offers it, if it can run here. Raises EngineError."""
         if not self.takes_own_models:
             raise Unavailable("This page is shared and takes no models of yours; run SpecLens on your own machine.")

@@ -48,8 +48,8 @@ T = TypeVar("T", bound=Sized)
 class ResultCache(Generic[T]):
     """An LRU cache bounded in entries and in tokens. Thread-safe."""
 
-    def __init__(self, most: int, most_tokens: int = MOST_TOKENS):
-        self._most, self._most_tokens = most, most_tokens
+    def __init__(self, limit: int, most_tokens: int = MOST_TOKENS):
+        self._most, self._most_tokens = limit, most_tokens
         self._runs: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -123,7 +123,7 @@ class Runs:
         return request
 
     def is_busy(self, visitor: str) -> bool:
-        """Returns whether this visitor's page has a run in progress, waiting, or about to be either."""
+        """Returns whether this visitor's page has a run that is in progress, waiting, or about to be."""
         with self._lock:
             return visitor in self._requests
 
@@ -174,7 +174,7 @@ class Runs:
         recorded = _results_of(job, fold)
         if recorded is None:
             seconds = self.limits.seconds
-            raise Unavailable(f"That run took longer than the {seconds} s it may; ask for fewer tokens.")
+            raise Unavailable(f"That run was stopped after {seconds} s. Ask for fewer tokens.")
         yield recorded
 
     def experiment(

@@ -48,8 +48,9 @@ class Fold:
 class Update:
     """The news of one run of a job; ``name`` is its config's. ``fold``: all of the job so far, None of an experiment.
 
-    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first. ``timed_out``: the
-    job was ended by its time limit. ``others``: the most that shared its passes, or ended its measurement by coming.
+    ``progress``: the step that keeps the run from starting. ``place``: how many visitors go first, which
+    engine_status.js shows. ``timed_out``: the job was ended by its time limit. ``others``: the most that shared its
+    passes, or ended its measurement by coming.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Runs an experiment on the page: Run and Stop, errors as sentences, files at the end, and a second press.
 
 Three events follow a press: the buttons change, a generator streams notices and pictures, and files appear. A result is
-kept in a PageState, which is only ever an input. Otherwise each update would cost time on the machine being measured.
-Until then a page shows a recorded result, with a mark that says so.
+kept in a PageState, which is only ever an input, because as an output it would cost the measured machine time at each
+update. Until a visitor has a result of their own, the page shows a recorded one and says so.
 """
 
 import re
@@ -40,8 +40,8 @@ class PageState(Press):
 
 
 class Experiment:
-    """Handlers that all experiments share. ``Outputs``: a named tuple of the streamed outputs, ``notice`` first, and
-    last the ``mark`` of a recorded result. ``RECORDED``: the file of that result, as the page saves it."""
+    """Handlers that all experiments share. ``Outputs``: a named tuple of the streamed outputs, with ``notice`` first
+    and a recorded result's ``mark`` last. ``RECORDED``: the file of that result, as the page saves it."""
 
     Outputs: type
     RECORDED: str
@@ -66,7 +66,7 @@ class Experiment:
         return {"device": engine.device() or "", "precision": engine.precision() or "", **known, "saved": now}
 
     def show(self, result):
-        """Returns the outputs that show a result once nothing is under way, for the end after an error."""
+        """Returns the outputs that show a result after an error or another experiment has ended the work."""
         return self.Outputs()
 
     # ── the result that the page opens with ──
@@ -80,8 +80,8 @@ class Experiment:
         raise NotImplementedError
 
     def doubts(self, result) -> str:
-        """Warns of noise and of a busy machine, as `engine.trace.verdicts.doubts` words it; empty for a sound result,
-        and where nothing was timed."""
+        """Warns of noise and of a busy machine, in the words of `engine.trace.speedup_words.doubts`. Returns an empty
+        text for a sound result, and where nothing was timed."""
         return ""
 
     @cached_property
@@ -138,7 +138,7 @@ class Experiment:
         )
 
     def _is_below(self, state: PageState) -> str:
-        """Says what the page shows of an earlier time; "" where it shows nothing."""
+        """Says which earlier result the page still shows; empty if it shows none."""
         if state.result is not None:
             return "Below is still the earlier result."
         return "Below is still the recorded example." if self.opening_result else ""
@@ -149,7 +149,7 @@ class Experiment:
         return update._replace(mark=notice("quiet")) if is_drawn else update
 
     def _say_what_is_old(self, state: PageState, updates: Iterable) -> Iterator:
-        """Says in each notice, until something is drawn, that the page shows an earlier result, if it does."""
+        """Adds to each notice that the page shows an earlier result, until something is drawn."""
         words = self._is_below(state)
         for update in updates:
             if any(value is not SKIP for value in update[1:]):
@@ -179,8 +179,8 @@ class Experiment:
         return [running, gr.update(interactive=True), *self._links([])]
 
     def stream(self, request: gr.Request, state: PageState, updates: Callable[[VisitorRequest], Iterator]) -> Iterator:
-        """Yields what ``updates`` yields for a request. Errors become the last notice, and so does that another
-        experiment of the visitor has taken its place."""
+        """Yields what ``updates`` yields for a request. An error becomes the last notice, and so does the news that
+        another experiment of this visitor has replaced it."""
         try:
             shown = self._say_what_is_old(state, state.stream(self.service.runs, lab_visitor_id(request), updates))
             yield from map(self._without_mark, shown)
@@ -202,7 +202,7 @@ class Experiment:
         return self.end(state)
 
     def end(self, state: PageState) -> list:
-        """Returns the buttons and the files; written now, or a press would hand out earlier ones."""
+        """Returns the buttons and the files, which are written now; otherwise a click would download earlier ones."""
         if not state.is_over:  # a second press is at work
             return [SKIP] * (2 + self.FILES)
         return [gr.update(value=self.RUN), gr.update(interactive=False), *self._links(self._write_files(state.result))]
@@ -226,7 +226,7 @@ class Experiment:
 
 
 class Measurement(Experiment):
-    """An experiment of many points. Those measured before are shown at once, and the rest measured, one a unit."""
+    """An experiment of many points. It shows those measured before at once, and measures one more in each unit."""
 
     NOUN = "Point"  # one part of a Step
     AFTER_RELOAD = "to measure: what was finished is not measured again"
@@ -235,8 +235,8 @@ class Measurement(Experiment):
     points_type: Callable[..., Points]
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
-        """Returns the most that the experiment takes of this server, for its limits, and the plan. ``values``: of the
-        controls. Raises BadInput that names the control."""
+        """Returns a run with the largest settings, which is checked against the server's limits, and the plan.
+        ``values``: of the controls. Raises BadInput that names the control."""
         raise NotImplementedError
 
     def known_result(self, state: PageState, config: RunConfig, plan) -> Any:
@@ -250,7 +250,7 @@ class Measurement(Experiment):
 
     def open_points(self, latest: Callable[[], Any], config: RunConfig, plan) -> Callable[[Any, bool], Points]:
         """Returns the function from an engine to the points, for work_units. ``latest`` returns the newest result."""
-        return lambda engine, afresh: self.points_type(engine, config.pair, plan, afresh)
+        return lambda engine, again: self.points_type(engine, config.pair, plan, again)
 
     def draw(self, result, values: Sequence) -> Any:
         """Returns the outputs that show a result. ``values``: of the controls, none for the recorded one."""
@@ -313,7 +313,7 @@ class Measurement(Experiment):
         return f"{self.NOUN} {min(int(step.done) + 1, step.of)} of {step.of}"
 
     def _stop_words(self, step: Step, parts: int) -> str:
-        """``parts``: those that are kept. Otherwise the next press would seem to count backwards."""
+        """Says how many ``parts`` are kept; otherwise the next run would seem to count backwards."""
         return f"Stopped at {self._place(step).lower()}, with {parts} kept. {self.REMAINS}"
 
     def end(self, state: PageState) -> list:
@@ -353,7 +353,7 @@ class Measurement(Experiment):
         return gr.update(choices=title_choices(methods), value=common or methods[: bool(chosen)])
 
     def check_methods(self, pair: str, methods: Sequence[str]) -> None:
-        """Raises Unavailable with the reasons why one of them cannot run here."""
+        """Raises Unavailable with the reasons why a method cannot run here."""
         for method in methods:
             if reasons := self.service.offer.problems(pair, method):
                 raise Unavailable(" ".join(reasons))

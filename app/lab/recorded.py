@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from engine.files import ASSETS
-from engine.trace.verdicts import day
+from engine.trace.speedup_words import day
 
 FOLDER = ASSETS / "data" / "lab"
 T = TypeVar("T")

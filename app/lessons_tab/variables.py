@@ -85,13 +85,13 @@ def variables_of(trace: Trace) -> dict[str, Any]:
 
 def _recorded_speedups(trace: Trace) -> dict[str, Any]:
     """Returns the middle, the lowest and the highest speedup of the recorded pairs, and their number. The highest is
-    left out where it cannot be."""
+    left out if it is impossible."""
     speedups = trace.finished.extra.get("speedup")
     if not speedups:
         return {}
     known = {"measured_speedup": speedups["median"], "lowest": speedups["lowest"], "pairs": speedups["pairs"]}
-    most = ceiling(compute_metrics(trace).tau.value, trace.started.costs)
-    return known | ({"highest": speedups["highest"]} if speedups["highest"] <= most else {})
+    limit = ceiling(compute_metrics(trace).tau.value, trace.started.costs)
+    return known | ({"highest": speedups["highest"]} if speedups["highest"] <= limit else {})
 
 
 def _vllm_line(trace: Trace, metrics: RunMetrics) -> str | None:

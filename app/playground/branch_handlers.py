@@ -40,7 +40,7 @@ class BranchHandlers(PressHandlers):
         choice, newest = press.choice, press.newest(session)
         newest = newest if newest.trace else Session(*load_recorded())
         if not press.is_waiting:
-            yield player_feed.say("error", "Let the run in progress end, then force a token.")
+            yield player_feed.say("error", "Wait until the run has ended, then force a token.")
             return
         if choice is None:
             self.service.runs.close(press.request)
@@ -158,8 +158,8 @@ class LiveBranch:
         if self._started is None:
             return "The branch begins", None, 0
         written = update.fold.tokens["branch"]
-        most = (self._started.max_new_tokens or 0) - len(self._started.prefix)
-        return f"The branch: {written} of up to {quantity(most, 'token')}", written / most, 0
+        limit = (self._started.max_new_tokens or 0) - len(self._started.prefix)
+        return f"The branch: {written} of up to {quantity(limit, 'token')}", written / limit, 0
 
 
 def forced_in(branch: Trace) -> tuple[int, int]:

@@ -1,4 +1,7 @@
-"""Shows the engine's status above all tabs, and serves the state that it polls."""
+"""Shows the engine's status above all tabs, and serves the state that it polls.
+
+assets/web/playground/engine_status.js shows a visitor's place in the queue there while a run of theirs is waiting.
+"""
 
 import gradio as gr
 from starlette.responses import JSONResponse

@@ -95,7 +95,7 @@ def drawer(
         own = _own_model() if service.offer.takes_own_models else None
         for name in NAMES:
             if name not in widgets:
-                widgets[name] = control(specs[name], visible=name != "precision" and specs[name].counts(start))
+                widgets[name] = control(specs[name], visible=name != "precision" and specs[name].applies_to(start))
             if name == "constraint":
                 buttons = _constraint_examples()
             if name == "compact_json":

@@ -23,7 +23,7 @@ def values_of(run: Trace, service: Service) -> dict[str, Any]:
         raise BadInput("Its method is not on this server.")
     for name, control in controls.items():
         if not _fits(control, values[name], service.limits.prompt_chars):
-            raise BadInput(f"{control.label} is beyond what this server runs.")
+            raise BadInput(f"{control.label} is outside this server's limits.")
     return values
 
 

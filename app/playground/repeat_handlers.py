@@ -44,7 +44,7 @@ class RepeatHandlers(PressHandlers):
     def repeat(self, press: RunPress, session: Session, count: int, request: gr.Request) -> Iterator[str]:
         """Measures ``count`` times. The run on the stage is the first if measured here; the medians take its place."""
         if not press.is_waiting:
-            yield player_feed.say("error", "Let the run in progress end, then measure it again.")
+            yield player_feed.say("error", "Wait until the run has ended, then measure it again.")
             return
         visitor, session = visitor_id(request), press.newest(session)
         yield from press.stream(self.service.runs, visitor, lambda mine: self._repeat(mine, press, session, count))

@@ -51,8 +51,8 @@ class RunHandlers(PressHandlers):
     def run(self, request: gr.Request, press: RunPress, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
 
-        Never from the cache if that result is on the stage already. ``values``: of every control, in the order of
-        form.NAMES.
+        A result that is on the stage already does not come from the cache again. ``values``: of every control, in the
+        order of form.NAMES.
         """
         read = partial(settings, dict(zip(NAMES, values, strict=True)), self.service.limits)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=True))
@@ -225,11 +225,11 @@ class LiveRun:
     def _progress(self, update: Update) -> tuple:
         if update.progress:
             return "progress", update.progress.message, update.progress.fraction, update.place
-        most, so_far = self.config.max_new_tokens, self._totals[update.name]
+        limit, so_far = self.config.max_new_tokens, self._totals[update.name]
         if update.name == "run" and not so_far.rounds:
             return "progress", "Reading the prompt", None, 0
         doing = f"Round {so_far.rounds}" if update.name == "run" else "Measuring the same without drafting"
-        return "progress", f"{doing}: {so_far.tokens} of up to {quantity(most, 'token')}", so_far.tokens / most, 0
+        return "progress", f"{doing}: {so_far.tokens} of up to {quantity(limit, 'token')}", so_far.tokens / limit, 0
 
     def _conclusion(self, session: Session | None) -> tuple[str, str]:
         if session is None:

@@ -90,7 +90,8 @@ class Limits:
         )
 
     def check(self, config: RunConfig) -> None:
-        """Checks the limits that need no tokenizer. BadInput names the limit and what to do."""
+        """Checks the limits that need no tokenizer; `Offer.check_models` counts the prompt's tokens. Raises BadInput
+        with the limit and what to do."""
         for name, text in (("prompt", config.prompt), ("system prompt", config.system or "")):
             if len(text) > self.prompt_chars:
                 raise BadInput(f"The {name} has {len(text):,} characters; this page takes up to {self.prompt_chars:,}.")

@@ -13,10 +13,10 @@ SKIP = gr.skip()  # an output that a handler does not name stays as it is
 FORGET = "() => document.querySelectorAll('input[type=file]').forEach(input => { input.value = ''; })"
 
 
-def streams(most: int) -> dict[str, Any]:
-    """Returns the options of an event that streams a run. ``most``: all that may be open at once, because the engine's
+def streams(limit: int) -> dict[str, Any]:
+    """Returns the options of an event that streams a run. ``limit``: all that may be open at once, because the engine's
     own queue decides who is next. A second press may stream before the first, which it ends, has ended."""
-    return {"concurrency_limit": most, "trigger_mode": "multiple"} | PRIVATE
+    return {"concurrency_limit": limit, "trigger_mode": "multiple"} | PRIVATE
 
 
 def control(described: Control, **layout: Any) -> Any:

@@ -39,13 +39,13 @@ def complete(
 
 
 _DRAW = {
-    "tokens": figures.tokens,
-    "prediction": lambda run, baseline, ratio, how: predictions.prediction(run, baseline, ratio),
-    "acceptance": lambda run, baseline, ratio, how: figures.acceptance(run, compute_metrics(run)),
-    "rounds": lambda run, baseline, ratio, how: figures.per_round(run, compute_metrics(run)),
-    "times": lambda run, baseline, ratio, how: figures.times(run, compute_metrics(run), baseline),
-    "scoring": lambda run, baseline, ratio, how: predictions.scoring(run, baseline),
-    "idealised": lambda run, baseline, ratio, how: predictions.idealised_chart(run, compute_metrics(run)),
-    "sizes": lambda run, baseline, ratio, how: trees.sizes(run),
-    "ranks": lambda run, baseline, ratio, how: trees.by_rank(run),
+    "tokens": figures.draw_tokens,
+    "prediction": lambda run, baseline, ratio, how: predictions.draw_prediction(run, baseline, ratio),
+    "acceptance": lambda run, baseline, ratio, how: figures.draw_acceptance(run, compute_metrics(run)),
+    "rounds": lambda run, baseline, ratio, how: figures.draw_rounds(run, compute_metrics(run)),
+    "times": lambda run, baseline, ratio, how: figures.draw_times(run, compute_metrics(run), baseline),
+    "scoring": lambda run, baseline, ratio, how: predictions.draw_scoring(run, baseline),
+    "idealised": lambda run, baseline, ratio, how: predictions.draw_idealised(run, compute_metrics(run)),
+    "sizes": lambda run, baseline, ratio, how: trees.draw_sizes(run),
+    "ranks": lambda run, baseline, ratio, how: trees.draw_ranks(run),
 }

@@ -15,8 +15,8 @@ from engine.errors import quantity
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
 from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
 from engine.trace.noise import Speedup
+from engine.trace.speedup_words import number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import number
 
 T = TypeVar("T")
 MOST_POINTS = 400  # of a line; a screen has no room for more
@@ -30,7 +30,7 @@ CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 
 def look(place: int, size: int = 10) -> dict:
-    """Returns colour and mark of the line at a place; no two of thirty have both in common."""
+    """Returns the colour and mark of the line at a place; no two of thirty lines look alike."""
     return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[place % len(MARKS)], "size": size}
 
 
@@ -71,8 +71,8 @@ def points(name: str, x: Sequence, y: Sequence[float | None], **more) -> dict:
 
 
 def with_gaps(line: Mapping[int, T], places: Iterable[int]) -> dict[int, T | None]:
-    """Returns a line with None at each place within it that it has no point for. Otherwise the line would be drawn over
-    that place, as if it had been measured.
+    """Returns a line with None at each place inside it without a point, because otherwise the chart would draw a line
+    there, as if it had been measured.
 
     >>> with_gaps({2: 1.5, 8: 0.9}, (1, 2, 4, 8))
     {2: 1.5, 4: None, 8: 0.9}
@@ -112,7 +112,7 @@ def level(at: float, is_upright: bool = False) -> dict:
 # ── tokens against time ──
 
 
-def tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
+def draw_tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
     """Charts tokens of run and baseline against time since their first round; prefill, equal for both, is left out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
@@ -161,7 +161,7 @@ def _speed(trace: Trace) -> str:
 # ── acceptance by draft position ──
 
 
-def acceptance(run: Trace, numbers: RunMetrics) -> Figure:
+def draw_acceptance(run: Trace, numbers: RunMetrics) -> Figure:
     if run.started.server and not run.started.server.has_counts:
         return Figure(note="The server does not say how many drafts it rejected, so there is no acceptance to show.")
     if not numbers.by_depth:
@@ -214,7 +214,7 @@ def _count_undrafted(run: Trace) -> int:
 # ── rounds ──
 
 
-def per_round(run: Trace, numbers: RunMetrics) -> Figure:
+def draw_rounds(run: Trace, numbers: RunMetrics) -> Figure:
     """Returns the tokens that each round emitted, stacked by status."""
 
     def count(event: Round, status: str) -> int:
@@ -232,10 +232,10 @@ def per_round(run: Trace, numbers: RunMetrics) -> Figure:
     return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(size))
 
 
-def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
+def draw_times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
     """Returns the time of each round by part; a dashed line marks the mean round without drafting."""
     if run.started.server:
-        return _server_times(run)
+        return _draw_server_times(run)
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
@@ -253,7 +253,7 @@ def times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
     return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
 
 
-def _server_times(run: Trace) -> Figure:
+def _draw_server_times(run: Trace) -> Figure:
     """Draws the time from one piece of a server's stream to the next, because it tells no parts."""
     heights = _bin_means(run.rounds, lambda event: 1000 * (event.end - event.start))
     data = [_stack("round", "@verify", run.rounds, heights, "%{y:.3~g} ms")]

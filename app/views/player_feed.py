@@ -281,7 +281,7 @@ def _forbidden(draft: Forbidden) -> dict:
 
 
 def _token(token: Token, refused: Token | None, lean: bool) -> dict:
-    """Fields without a value are left out, and so are distributions that repeat another token's."""
+    """Leaves out fields without a value, and distributions that repeat another token's."""
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
         line["label"] = token.label
@@ -303,8 +303,8 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
 
 
 def _after_a_sibling(token: Token) -> bool:
-    """Returns whether p had been reduced by a refused sibling in a tree before this draft was tried, so that accept is
-    not min(1, p/q)."""
+    """Returns whether p had been reduced by a rejected sibling in a tree before this draft was tried, so that accept
+    is not min(1, p/q)."""
     if token.p is None or token.accept is None or not token.q:
         return False
     return abs(min(1.0, token.p / token.q) - token.accept) > 1e-3

@@ -15,15 +15,15 @@ from engine.trace.costs import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
+from engine.trace.speedup_words import impossible
 from engine.trace.trace import Trace
-from engine.trace.verdicts import impossible
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
 IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothing can be predicted."
 SAME_PACE = 0.5  # how far the plain step may have moved since the costs were measured
 
 
-def prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
+def draw_prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
     """Charts measured and predicted speedup, with the formula filled in for this run."""
     costs = _costs(run)
     if run.started.server:
@@ -89,7 +89,7 @@ def _drafting(run: Trace) -> str:
     return " + ".join(f"{number} · {c:.3f}" for c, number in steps.items() if number or len(steps) == 1)
 
 
-def scoring(run: Trace, baseline: Trace | None) -> Figure:
+def draw_scoring(run: Trace, baseline: Trace | None) -> Figure:
     """Charts v(W) as measured on the machine of the trace."""
     costs = _costs(run)
     if costs is None:
@@ -130,7 +130,7 @@ def steadiness(run: Trace, baseline: Trace | None) -> str:
     return f"{took}{since}." if since else ""
 
 
-def idealised_chart(run: Trace, numbers: RunMetrics) -> Figure:
+def draw_idealised(run: Trace, numbers: RunMetrics) -> Figure:
     """Charts the speedup by draft length that α alone would give, with this machine's costs (Leviathan et al. 2023)."""
     costs, alpha = _costs(run), numbers.alpha
     if costs is None or alpha is None:

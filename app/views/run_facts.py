@@ -169,5 +169,5 @@ def _words(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _short(text: str, most: int = LONGEST) -> str:
-    return text if len(text) <= most else text[:most] + "…"
+def _short(text: str, limit: int = LONGEST) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"

@@ -10,8 +10,8 @@ from engine.config import AUTO, constraint_methods
 from engine.errors import quantity
 from engine.trace.metrics import PARTS, compare, compute_metrics, largest_cost, others_share
 from engine.trace.noise import NOISE, Speedup, about_machine
+from engine.trace.speedup_words import DASH, impossible, no_difference, number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import DASH, impossible, no_difference, number
 
 LOW_ACCEPTANCE = 0.35  # a share of accepted drafts below which they hardly pay at any cost
 ADVICE = {

@@ -26,7 +26,7 @@ def has_trees(run: Trace | None) -> bool:
     return run is not None and any(map(branches, run.rounds))
 
 
-def sizes(run: Trace) -> Figure:
+def draw_sizes(run: Trace) -> Figure:
     """Charts how many trees had how many drafts."""
     trees = [event for event in run.rounds if branches(event)]
     if not trees:
@@ -48,7 +48,7 @@ def sizes(run: Trace) -> Figure:
     return Figure([bars], layout, note)
 
 
-def by_rank(run: Trace) -> Figure:
+def draw_ranks(run: Trace) -> Figure:
     """Charts accepted ÷ tested at each depth, a bar for each rank."""
     tested, accepted = Counter(), Counter()
     for depth, place, is_accepted in tested_drafts(filter(branches, run.rounds)):

@@ -1,7 +1,7 @@
 """Describes a question and its answer: texts and loads; speedups as measured, tokens a pass as counted. No torch.
 
-A load is a number of users at once. Nothing is said about a load that was not measured, nor a speedup given for a
-machine or a model that was not: there, tokens a pass on these texts are the result.
+A load is a number of users at once. An answer says nothing about a load that was not measured. For another machine or
+model it has the tokens a pass on these texts, and no speedup.
 """
 
 import math
@@ -43,7 +43,7 @@ class AnswerPlan:
     place: str = HERE
 
     @property
-    def most(self) -> int:
+    def largest_load(self) -> int:
         return max(self.users)
 
     @property
@@ -53,13 +53,13 @@ class AnswerPlan:
         several = {users for users in self.users if users > 1}
         if self.place != HERE or not several:
             return ()
-        if len(self.users) == 1 and self.most >= 4:
-            several.add(max(2, round(self.most**0.5)))
+        if len(self.users) == 1 and self.largest_load >= 4:
+            several.add(max(2, round(self.largest_load**0.5)))
         return tuple(sorted(several))
 
     @property
     def turns_of_a_text(self) -> int:
-        """Elsewhere one, because only the tokens count."""
+        """One elsewhere, because only the tokens count there."""
         return self.repeats if self.place == HERE else 1
 
     @property
@@ -68,8 +68,8 @@ class AnswerPlan:
 
     @property
     def most_turns_of_a_load(self) -> int:
-        """The turns of a setting that the first ones left undecided. They are added only once: who looks at an interval
-        again and again will find one that excludes the truth."""
+        """The turns of a setting that the first ones left undecided. They are added only once, because looking at an
+        interval again and again finds one that excludes the truth."""
         return _UNDECIDED * self.turns_of_a_load
 
     @property
@@ -167,7 +167,7 @@ class AnswerResult:
         return {NONE: PLAIN} | {load.setting: load.speedup for load in self.loads if load.users == users}
 
     def best(self, users: int) -> list[Setting]:
-        """Returns the settings that may be the fastest, first the one that certainly gains most; a single one won."""
+        """Returns the settings that may be the fastest, the surest gain first; a single one has won."""
         return fastest(self.speedups_at(users))
 
     def pays(self, users: int) -> bool:

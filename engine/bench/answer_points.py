@@ -53,7 +53,7 @@ class AnswerPoints:
     """Turns of the sweep, then cells of many users. ``keep``: is called with each file's path that a question uses."""
 
     def __init__(
-        self, engine: Engine, plan: AnswerPlan, folder: Path, afresh: bool = False,
+        self, engine: Engine, plan: AnswerPlan, folder: Path, again: bool = False,
         keep: Callable[[Path], None] = lambda path: None,
     ):  # fmt: skip
         self.engine, self.plan, self.folder, self.keep = engine, plan, folder, keep
@@ -62,9 +62,9 @@ class AnswerPoints:
         self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
         self._files: list[_LoadFile] | None = None
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
-        if afresh:
-            self._open_loads(afresh)
-            self.sweep = Sweep(engine, grid, self.prompts, folder=folder, afresh=True)
+        if again:
+            self._open_loads(again)
+            self.sweep = Sweep(engine, grid, self.prompts, folder=folder, again=True)
         if path := self.sweep.benchmark.file.path:
             keep(path)
 
@@ -79,11 +79,11 @@ class AnswerPoints:
                 self._extend_undecided(users)
         return self._files or []
 
-    def _open_loads(self, afresh: bool = False) -> list[_LoadFile]:
+    def _open_loads(self, again: bool = False) -> list[_LoadFile]:
         best = shortlist(self.sweep.cells())
-        return [self._load_file(users, setting, afresh) for users in self.plan.loads for setting in best]
+        return [self._load_file(users, setting, again) for users in self.plan.loads for setting in best]
 
-    def _load_file(self, users: int, setting: Setting, afresh: bool = False) -> _LoadFile:
+    def _load_file(self, users: int, setting: Setting, again: bool = False) -> _LoadFile:
         """Returns the file of a load."""
         (method, gamma), plan = setting, self.plan
         each = texts_of_users(self.prompts, users)
@@ -92,7 +92,7 @@ class AnswerPoints:
             until_one_ends=True,
         )  # fmt: skip
         many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
-        path = file_of(self.folder, _LOAD, about, afresh)
+        path = file_of(self.folder, _LOAD, about, again)
         many.file = ResultFile(path, about, asdict, Served.from_json)
         self.keep(path)
         return _LoadFile(users, setting, many)

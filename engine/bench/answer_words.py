@@ -11,7 +11,7 @@ from engine.errors import quantity
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest, is_crowded
 from engine.trace.speedup_model import break_even, costs_for_all
-from engine.trace.verdicts import day
+from engine.trace.speedup_words import day
 
 
 def name(setting: Setting) -> str:
@@ -37,7 +37,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
     if result.is_elsewhere:
         return {"answer": _tokens(result), "alone": "", "kinds": _tokens_by_kind(result), "change": _elsewhere(result),
                 "sure": _sure(result) + _form_note(result)}  # fmt: skip
-    users = result.plan.most
+    users = result.plan.largest_load
     fewer = sorted({1, *result.plan.users} - {users})
     return {
         "answer": recommendation(result, users),
@@ -87,7 +87,7 @@ def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
 
 
 def _tokens(result: AnswerResult) -> str:
-    """Words the tokens a pass, in the order of the methods, because other models' acceptance ranks nothing."""
+    """Words the tokens a pass, in the order of the methods, because another model's acceptance cannot rank them."""
     best: dict[str, Cell] = {}
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
@@ -224,8 +224,8 @@ def to_dict(result: AnswerResult) -> dict:
 
 
 def from_dict(content: Mapping) -> AnswerResult:
-    """Makes an answer of what `to_dict` gave of one that is whole, without noise and of this machine; the texts
-    themselves are not in it."""
+    """Makes an answer from what `to_dict` wrote of a whole one without noise, measured here; the texts themselves
+    are not in it."""
     question, rows = content["question"], content["rows"]
     texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
     plan = AnswerPlan(

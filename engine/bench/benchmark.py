@@ -1,7 +1,8 @@
 """Runs several systems on the same requests, interleaved in one process. Every measurement goes through this loop.
 
 A turn is one request that each system runs, one right after the other, so that a ratio compares two runs of the same
-minute. The order rotates from turn to turn, because a run finds the machine as the one before left it.
+minute. The order rotates from turn to turn, because a run finds the machine as the one before left it. What
+`python -m engine bench` runs is in comparison.py, and the README's table comes from `markdown` in metrics.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Measures passes at published model sizes, with random weights: plain decoding, v(W), c, and speedups at a set α.
 
-One part a shape and context, kept as soon as it is measured, so that a run that was stopped goes on with the next.
+Each shape and context is a part. It is saved as soon as it is measured, so a stopped run goes on with the next one.
 """
 
 import gc
@@ -86,7 +86,7 @@ SHAPES = {shape.name: shape for shape in (
 
 
 class RandomWeights:
-    """Has the interface of a TensorReader: makes each tensor on the device, at the call."""
+    """Makes each tensor on the device when it is called, as a TensorReader would read it."""
 
     folder = Path("random weights")
     words = 0  # of a head's vocabulary
@@ -98,7 +98,7 @@ class RandomWeights:
     def __contains__(self, name: str) -> bool:
         if name.endswith(("q_norm.weight", "k_norm.weight")):
             return self.normed_heads
-        if name in ("t2d", "embed_tokens.weight"):  # a head's own, which has neither here
+        if name in ("t2d", "embed_tokens.weight"):  # a random head has neither of its own
             return False
         return not name.endswith(".bias") and not (self.tied and name == "lm_head.weight")
 
@@ -109,7 +109,7 @@ class RandomWeights:
         return tensor.normal_(0.0, _SPREAD, generator=self._random)
 
     def raw(self, name: str) -> torch.Tensor:
-        """Returns the only tensor of whole numbers: a head's vocabulary map, here to the target's first words."""
+        """Returns the only tensor of integers: a head's vocabulary map, here to the target's first words."""
         assert name == "d2t", name
         return torch.zeros(self.words, dtype=torch.long)
 
@@ -140,8 +140,8 @@ def random_head(target: DecoderRunner, seed: int = 1) -> DecoderRunner:
 
 
 def bytes_a_step(runner: DecoderRunner, context: int) -> int:
-    """Counts the bytes that a plain step reads: every weight once (of an untied embedding only one row, so none is
-    counted) and the keys and values of ``context`` tokens."""
+    """Counts the bytes that a plain step reads: every weight once (without the one row of an untied embedding) and
+    the keys and values of ``context`` tokens."""
     model, size = runner.model, runner.model.dtype.itemsize
     E, heads, shared = model.width, model.H * model.D, model.K * model.D
     layer = E * (heads + 2 * shared) + heads * E + 3 * E * model.inner
@@ -176,7 +176,7 @@ class RandomSystem:
 
 
 def run_interleaved(systems: Sequence[RandomSystem], tokens: int, repeats: int) -> list[Sample]:
-    """Returns the sample of median speed of each system: on a device of one's own the fastest may be a lucky clock."""
+    """Returns each system's sample of median speed, because the fastest one may owe its speed to a lucky clock rate."""
     config = RunConfig("-", max_new_tokens=tokens, trace=False)
     warm_up(systems, config, tokens)
     benchmark = Benchmark([Turn((repeat,), "", config, systems) for repeat in range(repeats)])
@@ -190,7 +190,7 @@ def median_run(samples: Sequence[Sample]) -> Sample:
 
 
 def copy_bandwidth(device: str, megabytes: int) -> float:
-    """Measures the bytes a second that a plain copy moves here, reads and writes both counted; the best of ten."""
+    """Measures the bytes that a plain copy reads and writes in a second; the best of ten."""
     source = torch.empty(megabytes * 2**20, dtype=torch.uint8, device=device)
     target, best = torch.empty_like(source), float("inf")
     for _ in range(11):
@@ -239,7 +239,7 @@ def measure(
 
 
 def _at_every_alpha(plain, drafted, costs: CostModel, tokens: int, repeats: int, progress: ProgressCallback) -> dict:
-    """Returns c, and for each α the draft length that should be best there, measured beside predicted."""
+    """Returns c and, for each α, the draft length that should be best, with its measured and its predicted speedup."""
     c = calibration.measure(plain.target, drafted.drafter, (1,), len(plain.prompt)).c
     rows = []
     for alpha in ALPHAS:
@@ -274,7 +274,7 @@ def measure_transformers(
         try:  # the first two runs compile and warm
             samples = [generate(model, ids, config) for _ in range(repeats + 2)][2:]
             modes[mode] = {"tokens_per_second": median_run(samples).rate}
-        except Exception as error:  # of the compiler or the memory; the other mode still runs
+        except Exception as error:  # the compiler or the memory failed; the other mode still runs
             reason = "out of memory" if out_of_memory(error) else f"{type(error).__name__}: {str(error)[:200]}"
             modes[mode] = {"problem": reason}
     del model

@@ -11,11 +11,11 @@ from engine.errors import BadInput
 from engine.files import disk_errors, write_file
 
 
-def file_of(folder: Path, kind: str, about: dict, afresh: bool = False) -> Path:
+def file_of(folder: Path, kind: str, about: dict, again: bool = False) -> Path:
     """Returns the file of a folder that is named after everything in ``about``, so that an equal measurement finds it
-    again; ``afresh`` deletes it."""
+    again; ``again`` deletes it."""
     path = Path(folder) / f"{kind}-{hashlib.sha256(json.dumps(about).encode('utf-8')).hexdigest()[:16]}.jsonl"
-    if afresh:
+    if again:
         with disk_errors(path.parent):
             path.unlink(missing_ok=True)
     return path

@@ -17,9 +17,9 @@ from engine.bench.answer_words import people
 from engine.bench.metrics import interval, ratio
 from engine.bench.prompts import Prompt
 from engine.errors import Unavailable
-from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
+from engine.servers.streamed_answer import ServerRequest
 from engine.trace.events import ACCEPTED, TESTED
 from engine.trace.metrics import compute_metrics, depths, first_divergence
 from engine.trace.noise import Speedup, ceiling, median_interval

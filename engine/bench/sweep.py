@@ -60,12 +60,12 @@ class Sweep:
     and repeat has a seed of its own. Otherwise all would share their draws, and α would be counted less exactly.
 
     ``out``: the file to keep turns in. With ``folder`` it is a file of that folder, named after everything that is
-    measured, so that an equal sweep finds it again; ``afresh`` deletes its turns first.
+    measured, so that an equal sweep finds it again; ``again`` deletes its turns first.
     """
 
     def __init__(
         self, engine: Engine, grid: Grid, prompts: Sequence[Prompt], out: Path | None = None,
-        folder: Path | None = None, afresh: bool = False,
+        folder: Path | None = None, again: bool = False,
     ):  # fmt: skip
         unknown = [m for m in grid.methods if m not in engine.methods]
         if unknown:
@@ -74,7 +74,7 @@ class Sweep:
         self.engine, self.grid, self.prompts = engine, grid, prompts
         about = self._description()
         if folder is not None:
-            out = file_of(folder, "sweep", about, afresh)
+            out = file_of(folder, "sweep", about, again)
         self.benchmark = Benchmark(self._turns(), sample_file(out, about))
 
     def _description(self) -> dict:

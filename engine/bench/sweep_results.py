@@ -85,7 +85,7 @@ def shown_ends(cell: Cell) -> dict[str, float]:
     return {} if cell.low is None else dict(zip(("low", "high"), cell.measured.ends, strict=True))
 
 
-def to_csv(cells: Sequence[Cell], where: Mapping[str, str]) -> str:
+def to_csv(cells: Sequence[Cell], where: dict[str, str]) -> str:
     """Writes a header and a row for each cell, without a speedup that cannot be. ``where``: the device and the like."""
     noise = dict.fromkeys(("speedup", "low", "high"))
     out = io.StringIO()

@@ -135,7 +135,7 @@ class TransformersSystem:
         return generate(self.models.target(), ids, self._generation(config), **self._drafting(config))
 
     def _generation(self, config: RunConfig) -> GenerationConfig:
-        """Names every setting. Otherwise it would come from the checkpoint's own generation config."""
+        """Names every setting, because the rest would come from the checkpoint's own generation config."""
         s, eos = config.sampling, sorted(self.engine.target.eos)
         sampling = {"do_sample": False}
         if not s.greedy:

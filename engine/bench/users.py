@@ -1,8 +1,8 @@
 """Measures many users at once: total tokens a second against the number of users, plain and with each method.
 
-Every user has prompts of their own and asks the next one as soon as an answer ends, until all prompts are answered:
-the same ones for each number of users. Answers do not end before ``max_new_tokens``, so that the batch stays as wide as
-it is called. The methods of one number of users run one right after the other in rotating order, because ratios compare
+Every user has prompts of their own and asks the next one as soon as an answer ends, until all prompts are answered.
+Each number of users gets the same prompts, and answers do not end before ``max_new_tokens``, so that the batch keeps
+its width. The methods of one number of users run one right after the other in rotating order, because ratios compare
 runs of the same minutes.
 """
 
@@ -18,11 +18,11 @@ from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
 from engine.config import AUTO, MAX_SHARERS, RunConfig
-from engine.device import OtherPrograms
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
 from engine.runtime.engine import Engine
+from engine.runtime.other_programs import OtherPrograms
 from engine.runtime.run_batch import NoRoom, RunBatch
 from engine.trace.costs import CostModel
 from engine.trace.events import Round
@@ -70,18 +70,18 @@ def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Sett
         listed = ", ".join((*engine.methods, AUTO))
         raise BadInput(f"{wrong[0][:40]!r} cannot be measured with many users; choose from {listed}.")
     users = tuple(sorted({*settings.users}))
-    most = min(MAX_SHARERS, len(prompts))
-    if not users or users[0] < 1 or users[-1] > most:
-        raise BadInput(f"--users must be numbers from 1 to {most}: each user needs a prompt of their own.")
+    limit = min(MAX_SHARERS, len(prompts))
+    if not users or users[0] < 1 or users[-1] > limit:
+        raise BadInput(f"--users must be numbers from 1 to {limit}: each user needs a prompt of their own.")
     return replace(settings, users=users, methods=methods)
 
 
 class ManyUsers:
     """`run` measures the cells that are missing, and `rows` has the numbers. With ``folder`` finished cells are lines
-    of a file there, named after everything that is measured; ``afresh`` deletes them first."""
+    of a file there, named after everything that is measured; ``again`` deletes them first."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], folder: Path | None = None, afresh=False
+        self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], folder: Path | None = None, again=False
     ):
         self.engine = engine
         self.settings = s = check(settings, engine, prompts)
@@ -90,7 +90,7 @@ class ManyUsers:
             for i, prompt in enumerate(prompts)
         ]
         about = self._description(prompts) if folder else {}
-        path = file_of(folder, "users", about, afresh) if folder else None
+        path = file_of(folder, "users", about, again) if folder else None
         self.file = ResultFile(path, about, asdict, Served.from_json)
 
     def _description(self, prompts: Sequence[Prompt]) -> dict:
@@ -168,7 +168,7 @@ class ManyUsers:
     ) -> Generator[float, None, Served | None]:
         users, method = cell.users, cell.method
         configs = [replace(config, method=method, gamma=self._gamma(method)) for config in configs]
-        # Now and for all, because on a busy machine each request would measure them again. Of the shortest, because
+        # Measured once, because on a busy machine each request would measure them again, and on the shortest, because
         # the drafters of auto attend to it if they attend to any.
         shortest = min(configs, key=lambda config: len(config.prompt))
         costs = self.engine.prepare(shortest, cancelled, own_cache=True).costs
@@ -219,8 +219,8 @@ class ManyUsers:
             batch.add(name, config, stop_at_eos=False, costs=costs)
         except NoRoom as error:
             raise Unavailable(
-                f"The memory suffices for {len(batch)} of {batch.most} users with {config.method}: choose fewer users, "
-                "shorter prompts or fewer tokens."
+                f"The memory suffices for {len(batch)} of {batch.limit} users with {config.method}: choose fewer "
+                "users, shorter prompts or fewer tokens."
             ) from error
 
     def _gamma(self, method: str) -> int | str:

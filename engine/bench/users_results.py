@@ -20,7 +20,7 @@ _CHEAPEST_PASS = 0.2  # of a plain one; no pass that also scores drafts is nearl
 
 @dataclass(frozen=True)
 class PassTime:
-    """How long the passes took that all users shared."""
+    """How fast the passes were that all users shared."""
 
     speed: float  # seconds of a plain pass of as many users over those of a pass with drafts
     low: float | None  # ``low`` and ``high``: its 95 % interval over repeats
@@ -79,7 +79,7 @@ def _tuples(value):
 
 @dataclass(frozen=True)
 class UsersRow:
-    """One number of users with one method, over its repeats. None also where there is nothing (yet) to divide by."""
+    """One number of users with one method, over its repeats. None where a ratio has nothing (yet) to divide by."""
 
     users: int
     method: str

@@ -30,8 +30,8 @@ from engine.trace.metrics import (
     others_share,
 )
 from engine.trace.noise import NOISE, Speedup, about_machine
+from engine.trace.speedup_words import DASH, impossible, no_difference, number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import DASH, impossible, no_difference, number
 
 # status -> (its mark where the terminal has no Unicode, style)
 STATUS_STYLES = {
@@ -148,7 +148,7 @@ class RoundPrinter:
 
 
 def forced_token(console: Console, trace: Trace) -> None:
-    """Says which token a branch begins with; nothing for another run."""
+    """Says which token a branch begins with; empty for any other run."""
     if prefix := trace.started.prefix:
         text = visible(prefix[-1].text or prefix[-1].label or "", keep="")
         console.print(Text(f"At place {len(prefix) - 1} the token {text!r} was forced. The draws stay the same."))
@@ -238,7 +238,7 @@ def _server_rows(server: Server):
 
 
 def server_totals(console: Console, traces: list[Trace]) -> None:
-    """Prints what several recordings of one server come to together."""
+    """Prints the totals over several recordings of one server."""
     each = [compute_metrics(trace) for trace in traces]
     tokens, passes = sum(s.decoded for s in each), sum(s.passes for s in each)
     rows = [

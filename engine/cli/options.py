@@ -125,11 +125,11 @@ def parse_list(text: str, of, name: str = "", form: str = "numbers with commas b
         raise BadInput(f"{name} is {text[:40]!r}, but must be {form}.") from None
 
 
-def parse_users(text: str, most: int) -> tuple[int, ...]:
+def parse_users(text: str, limit: int) -> tuple[int, ...]:
     """Reads the loads of --users, at least one. Raises BadInput."""
-    form = f"numbers from 1 to {most}, with commas between"
+    form = f"numbers from 1 to {limit}, with commas between"
     loads = parse_list(text, int, "--users", form)
-    if not loads or not 1 <= min(loads) <= max(loads) <= most:
+    if not loads or not 1 <= min(loads) <= max(loads) <= limit:
         raise BadInput(f"--users is {text[:40]!r}, but must be {form}.")
     return loads
 

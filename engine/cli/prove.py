@@ -41,7 +41,7 @@ def prove(
     if pair:
         options.check_method(pair, method)
         engine = options.load(pair, device, precision)
-    subject = proof.subject_of(method, gamma, engine, lambda most: RunBatch(engine, most))
+    subject = proof.subject_of(method, gamma, engine, lambda limit: RunBatch(engine, limit))
     checks, interrupted = [], False
     with progress() as show:
         try:

@@ -44,8 +44,8 @@ def record(
     """Turn answers of a server into traces that `replay` and the page open."""
     from engine.bench.prompts import read_prompts
     from engine.cli import console
-    from engine.servers.answer import ServerRequest
     from engine.servers.recording import Recorder
+    from engine.servers.streamed_answer import ServerRequest
     from engine.trace.trace import save
 
     if bool(prompt.strip()) == bool(prompts):
@@ -205,7 +205,7 @@ def compare(
     from engine.bench.prompts import read_prompts
     from engine.bench.server_comparison import SIDES, Arm, verdict
     from engine.bench.server_comparison import compare as loads_of
-    from engine.servers.answer import ServerRequest
+    from engine.servers.streamed_answer import ServerRequest
 
     numbers = options.parse_users(users, MOST_USERS)
     request = ServerRequest(model, "", max_new_tokens)

@@ -241,7 +241,7 @@ def convert(
         typer.Option(metavar="PAIR", help="Add this pair's output layer to a head without one: vLLM needs it."),
     ] = None,
 ):
-    """Write a draft that is there with its weights in 16 bits, as other engines read them, or in 8."""
+    """Write an existing draft again with 16-bit weights, as other engines read them, or 8-bit ones."""
     from engine.weights.catalogue import get_pair
     from engine.weights.checkpoint_dir import damage, missing
     from engine.weights.eight_bits import check_bits

@@ -35,10 +35,10 @@ class FixedGamma:
         self.gamma = gamma
 
     def share(self, rows: int) -> None:
-        """Does nothing: a length that is given does not depend on it."""
+        """Does nothing, because a fixed length does not depend on costs."""
 
-    def choose(self, keys, most: int) -> int:
-        return min(self.gamma, most)
+    def choose(self, keys, limit: int) -> int:
+        return min(self.gamma, limit)
 
     def observe(
         self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
@@ -70,8 +70,8 @@ class AdaptiveGamma:
     step gives all drafts of a round. ``keys`` are always those of `Drafter.confidence_classes`.
     """
 
-    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, most=16, rate=None, at_once=False):
-        self.c, self.v, self.priors, self.most, self.at_once = c, v, priors, most, at_once
+    def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, limit=16, rate=None, at_once=False):
+        self.c, self.v, self.priors, self.limit, self.at_once = c, v, priors, limit, at_once
         self._alone = c, v
         self.rate = rate or Rate()
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
@@ -86,14 +86,14 @@ class AdaptiveGamma:
         accepted, rejected = self._seen.get(key, (0.0, 0.0))
         return (accepted + PRIOR_WEIGHT * prior) / (accepted + rejected + PRIOR_WEIGHT)
 
-    def choose(self, keys, most: int) -> int:
-        """Returns how many tokens to draft in this round, at most ``most``. For a drafter that decides token by token
+    def choose(self, keys, limit: int) -> int:
+        """Returns how many tokens to draft in this round, at most ``limit``. For a drafter that decides token by token
         (PER_TOKEN) that is the largest number, because `worth_drafting` decides after each."""
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
-            return 0 if self.is_resting() else min(self.most, most)
-        alphas = [self.alpha(key) for key in keys[: min(self.most, most)]]
+            return 0 if self.is_resting() else min(self.limit, limit)
+        alphas = [self.alpha(key) for key in keys[: min(self.limit, limit)]]
         gamma = best_length(alphas, self.c, self.v, self.at_once)
         if gamma == 0:
             self.forget(keys)
@@ -105,10 +105,10 @@ class AdaptiveGamma:
         self._rested -= rests
         return rests
 
-    def promises(self, keys, most: int) -> Iterator[tuple[int, float, float]]:
-        """Yields (γ, expected tokens, cost) of rounds that draft 1, 2, … ``most`` tokens."""
-        tokens, reached, most = 1.0, 1.0, min(self.most, most)
-        for gamma, key in enumerate((PER_TOKEN,) * most if keys == PER_TOKEN else keys[:most], start=1):
+    def promises(self, keys, limit: int) -> Iterator[tuple[int, float, float]]:
+        """Yields (γ, expected tokens, cost) of rounds that draft 1, 2, … ``limit`` tokens."""
+        tokens, reached, limit = 1.0, 1.0, min(self.limit, limit)
+        for gamma, key in enumerate((PER_TOKEN,) * limit if keys == PER_TOKEN else keys[:limit], start=1):
             reached *= self.alpha(key)
             tokens += reached
             yield gamma, tokens, (1 if self.at_once else gamma) * self.c + interpolate(self.v, gamma + 1)
@@ -202,17 +202,17 @@ class ReplayedGamma:
         self._round = 0
 
     def share(self, rows: int) -> None:
-        """Does nothing: the trace has the lengths that came of it."""
+        """Does nothing, because the recorded lengths already depend on it."""
 
     @property
     def drafter(self) -> str:
         return self._current.drafter
 
-    def choose(self, keys, most: int) -> int:
+    def choose(self, keys, limit: int) -> int:
         if isinstance(keys, Mapping):  # of several drafters
             keys = keys.get(self.drafter)
         recorded = self._current
-        return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, most)
+        return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, limit)
 
     def worth_verifying(self, path: Sequence) -> bool:
         return len(path) <= self._current.gamma

@@ -31,14 +31,14 @@ class DrafterChoice:
         for member in self.members.values():
             member.share(rows)
 
-    def choose(self, keys: Mapping[str, Sequence], most: int) -> int:
+    def choose(self, keys: Mapping[str, Sequence], limit: int) -> int:
         """Chooses the drafter of this round. ``keys``: the confidence keys of each drafter that has something to
         propose. Returns the draft length."""
         if self.gamma == 0:
             return 0
         if self.gamma is None:
             keys = {name: own for name, own in keys.items() if own != PER_TOKEN or not self.members[name].is_resting()}
-        promises = {name: list(self.members[name].promises(own, most)) for name, own in keys.items()}
+        promises = {name: list(self.members[name].promises(own, limit)) for name, own in keys.items()}
         anywhere = (promise for name, own in keys.items() if own == PER_TOKEN for promise in promises[name])
         self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])
         gain, gamma, name = max(
@@ -52,15 +52,15 @@ class DrafterChoice:
         self.drafter, self._length = name, gamma
         if self.gamma is None:
             if gain <= 1.0 - self.rate.value:  # a plain step yields one token for a cost of one
-                self.drafter, self._length = self._next_to_try(keys, most), 0
+                self.drafter, self._length = self._next_to_try(keys, limit), 0
             if keys.get(self.drafter) == PER_TOKEN:
                 self._length = len(promises[self.drafter])  # it may go on for as long as it is sure
         return self._length
 
-    def _next_to_try(self, keys: Mapping[str, Sequence], most: int) -> str:
+    def _next_to_try(self, keys: Mapping[str, Sequence], limit: int) -> str:
         """Returns a drafter with a model whose drafts could pay, or ""."""
         models = (name for name, own in keys.items() if own == PER_TOKEN)
-        return next((name for name in models if self.members[name].choose(PER_TOKEN, most)), "")
+        return next((name for name in models if self.members[name].choose(PER_TOKEN, limit)), "")
 
     def worth_verifying(self, path: Sequence[Hashable]) -> bool:
         return self.gamma is not None or self.members[self.drafter].worth_verifying(path)

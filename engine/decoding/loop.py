@@ -73,7 +73,7 @@ class SpeculativeDecoder:
     target: Runner
     drafter: Drafter
     gamma_policy: GammaPolicy  # chooses γ
-    eos_ids: frozenset[int]  # end a text
+    eos_ids: frozenset[int]  # ids that end a text, from `eos_ids` in models/loader.py
     recorder: TraceRecorder
     cancelled: Callable[[], bool] = lambda: False  # polled once a round
     rules: Rules = TRUE_RULES  # tests and experiments replace them
@@ -141,7 +141,7 @@ class SpeculativeDecoder:
         try:
             yield from self._prefill()
             index = 0
-            while self.reason is None:  # each round polls the flag itself, because its last bytes then become text
+            while self.reason is None:  # a round polls the flag itself, so that its last bytes become text
                 self.last_round = yield from self._round(index)
                 self.first_round = self.first_round or self.last_round
                 yield self.last_round
@@ -242,7 +242,7 @@ class SpeculativeDecoder:
         )
 
     def _check_finite(self, verdict: HostVerdict, method: str) -> None:
-        """Raises Unavailable for numbers of the target that decide nothing. Those of a draft only end the drafting."""
+        """Raises Unavailable if the target's numbers are not finite. If a draft's are not, its drafting ends."""
         if not verdict.is_finite:
             if self.reader is not None and not self.reader.allowed_after(verdict.accepted_tokens).any():
                 raise BadInput(
@@ -262,12 +262,12 @@ class SpeculativeDecoder:
 
     def _draft(self, position: int) -> RoundDraft:
         """Makes the drafts; leaves one place for the token that closes the round."""
-        most = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
+        limit = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
         keys = self._without_broken(self.drafter.confidence_classes(self.committed))
-        gamma = 0 if keys is None or most < 1 else self.gamma_policy.choose(keys, most)
+        gamma = 0 if keys is None or limit < 1 else self.gamma_policy.choose(keys, limit)
         if gamma == 0:
             draft = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
         else:
@@ -289,7 +289,7 @@ class SpeculativeDecoder:
 
     def _probabilities(self, logits: torch.Tensor, draft: Draft) -> tuple[torch.Tensor, Draft, torch.Tensor | None]:
         """Returns p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that
-        matter [C], which come third: then the draft's tokens are places among them."""
+        matter [C], which are returned third; the draft's tokens are then places among them."""
         is_reducible = self.config.sampling.greedy and draft.q is None and logits.device.type == "cpu"
         if not is_reducible or self.rules.warp is not warp:
             return self.rules.warp(logits, self.config.sampling), draft, None

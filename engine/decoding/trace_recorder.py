@@ -24,9 +24,9 @@ _NOTHING: Mapping[str, torch.Tensor] = {}
 
 @dataclass(slots=True)
 class HostVerdict:
-    """A verdict on the host. tokens, path, tested, accept [N]; last, closing as in `Verdict`. ``numbers``: the arrays
-    of `TraceRecorder._numbers`, empty if tracing is off. ``rescued``: the drafts that are, of a block. ``is_finite``:
-    whether the target's numbers are, in the rows that the verdict rests on; ``draft_is_finite``: the draft's."""
+    """A verdict on the host. tokens, path, tested, accept [N]; last, closing as in `Verdict`. ``numbers``: the
+    arrays of `TraceRecorder._numbers`, empty if tracing is off. ``rescued``: the rescued drafts of a block.
+    ``is_finite``: whether the target's deciding numbers are finite; ``draft_is_finite``: whether the draft's are."""
 
     tokens: list[int]
     path: np.ndarray
@@ -135,8 +135,8 @@ class TraceRecorder:
         return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued, is_finite, draft_is_finite)
 
     def _tops(self, p: torch.Tensor, logits: torch.Tensor, words: torch.Tensor | None) -> torch.Tensor:
-        """Returns [N+1] a number of each row that is finite if the row's decision is. The largest logit is not where
-        one is NaN or infinite, and then nor is any probability; greedy rows have probabilities either way."""
+        """Returns a number [N+1] for each row that is finite only if the row's decision is: a probability, or for
+        greedy rows, whose probabilities are always finite, the largest logit."""
         if not self.greedy:
             return p[:, 0]
         if words is None:
@@ -156,7 +156,7 @@ class TraceRecorder:
             numbers["gap"] = gap(logits)
         if not N:
             return numbers
-        # [N, V]: the row of draft i's place; of a younger sibling, before its elders took their shares
+        # [N, V]: the row of draft i's place, before earlier siblings took their shares
         before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
         numbers["p"] = before.gather(1, tokens[:, None])[:, 0]
         # The closing token's residual was computed with the q of the draft that was tested last.

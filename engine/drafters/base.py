@@ -44,8 +44,8 @@ class GammaPolicy(Protocol):
     def share(self, rows: int) -> None:
         """Takes into account that from now on ``rows`` requests share each pass."""
 
-    def choose(self, keys: Any, most: int) -> int:
-        """Returns the drafts of this round, at most ``most``."""
+    def choose(self, keys: Any, limit: int) -> int:
+        """Returns the drafts of this round, at most ``limit``."""
         ...
 
     def observe(

@@ -65,13 +65,13 @@ class EagleTreeDrafter(Eagle3Drafter):
     def _shape(self, gamma: int, free_slots: int) -> Any:
         shape = self.setup.policy.tree_shape() if self.setup.policy else None
         if isinstance(shape, Worthwhile):
-            return replace(shape, most=min(shape.most, free_slots))
+            return replace(shape, limit=min(shape.limit, free_slots))
         if shape is not None:
             return shape
         return MostProbable(gamma) if self.setup.sampling.greedy else Plan(best_tree(self.chances, gamma, gamma))
 
-    def _grow(self, tree: TokenTree, committed: Sequence[int], most: int) -> int:
-        """Grows the tree, at most ``most`` deep. Returns the passes it took."""
+    def _grow(self, tree: TokenTree, committed: Sequence[int], limit: int) -> int:
+        """Grows the tree, at most ``limit`` deep. Returns the passes it took."""
         runner = self.runner
         ids, features = self._not_yet_fed(committed)
         self._tops: list[torch.Tensor] = []
@@ -79,7 +79,7 @@ class EagleTreeDrafter(Eagle3Drafter):
         level, fed, steps = [tree.root], [tree.root], 1
         while True:
             before, grown = level, self._add(tree, level, logits)
-            level = tree.to_expand(grown) if steps < most else []
+            level = tree.to_expand(grown) if steps < limit else []
             if not level or len(level) > runner.free_slots:
                 return steps
             parents: list[Any] = [node.parent for node in level]

@@ -14,7 +14,7 @@ from engine.drafters.foreign_model import ForeignModelDrafter
 
 
 class IntersectionDrafter(ForeignModelDrafter):
-    """On a device all stays there while it drafts: the host translates committed ids only, which it has anyway."""
+    """Drafts without copying from the device: the host translates only committed ids."""
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         super().start(prompt, setup)

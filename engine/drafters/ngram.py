@@ -67,11 +67,11 @@ class NgramDrafter(Drafter):
                 yield n, after
                 after = self._earlier[n].get(after)
 
-    def _continuation(self, committed: Sequence[int], after: int, most: int) -> list[int]:
+    def _continuation(self, committed: Sequence[int], after: int, limit: int) -> list[int]:
         """Returns the tokens from index ``after`` on, then their own copy, so that a repeating pattern is continued; up
         to the end of a text, and without the marks of the chat template."""
         tokens = []
-        while len(tokens) < most:
+        while len(tokens) < limit:
             at = after + len(tokens)
             token = committed[at] if at < len(committed) else tokens[at - len(committed)]
             if token in self._setup.control_ids and token not in self._setup.eos_ids:

@@ -13,21 +13,21 @@ import numpy as np
 
 
 class StaticTrees:
-    """The best trees of up to ``most`` drafts and ``deepest`` levels. ``gains`` [deepest + 1, most + 1]: the drafts
+    """The best trees of up to ``limit`` drafts and ``deepest`` levels. ``gains`` [deepest + 1, limit + 1]: the drafts
     accepted on average, of those with so many levels and drafts at most."""
 
-    def __init__(self, chances: Sequence[float], most: int, deepest: int):
-        shares, left, most = [], 1.0, max(most, 1)  # of each child: the chance that it is the accepted one
+    def __init__(self, chances: Sequence[float], limit: int, deepest: int):
+        shares, left, limit = [], 1.0, max(limit, 1)  # of each child: the chance that it is the accepted one
         for chance in chances:
             shares.append(left * chance)
             left *= 1 - chance
-        B, smaller = len(shares), np.arange(most + 1)[:, None] - np.arange(1, most + 1)
+        B, smaller = len(shares), np.arange(limit + 1)[:, None] - np.arange(1, limit + 1)
         # best[d, b, n]: n drafts in d levels among the children from b on; first[d, b, n]: those of child b's branch
-        self._best = np.zeros((deepest + 1, B + 1, most + 1))
-        self._first = np.zeros((deepest + 1, B + 1, most + 1), dtype=int)
+        self._best = np.zeros((deepest + 1, B + 1, limit + 1))
+        self._first = np.zeros((deepest + 1, B + 1, limit + 1), dtype=int)
         for d in range(1, deepest + 1):
             for b in reversed(range(B)):
-                branch = shares[b] * (1 + self._best[d - 1, 0, :most])  # with 1 … most drafts
+                branch = shares[b] * (1 + self._best[d - 1, 0, :limit])  # with 1 … limit drafts
                 gains = np.where(smaller >= 0, branch + self._best[d, b + 1, smaller.clip(0)], 0.0)  # [n, drafts]
                 self._best[d, b], self._first[d, b] = gains.max(1, initial=0), gains.argmax(1) + 1
         self.gains = self._best[:, 0]

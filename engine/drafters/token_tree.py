@@ -86,12 +86,12 @@ class MostProbable:
 class Worthwhile:
     """Keeps the guesses that are worth their rows of the target's pass. All costs are in tokens that the same time
     yields on average. ``alpha``: the measured chance of a key to be right when its turn comes; ``price``: the cost of
-    scoring so many drafts; ``step``: the cost of a draft step; ``most``: nodes at most."""
+    scoring so many drafts; ``step``: the cost of a draft step; ``limit``: nodes at most."""
 
     alpha: Callable[[Hashable], float]
     price: Callable[[int], float]
     step: float
-    most: int = MAX_NODES
+    limit: int = MAX_NODES
 
     def chance(self, key: Hashable, share: float) -> float:
         return self.alpha(key)
@@ -101,7 +101,7 @@ class Worthwhile:
         return max(0.0, self.price(drafts + 1) - self.price(drafts))
 
     def select(self, nodes: Sequence[Node]) -> list[Node]:
-        best = sorted(nodes, key=lambda node: -node.reach)[: self.most]
+        best = sorted(nodes, key=lambda node: -node.reach)[: self.limit]
         gains = [tokens - self.price(n) for n, tokens in enumerate(accumulate(node.reach for node in best), start=1)]
         return best[: max(range(len(gains) + 1), key=lambda n: gains[n - 1] if n else 0.0)]
 
@@ -111,7 +111,7 @@ class Worthwhile:
         widths = []
         for node, first in zip(level, firsts, strict=True):
             left, width = node.reach, 0
-            while drafts < self.most and width < MAX_CHILDREN:
+            while drafts < self.limit and width < MAX_CHILDREN:
                 chance = self.alpha(sibling_key(width) if width else first)
                 if left * chance <= self.row_cost(drafts):
                     break
@@ -122,7 +122,7 @@ class Worthwhile:
     def to_expand(self, level: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
         """Returns the last level's nodes after which one more guess would pay, if together they pay a draft step."""
         selection = self.select(nodes)
-        if len(selection) >= self.most:
+        if len(selection) >= self.limit:
             return []
         row, among = self.row_cost(len(selection)), set(selection)
         gains = [(node, node.reach * self.alpha(PER_TOKEN) - row) for node in level if node in among]

@@ -14,17 +14,17 @@ from functools import cached_property, partial
 
 from engine.errors import EngineError, quantity
 from engine.exactness.server_json import COUNT, REQUESTS, invalid
-from engine.servers.answer import ServerRequest, mapping
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
+from engine.servers.streamed_answer import ServerRequest, mapping
 from engine.trace.events import TESTED
 from engine.trace.metrics import first_difference, wilson
 from engine.trace.trace import Trace
 
 PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
-TOPS = 5  # candidates to a token, the most that every server gives
-FALSE_ALARM = 1e-4  # the share of right servers that the test of a distribution calls wrong
+TOPS = 5  # candidates per token, as many as every server gives
+FALSE_ALARM = 1e-4  # how often the distribution test calls a correct server wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
 
@@ -42,9 +42,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Written:
-    """One answer by token: texts, log-probabilities, and those of the likeliest choices. ``raw``: the answer itself. A
-    log-probability of exactly 0 without the other choices that were requested, and that other tokens have, is a blank
-    that the server filled in: None."""
+    """One answer by token: texts, log-probabilities, and those of the likeliest choices. ``raw``: the answer itself.
+    A log-probability is None if it is exactly 0 and lacks the requested choices that other tokens have, because the
+    server filled it in."""
 
     tokens: tuple[str, ...]
     logprobs: tuple[float | None, ...]
@@ -88,7 +88,7 @@ class Subject:
 
     @property
     def no_penalty(self) -> dict[str, float]:
-        """The fields that switch penalties off. With a server's own default greedy need not be the likeliest."""
+        """The fields that switch penalties off; with a server's defaults, greedy text may not be the likeliest."""
         return dict.fromkeys(self.recorder.adapter.penalties, 1.0)
 
     def greedy(self) -> list[Written]:
@@ -104,7 +104,7 @@ class Subject:
         return Recorder(self.client)
 
     def stream(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
-        """Returns the answer as a trace, by its stream, and why it broke off, or ""."""
+        """Returns the streamed answer as a trace, and why it broke off, or ""."""
         request = ServerRequest(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
         return self.recorder.record(request)
 
@@ -154,8 +154,8 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
 
 
 def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
-    """Returns (place, gap) of the first difference of each pair of unlike texts, by the numbers of ``ones``: with
-    drafts some servers give others. The gap is infinite where one ends early, and nan where it is not told."""
+    """Returns (place, gap) of the first difference of each pair of unlike texts. The gap is by the numbers of
+    ``ones``, because drafts change some servers' numbers; infinite where one ends early, nan where it is unknown."""
     partings = []
     for one, other in zip(ones, others, strict=True):
         if (place := first_difference(one.tokens, other.tokens)) is not None:
@@ -209,7 +209,7 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
 
 
 def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Written]) -> Finding:
-    """Compares streams. Another text is wrong only where the server wrote the same one twice without a stream."""
+    """Compares streams. Another text is wrong only if two answers without a stream were the same."""
     wrong, unsure, cut = [], 0, ""
     for prompt, complete, other in zip(PROMPTS, written, again, strict=True):
         trace, fault = subject.stream(prompt)
@@ -282,7 +282,7 @@ def _characters(subject: Subject) -> Finding:
 
 
 def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
-    """Blames the drafts where fewer are broken without them, or where a server without them is missing."""
+    """Blames the drafts if fewer answers are broken without them, or if no plain server was given."""
     bad, words = invalid(subject.client, subject.model, name), REQUESTS[name][0]
     if not bad:
         return Finding(name, "right", f"{COUNT} of {COUNT} {words} are valid.")
@@ -294,7 +294,7 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Finding:
 
 
 def _acceptance(subject: Subject) -> Finding:
-    """Judges the acceptance, which is a fault of the wiring where it is exactly nothing."""
+    """Judges the acceptance; exactly 0 means that the drafter is wired wrongly."""
     rounds = [r for prompt in PROMPTS for r in subject.stream(prompt, tokens=96)[0].rounds[1:]]
     with_counts = [r for r in rounds if r.gamma is not None]
     drafted = [r for r in with_counts if r.parents]
@@ -319,7 +319,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
-        statistic, freedom, p = chi_squared(*rows)
+        statistic, freedom, p = compare_counts(*rows)
         worst = min(worst, p)
         degrees = quantity(freedom, "degree")
         words.append(f"{name} token: chi-squared {statistic:.1f} at {degrees} of freedom, p = {p:.2g}")
@@ -330,7 +330,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
     return Finding("distribution", "right", sentence)
 
 
-def chi_squared(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
+def compare_counts(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
     """Computes Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931).
     Words seen fewer than ten times are one class."""
     seen = Counter(ones) + Counter(others)

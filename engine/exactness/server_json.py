@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from engine.servers.answer import first, mapping
 from engine.servers.client import Client
+from engine.servers.streamed_answer import first, mapping
 
 COUNT = 5
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},

@@ -1,1 +1,1 @@
-"""Forward passes: the Llama decoder, the EAGLE-3 head, transformers models, KV caches and CUDA graphs."""
+"""Forward passes of models, heads and GGUF files: by ONNX Runtime on a CPU, by torch elsewhere, captured on CUDA."""

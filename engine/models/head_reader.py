@@ -7,8 +7,8 @@ import torch
 
 from engine.errors import Unavailable
 from engine.models.grouped import check_finite
-from engine.models.leftovers import is_harmless
 from engine.models.safetensors_reader import TensorReader
+from engine.models.unread_tensors import is_harmless
 from engine.weights.head_kinds import own_name
 
 _OF_TRAINING = ("verifier_lm_head.weight", "verifier_norm.weight")  # what the head was compared with

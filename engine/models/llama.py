@@ -21,8 +21,8 @@ from engine.models.attention import CachedAttention, SequenceSlice, rotary_frequ
 from engine.models.decoder_config import context_length, head_size, unsupported_reason
 from engine.models.gguf_reader import open_weights
 from engine.models.kv_cache import KVCache
-from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.linear import Linear, fuse
+from engine.models.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
 
 
 @dataclass(slots=True)

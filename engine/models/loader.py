@@ -1,4 +1,4 @@
-"""Loads a model folder: chooses device, precision and implementation, and explains why a model cannot run."""
+"""Loads a model folder with the implementation that can run it, and explains why none can."""
 
 import platform
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from transformers import GenerationConfig
 from engine.device import out_of_memory
 from engine.errors import Unavailable, quantity
 from engine.models import onnx_session
+from engine.models.byte_order_marks import hide_byte_order_marks
 from engine.models.decoder_config import check_fields, head_size, unsupported_reason
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import RoundedReader
 from engine.models.llama import LlamaModel
-from engine.models.marks import without_marks
 from engine.models.runner import DecoderRunner
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.models.transformers_runner import TransformersRunner, first_line
@@ -103,7 +103,7 @@ def eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:
     candidates = [getattr(config, "eos_token_id", None), tokenizer.eos_token_id]
     if (folder / "generation_config.json").exists():
         try:
-            with without_marks(folder) as clean:
+            with hide_byte_order_marks(folder) as clean:
                 candidates.insert(0, GenerationConfig.from_pretrained(clean).eos_token_id)
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise Unavailable(f"{folder / 'generation_config.json'} is damaged: {first_line(error)}") from error

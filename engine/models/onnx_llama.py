@@ -22,10 +22,10 @@ from engine.models.decoder_config import context_length, head_size, unsupported_
 from engine.models.gguf_reader import open_weights
 from engine.models.grouped import GroupedWeight
 from engine.models.kv_cache import KVCache
-from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.onnx_attention import FEWEST, SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights
 from engine.models.onnx_session import share_cores
+from engine.models.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.weights.preflight import available_memory
 
 ONNX_PRECISIONS = ("fp32", "int8", "int4")
@@ -176,11 +176,11 @@ def _concatenate(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
-def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor, most: int):
+def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor, limit: int):
     """Yields at most so many sequences at a time: their states, spans and numbers of rows."""
     start = 0
-    for at in range(0, len(spans), most):
-        some = spans[at : at + most]
+    for at in range(0, len(spans), limit):
+        some = spans[at : at + limit]
         end = start + sum(span.width for span in some)
         yield x[start:end], some, rows[(rows >= start) & (rows < end)] - start
         start = end

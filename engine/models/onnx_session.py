@@ -48,11 +48,11 @@ def _torch_threads() -> int:
 def threads() -> int:
     """Threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for a setting
     that is not a number from 1 to that of the cores this process may use."""
-    most, text = cores(), os.environ.get(THREADS, "").strip()
+    limit, text = cores(), os.environ.get(THREADS, "").strip()
     if not text:
-        return min(_torch_threads(), most)
-    if not text.isdigit() or not 1 <= int(text) <= most:
-        raise BadInput(f"{THREADS} is {text[:20]!r}; set it to a number from 1 to {most}, or not at all.")
+        return min(_torch_threads(), limit)
+    if not text.isdigit() or not 1 <= int(text) <= limit:
+        raise BadInput(f"{THREADS} is {text[:20]!r}; set it to a number from 1 to {limit}, or not at all.")
     return int(text)
 
 

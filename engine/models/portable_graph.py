@@ -18,10 +18,10 @@ from engine.errors import BadInput
 from engine.models.attention import rotary_frequencies
 from engine.models.decoder_config import head_size, unsupported_reason
 from engine.models.gguf_reader import GgufReader
-from engine.models.leftovers import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.onnx_attention import Attention
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads
 from engine.models.onnx_llama import add_layers
+from engine.models.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
 
 TYPES = ("F32", "Q8_0", "Q4_1")  # of a GGUF file's tensors, which assets/web/engine/blocks.js expands
 LOCATION = "weights"  # the name that the graph has for the file of its weights

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from engine.models.attention import SequenceSlice
-from engine.models.leftovers import embedding_name, reads_own_head
 from engine.models.llama import Layer, LlamaModel
 from engine.models.runner import Runner
+from engine.models.unread_tensors import embedding_name, reads_own_head
 
 TEXT = """The river rises in the hills north of the town and reaches the sea after ninety miles. In spring it floods the
 meadows, and the farmers move their cattle to higher ground.

@@ -30,12 +30,12 @@ class Tokens(NamedTuple):
     wants_logits: bool = True
 
     def alone(self) -> torch.Tensor | None:
-        """Runs `Runner.forward_many` in a pass of their own."""
+        """Runs these tokens alone in a pass of `Runner.forward_many`."""
         return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 
 def check_capacity(capacity: int, max_length: int) -> None:
-    """Raises BadInput for more tokens than a model's context has."""
+    """Raises BadInput for more tokens than a model's context holds."""
     if capacity > max_length:
         raise BadInput(
             f"Prompt and answer together need {capacity} tokens, but this model's context is {max_length}; "
@@ -153,14 +153,14 @@ class DecoderRunner:
             self._empty_buffers()
         self._make_room_for_features()
 
-    @torch.inference_mode()  # as the passes that made the buffers
+    @torch.inference_mode()  # because passes in inference mode made the buffers
     def _empty_buffers(self) -> None:
-        """Clears the buffers: numbers that were not finite must not reach the next run, because 0 · NaN is NaN."""
+        """Clears the buffers, because numbers that are not finite would spoil the next run: 0 · NaN is NaN."""
         for tensor in (self.cache.keys, self.cache.values, *self._inputs.values()):
             tensor.zero_()
 
     def tap(self, layers: Sequence[int]) -> None:
-        """Stores, from the next reset on, the hidden states that enter these layers: ``tapped[i]`` of token i."""
+        """Stores the hidden states that enter these layers from the next reset on: ``tapped[i]`` is token i's."""
         if tuple(layers) != self.model.taps:
             self.model.taps = tuple(layers)
             self.graphs.clear()
@@ -245,7 +245,7 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def forward_many(self, batch: Sequence[Tokens]) -> list[torch.Tensor | None]:
-        """Runs one pass for all sequences, whose tokens the products see as one matrix. A sequence alone takes its
+        """Runs one pass for all sequences; the products see their tokens as one matrix. A sequence alone takes its
         usual path; a shared pass is never captured."""
         if len(batch) == 1:
             return [batch[0].alone()]

@@ -1,7 +1,7 @@
 """Reads tensors of a checkpoint folder by name, from one safetensors file or many; never from a pickle.
 
 Matrices may be stored in 8 bits, as `engine/weights/eight_bits.py` describes. The reader notes which tensors it read,
-so that those left over after a load can be named (`engine/models/leftovers.py`).
+so that those left over after a load can be named (`engine/models/unread_tensors.py`).
 """
 
 from collections.abc import Collection, Iterator

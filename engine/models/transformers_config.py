@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, PositiveInt, ValidationError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 
 from engine.errors import Unavailable
-from engine.models.marks import without_marks
+from engine.models.byte_order_marks import hide_byte_order_marks
 from engine.models.transformers_runner import first_line
 from engine.weights.eight_bits import is_read_here
 
@@ -72,7 +72,7 @@ def load_config(folder: Path) -> PreTrainedConfig:
     try:
         if complete:
             return PreTrainedConfig(**complete.model_dump(exclude_unset=True))
-        with without_marks(folder) as clean:
+        with hide_byte_order_marks(folder) as clean:
             return AutoConfig.from_pretrained(clean, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each architecture checks its config in its own way
         raise Unavailable(f"{folder} is no complete model folder: {first_line(error)}") from error
@@ -84,7 +84,7 @@ def load_tokenizer(folder: Path):
     is_plain = _read(_PlainTokenizer, folder / "tokenizer_config.json")
     kind = PreTrainedTokenizerFast if is_plain else AutoTokenizer
     try:
-        with without_marks(folder) as clean:
+        with hide_byte_order_marks(folder) as clean:
             return kind.from_pretrained(clean, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the tokenizers library raises bare Exceptions
         if not (folder / "tokenizer.json").is_file():

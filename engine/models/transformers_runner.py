@@ -19,11 +19,11 @@ from transformers.utils import logging as transformers_logging
 
 from engine.device import out_of_memory
 from engine.errors import EngineError, Unavailable
+from engine.models.byte_order_marks import hide_byte_order_marks
 from engine.models.gguf_reader import open_weights
-from engine.models.leftovers import is_harmless, is_of_another_part
-from engine.models.leftovers import surplus as surplus_problem
-from engine.models.marks import without_marks
 from engine.models.runner import Tokens, check_capacity
+from engine.models.unread_tensors import is_harmless, is_of_another_part
+from engine.models.unread_tensors import surplus as surplus_problem
 from engine.weights.eight_bits import SCALE, is_read_here
 from engine.weights.gguf_layout import is_prepared
 from engine.weights.rounded_kinds import rounding_problem
@@ -223,12 +223,12 @@ class TransformersRunner:
 
 
 def load_transformers(folder: Path, dtype: torch.dtype, device: str):
-    """Returns transformers' own model on the device, in evaluation mode; a quantised checkpoint as the package that it
+    """Returns transformers' own model on the device, in evaluation mode; the package that a quantised checkpoint
     names runs it. Raises Unavailable with the reason; memory errors pass through."""
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
-        with without_marks(folder) as clean:
+        with hide_byte_order_marks(folder) as clean:
             model, absent, surplus = (_from_gguf if is_prepared(folder) else _from_folder)(clean, dtype, device)
     except EngineError:
         raise
@@ -270,8 +270,8 @@ def _from_folder(folder: Path, dtype: torch.dtype, device: str):
 
 
 def check_kind(folder: Path, config) -> None:
-    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for another kind of model
-    than a language model."""
+    """Raises Unavailable for weights that were rounded in a way that cannot be read here, and for anything but a
+    language model."""
     if problem := rounding_problem(str(folder), config.to_dict()):
         raise Unavailable(problem)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -289,8 +289,8 @@ def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
 
 
 def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):
-    """Returns a model of this configuration, filled tensor by tensor, and the names of the tensors that the folder
-    lacks, and of those that the model does."""
+    """Returns a model of this configuration, filled tensor by tensor, the names of the tensors that the folder
+    lacks, and of those that the model lacks."""
     model, weights = AutoModelForCausalLM.from_config(config, dtype=dtype), open_weights(folder, dtype, "cpu")
     absent = []
     for name, parameter in model.named_parameters():  # a tied output layer is not among them

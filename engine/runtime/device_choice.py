@@ -6,7 +6,7 @@ from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
 from engine.models import onnx_session
 from engine.models.loader import DTYPES, ROUNDED
-from engine.weights.fitness import usual_precision
+from engine.weights.precision_choice import usual_precision
 from engine.weights.specs import ModelSpec
 
 _KINDS = ("cuda", "mps", "cpu")

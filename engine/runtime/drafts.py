@@ -141,8 +141,8 @@ class Drafts:
         """Says in sentences why auto runs of ``length`` tokens go without drafts that the pair brings."""
         drafts, reasons = self.pair.drafts, {}
         for name in (name for name in self._candidates() if self._is_too_short(name, length)):
-            most = self.loaded[name].runner.max_length
-            reasons[name] = f"it attends to {most:,} tokens, but prompt and answer may take {length:,}."
+            limit = self.loaded[name].runner.max_length
+            reasons[name] = f"it attends to {limit:,} tokens, but prompt and answer may take {length:,}."
         tried = {name: why for name, why in self.unusable.items() if METHODS[name].competes}
         reasons |= {name: why for name, why in tried.items() if name in drafts or name == "corpus"}
         if not any(METHODS[name].competes for name in drafts):

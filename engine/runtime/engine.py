@@ -24,7 +24,7 @@ from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
 from engine.models import huge_pages, onnx_session
-from engine.models.grammar import Grammars
+from engine.models.constraint_compiler import Grammars
 from engine.models.loader import DTYPES, LoadedModel, device_name, memory_errors
 from engine.models.runner import Runner
 from engine.models.transformers_config import load_tokenizer

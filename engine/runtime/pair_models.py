@@ -156,8 +156,8 @@ class PairModels:
         return isinstance(runner, DecoderRunner) and runner.model.on_host
 
     def _rounding(self) -> str:
-        """Returns the end of the hash of rounded weights, which are another model, as are products that round nothing
-        else."""
+        """Returns the suffix that tells a rounded model's hash from the original's. "-dense" marks products that round
+        the weights alone."""
         if self.precision not in ROUNDED:
             return ""
         return f"-{self.precision}" + ("" if self.runs_in_onnx else "-dense")

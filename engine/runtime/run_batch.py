@@ -17,13 +17,13 @@ class NoRoom(Unavailable):
 
 
 class RunBatch(Batch):
-    """A batch of requests on one engine, of at most ``most`` at once."""
+    """A batch of requests on one engine, of at most ``limit`` at once."""
 
-    def __init__(self, engine, most: int, prompts_first: bool = False):
+    def __init__(self, engine, limit: int, prompts_first: bool = False):
         super().__init__(prompts_first)
-        if not 1 <= most <= MAX_SHARERS:
-            raise BadInput(f"A batch of {most} runs cannot be: choose 1 to {MAX_SHARERS}.")
-        self.engine, self.most = engine, most
+        if not 1 <= limit <= MAX_SHARERS:
+            raise BadInput(f"A batch of {limit} runs cannot be: choose 1 to {MAX_SHARERS}.")
+        self.engine, self.limit = engine, limit
         self._memory: dict[Hashable, int] = {}
         self._free_at_first: int | None = None  # bytes, when the batch was last empty
 
@@ -31,8 +31,8 @@ class RunBatch(Batch):
         """Adds a request, which takes part from the next step on. ``options``: those of `Engine.prepare`. Raises
         BadInput for a request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one
         more. The first has the engine's own caches, and its captured passes on CUDA."""
-        if len(self) >= self.most:
-            raise BadInput(f"{self.most} runs share the engine already; wait until one of them ends.")
+        if len(self) >= self.limit:
+            raise BadInput(f"{self.limit} runs share the engine already; wait until one of them ends.")
         with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
             run = self.engine.prepare(config, cancelled, own_cache=len(self) > 0, **options)
         free = available_memory(self.engine.device)
@@ -63,14 +63,14 @@ class RunBatch(Batch):
 
     def step(self) -> Iterator[tuple[Any, Any]]:
         """Steps the batch. An error that means full memory becomes a sentence."""
-        what = "This request does" if self.most == 1 else "These requests do"
+        what = "This request does" if self.limit == 1 else "These requests do"
         problem = f"{what} not fit into the memory of {self.engine.device}"
         with memory_errors(problem):
             for name, event in super().step():
                 if isinstance(event, Exception) and out_of_memory(event):
                     advice = "choose a smaller pair, a lower precision or a shorter text"
                     event = Unavailable(
-                        f"{problem}; {advice if self.most == 1 else 'try again with fewer runs at once'}."
+                        f"{problem}; {advice if self.limit == 1 else 'try again with fewer runs at once'}."
                     )
                 yield name, event
         self._memory = {name: needed for name, needed in self._memory.items() if name in self}

@@ -14,11 +14,11 @@ from engine.trace.events import Round
 
 
 class SharedRuns:
-    """``most``: jobs at once; with one, its runs may be of several pairs. ``loaded(job, config)``: a context with the
+    """``limit``: jobs at once; with one, its runs may be of several pairs. ``loaded(job, config)``: a context with the
     engine for a config, which meanwhile reports to the job."""
 
-    def __init__(self, engine, most: int, loaded: Callable[[Job, RunConfig], AbstractContextManager]):
-        self._batch, self._loaded = RunBatch(engine, most), loaded
+    def __init__(self, engine, limit: int, loaded: Callable[[Job, RunConfig], AbstractContextManager]):
+        self._batch, self._loaded = RunBatch(engine, limit), loaded
         self._index: dict[Job, int] = {}  # which of its runs each job is at
         self._is_full = False  # the memory did not suffice for one more
 
@@ -29,7 +29,7 @@ class SharedRuns:
         """Returns whether the job can take part without holding up the others for a draft to be loaded."""
         if not self._index:
             return True
-        has_place = len(self._index) < self._batch.most and not self._is_full
+        has_place = len(self._index) < self._batch.limit and not self._is_full
         return has_place and self._batch.engine.is_ready(job.configs[0][1].method)
 
     def add(self, job: Job) -> bool:
@@ -50,7 +50,7 @@ class SharedRuns:
         config = job.configs[index][1]
         with self._loaded(job, config) as engine:
             if engine is not self._batch.engine:
-                self._batch = RunBatch(engine, self._batch.most)
+                self._batch = RunBatch(engine, self._batch.limit)
             self._batch.add(job, config, job.should_stop)
         self._index[job] = index
 

@@ -65,7 +65,7 @@ class Worker:
 
     @property
     def running(self) -> Job | None:
-        """One of those under way."""
+        """One of the jobs under way."""
         running = self._running[:1]
         return running[0] if running else None
 
@@ -148,7 +148,7 @@ class Worker:
         return None
 
     def _run(self, first: Job) -> None:
-        """Runs a job, and if it may share its passes those beside it that come and may, until none is left."""
+        """Runs a job and, if it may share its passes, the jobs that join it, until none is left."""
         runs = bug = None
         try:
             with self._reporting(first, first.configs[0][1]) as engine:
@@ -156,8 +156,8 @@ class Worker:
                 # that enter by different modules at once may each find the other's half imported.
                 from engine.runtime.shared_runs import SharedRuns
 
-                most = (self.max_batch_size or engine.best_batch()) if first.may_share else 1
-                runs = SharedRuns(engine, most, self._reporting)
+                limit = (self.max_batch_size or engine.best_batch()) if first.may_share else 1
+                runs = SharedRuns(engine, limit, self._reporting)
             runs.add(first)
             while runs:
                 self._admit(runs)

@@ -1,7 +1,7 @@
 """Reads any OpenAI-compatible server by the pieces of its stream alone."""
 
-from engine.servers.answer import Adapter
 from engine.servers.client import Client
+from engine.servers.streamed_answer import Adapter
 
 
 class Chunks(Adapter):

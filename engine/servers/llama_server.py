@@ -5,8 +5,8 @@ two latter grow before the first token of a round is sent, and each event is one
 that the tokens of a round are known.
 """
 
-from engine.servers.answer import Adapter, Answer, as_count, mapping
 from engine.servers.client import Client
+from engine.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping
 
 
 class LlamaServer(Adapter):
@@ -19,7 +19,7 @@ class LlamaServer(Adapter):
     def fields(self) -> dict:
         return {"timings_per_token": True}
 
-    def read_event(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
         timings = mapping(event.get("timings"))
         drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
         tokens = as_count(timings.get("predicted_n"))

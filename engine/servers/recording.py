@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.errors import EngineError, quantity
-from engine.servers.answer import Adapter, Answer, Piece, ServerRequest, mapping
 from engine.servers.chunks import Chunks
 from engine.servers.client import Client, Missing
 from engine.servers.llama_server import LlamaServer
 from engine.servers.rounds import ServedRound, rounds_of
 from engine.servers.sglang import Sglang
+from engine.servers.streamed_answer import Adapter, Piece, ServerRequest, StreamedAnswer, mapping
 from engine.servers.tensorrt_llm import TensorRtLlm
 from engine.servers.vllm import Vllm
 from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
@@ -54,9 +54,9 @@ class Recorder:
         """Returns the server's counts so far, for `finish`."""
         return self.adapter.counts_before(self.client)
 
-    def ask(self, request: ServerRequest) -> Answer:
+    def ask(self, request: ServerRequest) -> StreamedAnswer:
         """Reads one answer as it comes, and nothing else, so that its time is the server's. Several threads may ask."""
-        answer = Answer(date=datetime.now(UTC).isoformat(timespec="seconds"))
+        answer = StreamedAnswer(date=datetime.now(UTC).isoformat(timespec="seconds"))
         start = time.perf_counter()
         try:
             for seconds, event in self.client.stream(request.path, request.body(**self.adapter.fields())):
@@ -68,7 +68,7 @@ class Recorder:
         answer.seconds = time.perf_counter() - start
         return answer
 
-    def finish(self, request: ServerRequest, answer: Answer, before: dict[str, int] | None) -> Trace:
+    def finish(self, request: ServerRequest, answer: StreamedAnswer, before: dict[str, int] | None) -> Trace:
         """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at
         once, because the server's counts are those of all of them."""
         if not answer.fault:
@@ -95,7 +95,7 @@ class Recorder:
         return self._texts[model, id]
 
 
-def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Answer) -> Trace:
+def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: StreamedAnswer) -> Trace:
     served = rounds_of(answer)
     rounds, context = [], answer.prompt_size or len(answer.prompt_ids) or None
     position = 0
@@ -150,7 +150,7 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
     return Round(index, gamma, tuple(tokens), tuple(range(drafted)), None, context, None, one.start, one.end)
 
 
-def _check_counts(answer: Answer, rounds: list[Round], size: int) -> None:
+def _check_counts(answer: StreamedAnswer, rounds: list[Round], size: int) -> None:
     """Notes where the server's own totals and its stream disagree."""
     if answer.size is not None and answer.size != size:
         answer.notes.append(f"The server counted {quantity(answer.size, 'token')}, but its stream showed {size}.")

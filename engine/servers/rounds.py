@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.config import MAX_NODES
-from engine.servers.answer import Answer, Piece
+from engine.servers.streamed_answer import Piece, StreamedAnswer
 
 Step = tuple[int, int]  # accepted, drafted
 
@@ -33,7 +33,7 @@ class ServedRound:
     is_told: bool = True
 
 
-def rounds_of(answer: Answer) -> list[ServedRound]:
+def rounds_of(answer: StreamedAnswer) -> list[ServedRound]:
     """Returns the rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
     pieces = answer.pieces
     if not pieces or any(piece.drafted for piece in pieces):
@@ -115,7 +115,7 @@ def _rounds_by_counts(pieces: list[Piece]) -> Iterator[ServedRound]:
         yield from _rounds(tokens, start, pieces[-1].at, step, True)
 
 
-def _uniform(answer: Answer) -> list[Step] | None:
+def _uniform(answer: StreamedAnswer) -> list[Step] | None:
     """Returns the steps of a server that gives totals only, where they leave no choice: as many rounds as pieces, all
     with the same number of drafts, and as many accepted as the pieces show."""
     counts, sizes = answer.counters, [piece.size for piece in answer.pieces]
@@ -133,7 +133,7 @@ def _uniform(answer: Answer) -> list[Step] | None:
     return [(a, gamma) for a in accepted] if is_possible else None
 
 
-def _align(answer: Answer, steps: list[Step]) -> list[list[Step | None]] | None:
+def _align(answer: StreamedAnswer, steps: list[Step]) -> list[list[Step | None]] | None:
     """Returns the rounds of each piece: steps in order, and None for a token of a round that did not draft. None where
     they do not fit. Where a piece of one token may be either, the steps are placed as early as they can be."""
     sizes, ends = [piece.size for piece in answer.pieces], [0, *accumulate(a + 1 for a, _ in steps)]

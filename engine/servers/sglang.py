@@ -7,8 +7,8 @@ there are. An event is one round with ``--stream-interval 1``, the default.
 
 from typing import Any
 
-from engine.servers.answer import Adapter, Answer, as_count, mapping
 from engine.servers.client import Client
+from engine.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping
 
 NAMES = {"rounds": "spec_verify_ct", "drafted": "spec_num_proposed_drafts", "accepted": "spec_num_correct_drafts"}
 FLAGS = ("speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
@@ -31,7 +31,7 @@ class Sglang(Adapter):
     def fields(self) -> dict:
         return super().fields() | {"return_spec_tokens_details": True}
 
-    def read_event(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
         answer.add(at, event)
         details = mapping(mapping(event.get("sglext")).get("spec_tokens_details"))
         counts: dict[str, Any] = {ours: as_count(details.get(theirs)) for ours, theirs in NAMES.items()}

@@ -5,8 +5,8 @@ With ``return_perf_metrics`` set at its start, /perf_metrics lists past requests
 """
 
 from engine.errors import EngineError
-from engine.servers.answer import Adapter, Answer, as_count, mapping, owners
 from engine.servers.client import Client
+from engine.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping, owners
 
 
 class TensorRtLlm(Adapter):
@@ -17,7 +17,7 @@ class TensorRtLlm(Adapter):
             return None
         return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
 
-    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
         try:
             rows = client.get_json("/perf_metrics")
         except EngineError:

@@ -10,8 +10,8 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 from typing import Any
 
 from engine.errors import EngineError
-from engine.servers.answer import Adapter, Answer, as_count, mapping, owners
 from engine.servers.client import Client
+from engine.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping, owners
 from engine.trace.log_reader import read_metrics
 
 FLAG = "--per-request-spec-decode-metrics detailed"
@@ -31,7 +31,7 @@ class Vllm(Adapter):
     def counts_before(self, client: Client) -> dict[str, int]:
         return _counters(client)
 
-    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
         """Adds the whole server's numbers where the request has none of its own."""
         if answer.counters:
             return
@@ -43,7 +43,7 @@ class Vllm(Adapter):
                     f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
                 )
 
-    def read_event(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
         answer.add(at, event)
         details = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
         names = {"rounds": "num_spec_steps", "drafted": "num_draft_tokens", "accepted": "num_accepted_draft_tokens"}

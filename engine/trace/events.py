@@ -27,9 +27,9 @@ STATUSES: dict[str, StatusRow] = {
     "accepted": StatusRow(True, True, True, "✓", "a draft that passed its test"),
     "rescued": StatusRow(True, True, True, "◎", "would fail alone; a later draft of its block passed"),
     "rejected": StatusRow(True, True, False, "✗", "a draft that failed its test"),
-    "resampled": StatusRow(False, False, True, "↻", "put in its place"),
+    "resampled": StatusRow(False, False, True, "↻", "drawn in place of a rejected draft"),
     "bonus": StatusRow(False, False, True, "+", "one more after a fully accepted round"),
-    "discarded": StatusRow(True, False, False, "┊", "not used: after a rejection, or past the end"),
+    "discarded": StatusRow(True, False, False, "┊", "a draft that was not tested, or comes after the end of the text"),
     "plain": StatusRow(False, False, True, "", "made without a draft"),
     "closing": StatusRow(False, False, True, "·", "ends a round; the server does not say whether drafts were rejected"),
 }
@@ -42,7 +42,7 @@ EMITTED = frozenset(name for name, status in STATUSES.items() if status.emitted)
 Reason = Literal["eos", "stop", "length", "cancelled"]
 
 
-# Of `Round.forbidden`: not rejected, because it was not scored.
+# Drafts of `Round.forbidden` are not rejected, because they were not scored.
 FORBIDDEN = StatusRow(True, False, False, "⊘", "a draft that the grammar forbids, so that it was not scored")
 # A token that a branch begins with. No round has it, because it was neither drafted nor drawn.
 FORCED = StatusRow(False, False, True, "⤳", "forced by you, not drawn")
@@ -69,7 +69,7 @@ class Distribution:
 class Token:
     """One token of a round: a draft, or the one that closes it. With tracing off, ``p`` to ``removed`` are None."""
 
-    id: int | None  # None where another server did not tell it, as of each draft that it rejected
+    id: int | None  # None where another server did not tell it, as for each rejected draft
     # The texts of the emitted tokens join to the decoded output exactly. So it is empty for special tokens and for
     # bytes of a character that is not complete yet; ``label`` then says what to show instead.
     text: str

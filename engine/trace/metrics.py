@@ -117,8 +117,8 @@ def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
 
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     """Counts the drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same
-    drafts: the sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Of chains alone;
-    empty without rounds of block verification."""
+    drafts: the sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Counts chains
+    alone; empty without rounds of block verification."""
     block, token, count = 0.0, 0.0, 0
     chains = filter(is_chain, rounds)
     for drafts in ([t for t in r.tokens if t.h is not None] for r in chains):
@@ -213,8 +213,8 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. None also for
-    the efficiency of a speedup that cannot be."""
+    """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. The
+    efficiency of an impossible speedup is None, too."""
 
     speedup: Speedup | None
     predicted: float | None

@@ -23,7 +23,7 @@ CROWDED = 0.15  # share of the cores from which other programs distort a measure
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
 Z95 = 1.959964
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # for 1, 2, … degrees of freedom
-NOISE = "noise"  # shown instead of a speedup that cannot be
+NOISE = "noise"  # shown instead of an impossible speedup
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Speedup:
 
     @property
     def possible_value(self) -> float | None:
-        """The value; None for one that cannot be."""
+        """The value; None if it is impossible."""
         return self.value if self.is_possible else None
 
     @property
     def tone(self) -> Tone:
-        """ "noise" where it cannot be, "level" where it may lie on either side of 1×."""
+        """ "noise" if it is impossible, "level" if it may lie on either side of 1×."""
         if not self.is_possible:
             return "noise"
         low, high = self.ends
@@ -70,7 +70,7 @@ class Speedup:
 
     @property
     def words(self) -> str:
-        """1.43×, with its interval where it has one; "noise" for a value that cannot be.
+        """1.43×, with its interval if it has one; "noise" for an impossible value.
 
         >>> Speedup(1.428, 1.3, 1.55).words, Speedup(2.21, ceiling=1.6).words
         ('1.43× (1.30–1.55)', 'noise')
@@ -116,7 +116,7 @@ def ceiling(tau: float, costs: CostModel | None = None) -> float:
 
 def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
     """Returns the settings that no other certainly beats, highest lower bound first; a single one is a winner.
-    Impossible ones come last, because they may be as fast in fact. Empty where all are impossible."""
+    Impossible ones come last, because they may really be as fast. Empty where all are impossible."""
     if not any(speedup.is_possible for speedup in speedups.values()):
         return []
     order = sorted(speedups, key=lambda key: (speedups[key].is_possible, speedups[key].ends[0]), reverse=True)
@@ -124,7 +124,7 @@ def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
 
 
 def winner(speedups: Mapping[Key, Speedup]) -> Key | None:
-    """Returns the one that is certainly the fastest of several; None without a certain one."""
+    """Returns the setting that is certainly the fastest of several; None if none is."""
     leaders = fastest(speedups)
     return leaders[0] if len(leaders) == 1 and len(speedups) > 1 else None
 

@@ -53,7 +53,7 @@ class Trace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the run has to say in sentences, from its start and its end."""
+        """The sentences that a reader should see, from the run's start and its end."""
         return self.started.notes + (self.finished.notes if self.finished else ())
 
     @property

@@ -64,8 +64,8 @@ class BatchedSampler:
         self.pace = Pace()
 
     @torch.inference_mode()
-    def sample(self, rows: Iterable[Row], ends: frozenset[int], most: int) -> Iterator[Row]:
-        """Yields each row when it ends: at a token of ``ends``, or after ``most`` new ones."""
+    def sample(self, rows: Iterable[Row], ends: frozenset[int], limit: int) -> Iterator[Row]:
+        """Yields each row when it ends: at a token of ``ends``, or after ``limit`` new ones."""
         waiting = iter(rows)
         self._idle += [slot.runner for slot in self._slots]  # of a call that was given up
         self._slots.clear()
@@ -78,7 +78,7 @@ class BatchedSampler:
                 row, token = slot.row, slot.sample(logits)
                 self.pace.count(1)
                 new = len(row.tokens) - row.prompt_len
-                if token in ends or new >= most or len(row.tokens) >= self.longest:
+                if token in ends or new >= limit or len(row.tokens) >= self.longest:
                     self._slots.remove(slot)
                     self._idle.append(slot.runner)
                     yield row

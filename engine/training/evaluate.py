@@ -42,11 +42,11 @@ class Evaluation:
 
 
 def evaluate(
-    engine: Engine, method: str, prompts: Sequence[Prompt], temperature: float, gamma: int, most: int,
+    engine: Engine, method: str, prompts: Sequence[Prompt], temperature: float, gamma: int, limit: int,
     progress: ProgressCallback,
 ) -> Evaluation:  # fmt: skip
     """Runs each prompt three times: at ``gamma``, which tries every position, at auto, and without drafts."""
-    sweep = Sweep(engine, Grid((method,), (gamma, AUTO), (temperature,), most), prompts)
+    sweep = Sweep(engine, Grid((method,), (gamma, AUTO), (temperature,), limit), prompts)
     sweep.run(lambda fraction, message: progress(fraction, f"{method}, {message}"))
     fixed, auto = (
         next(c for c in sweep.cells() if c.category == ALL and c.gamma == length) for length in (gamma, AUTO)

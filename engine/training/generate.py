@@ -38,7 +38,7 @@ def collect(
     rows: Iterator[Row],
     count: int,
     ends: frozenset[int],
-    most: int,
+    limit: int,
     folder: Path,
     say: ProgressCallback,
 ) -> Samples:
@@ -46,7 +46,7 @@ def collect(
     have = {i for index, _ in _read_parts(folder) for i in index}
     done, unsaved = len(have), []
     try:
-        for row in sampler.sample((r for r in rows if r.index not in have), ends, most):
+        for row in sampler.sample((r for r in rows if r.index not in have), ends, limit):
             unsaved.append(row)
             done += 1
             if len(unsaved) == _PART:

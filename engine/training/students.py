@@ -46,7 +46,7 @@ def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
 
 
 class Student(nn.Module):
-    """Base of all kinds; a head on the target's tapped states where a kind says nothing else."""
+    """The base of all kinds: a head on the target's tapped states, unless a kind says otherwise."""
 
     RECIPE: ClassVar[str]
     USE: ClassVar[str]
@@ -65,7 +65,7 @@ class Student(nn.Module):
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout | None:
-        """Returns how far it drafts during the training; None: one step, as the recipe has it."""
+        """Returns how far it drafts during the training; None is the recipe's one step."""
         return None
 
     @staticmethod
@@ -92,7 +92,7 @@ class Student(nn.Module):
         return self.module.logits(states)
 
     def words_for_update(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns words [n], and [n] the log weight that is added to each one's logit in the normaliser, if any."""
+        """Returns words [n], and the log weights [n] that the normaliser adds to their logits, if any."""
         return self.words, None
 
 
@@ -115,7 +115,7 @@ class EagleStudent(Student):
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
-        """Lengthens the rollout during the training, and sooner for an older head."""
+        """Lengthens the rollout during the training, sooner for a head that was trained before."""
         return ((0.0, 1), (0.12, 2), (0.7, 3)) if is_continued else ((0.0, 1), (0.55, 2), (0.8, 3))
 
     @staticmethod

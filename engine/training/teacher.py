@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from transformers import AutoConfig, PretrainedConfig
 
 from engine.models.gguf_reader import open_weights
-from engine.models.leftovers import embedding_name, reads_own_head
+from engine.models.unread_tensors import embedding_name, reads_own_head
 
 _LAYER = (
     *(f"self_attn.{name}_proj.weight" for name in "qkvo"),

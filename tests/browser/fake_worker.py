@@ -16,7 +16,7 @@ from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, RunFinished, RunStarted, Timings, Token
 from engine.trace.trace import Trace, fold
-from engine.weights.fitness import Fitness
+from engine.weights.own_model_report import OwnModelReport
 
 TEXT = (
     "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "
@@ -212,7 +212,7 @@ class FakeEngine:
         problems = () if precisions else ("us/giant needs about 900 GB in int4, but cpu has 4 GB free.",)
         pair = Pair(name, f"{name} (of the hub)", ("none", "ngram"), "c" * 40)
         lines = (("family", "llama"), ("memory", "5.1 GB in int8"))
-        return pair, Fitness(lines, problems, precisions, to_choose="int8" if precisions else "")
+        return pair, OwnModelReport(lines, problems, precisions, to_choose="int8" if precisions else "")
 
     def problems(self, pair, method, precision, fetch):
         return ["giant needs about 900 GB, but cpu has 4 GB free; choose a smaller pair."] if pair == "giant" else []

@@ -102,8 +102,8 @@ def test_rounds_of_own_text_equal_those_of_the_engines_loop(bare):
         ids, drafter, at, expected = [ord(token) for token in tokens], NgramDrafter(), known, []
         drafter.start(ids[:known], DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
         while at < len(ids):
-            most = min(gamma, len(ids) - at - 1)
-            drafts = drafter.propose(ids[:at], most, 0).tokens.tolist() if drafter.confidence_classes(ids[:at]) else []
+            limit = min(gamma, len(ids) - at - 1)
+            drafts = drafter.propose(ids[:at], limit, 0).tokens.tolist() if drafter.confidence_classes(ids[:at]) else []
             right = next((i for i, draft in enumerate(drafts) if draft != ids[at + i]), len(drafts))
             expected.append((right + 1, 0.0, len(drafts)))
             at += right + 1

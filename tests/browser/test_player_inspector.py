@@ -164,7 +164,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 def test_on_a_phone_a_tap_brings_the_numbers_up_and_the_way_out_stays(open_player):
     page = open_player(made(), **PHONE)
     sheet = page.locator(".sl-inspector")
-    way_out = page.get_by_role("button", name="Let the token go")
+    way_out = page.get_by_role("button", name="Unlock the token")
     page.locator(".sl-list .sl-rejected").last.tap()
     expect(sheet).to_be_in_viewport()
     sheet.evaluate("node => { node.style.maxHeight = '180px'; node.scrollTo(0, node.scrollHeight); }")

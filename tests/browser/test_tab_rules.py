@@ -297,13 +297,13 @@ def test_draft_length_is_what_the_engines_policy_chooses(browser):
             policy = AdaptiveGamma(costs["c"], costs["v"], costs["priors"], at_once=True)
             asked, chosen = [], []
             for turn in range(300):
-                first, most = int(random.integers(0, 8)), int(random.integers(1, 20))
+                first, limit = int(random.integers(0, 8)), int(random.integers(1, 20))
                 keys = [min(first + i, 8) for i in range(1, 13)] if method == "ngram" else list(range(8))
-                length = policy.choose(keys, most)
+                length = policy.choose(keys, limit)
                 accepted = int(random.binomial(length, (0.95, 0.05, 0.6)[turn // 25 % 3]))
                 outcomes = [i < accepted for i in range(min(accepted + 1, length))]
                 policy.observe(keys, [*outcomes, *[None] * (length - len(outcomes))])
-                asked.append([keys, most, outcomes])
+                asked.append([keys, limit, outcomes])
                 chosen.append(length)
             got = page.evaluate(
                 """([costs, asked]) => {

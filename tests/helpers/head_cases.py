@@ -35,7 +35,7 @@ TEXT = [(5 * i + 3) % VOCABULARY for i in range(48)]
 @dataclass(frozen=True)
 class HeadCase:
     """``kind``: as a pair names it; ``method``: the one that drafts chains; ``title``: as a refusal calls the head;
-    ``reads``: the layers whose incoming states the module is trained on; ``most``: drafts a round; ``pickle``: a file
+    ``reads``: the layers whose incoming states the module is trained on; ``limit``: drafts a round; ``pickle``: a file
     as old checkpoints have it; ``shapes``: of the weights in ``file``. The target is of architecture ``target``, and
     ``upper`` scales what its last layer adds."""
 
@@ -48,7 +48,7 @@ class HeadCase:
     pickle: str
     shapes: dict[str, tuple[int, ...]]
     dtype: torch.dtype = torch.float16
-    most: int = 64
+    limit: int = 64
     noise: float = 0.1
     noise_seed: int | None = None
     target: str = "llama-tied"
@@ -99,7 +99,7 @@ CASES = [
     HeadCase(
         "block", "block", "a block head",
         lambda teacher: with_a_bias(BlockStudent.new(teacher, WORDS, torch.ones(3), rank=RANK)),
-        (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, most=BlockStudent.SLOTS, noise_seed=0,
+        (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, limit=BlockStudent.SLOTS, noise_seed=0,
         upper=0.3,
     ),
     HeadCase(
@@ -107,7 +107,7 @@ CASES = [
         lambda teacher: MedusaStudent(teacher, WORDS),
         (2,), MedusaStudent.FILE, "medusa_lm_head.pt",
         {f"{k}.0.linear.{part}": (E, E)[:n] for k in range(3) for n, part in ((2, "weight"), (1, "bias"))},
-        most=3, noise=0.2, noise_seed=4,
+        limit=3, noise=0.2, noise_seed=4,
     ),
     HeadCase(
         "exit", "exit", "an exit head",

@@ -204,18 +204,18 @@ class PlayedRecorder(TraceRecorder):
         for name, tensor in given.items():
             assert tensor.device.type == "cuda" and tuple(tensor.shape) == shapes[name], name
         got = super().fetch(p, logits, draft, verdict, words, removed)
-        most = (N, 0, 1, N - 1)[self.rounds % 4]
+        limit = (N, 0, 1, N - 1)[self.rounds % 4]
         self.rounds += 1
-        return replace(got, tokens=[3 + i for i in range(N)], closing=5, **self._verdict(draft, max(0, most)))
+        return replace(got, tokens=[3 + i for i in range(N)], closing=5, **self._verdict(draft, max(0, limit)))
 
     @staticmethod
-    def _verdict(draft: Draft, most: int) -> dict:
+    def _verdict(draft: Draft, limit: int) -> dict:
         parents = range(len(draft)) if draft.parents is None else draft.parents
         children = [[i for i, parent in enumerate(parents) if parent == node] for node in range(len(draft) + 1)]
         path, tested, last = np.zeros(len(draft), bool), np.zeros(len(draft), bool), 0
         while children[last]:
             tested[children[last]] = True
-            if path.sum() == most:
+            if path.sum() == limit:
                 break
             path[children[last][-1]] = True
             last = children[last][-1] + 1

@@ -27,9 +27,9 @@ from stand_in_server import serving
 from engine.errors import EngineError
 from engine.exactness.server_check import Subject, check
 from engine.models.transformers_runner import load_transformers
-from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
+from engine.servers.streamed_answer import ServerRequest
 from engine.trace.log_reader import report
 from engine.trace.trace import Trace
 from engine.training.stored_bits import convert

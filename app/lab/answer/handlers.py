@@ -24,7 +24,7 @@ from engine.bench.prompts import parse_prompts, rows_of_list
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
 from engine.trace.noise import is_crowded
-from engine.trace.verdicts import doubts
+from engine.trace.speedup_words import doubts
 
 MOST_TEXTS, EACH = 64, 2
 RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
@@ -49,8 +49,8 @@ class AnswerHandlers(Measurement):
     REMAINS = "Every finished turn of all settings is kept, and the same question goes on from there."
     FIRST = "every setting had run once"
 
-    def points_type(self, engine, pair: str, plan: AnswerPlan, afresh: bool):
-        return work.points(engine, pair, plan, afresh)
+    def points_type(self, engine, pair: str, plan: AnswerPlan, again: bool):
+        return work.points(engine, pair, plan, again)
 
     def places(self) -> list[tuple[str, str]]:
         """Lists this machine, by pair, then any other."""
@@ -97,11 +97,11 @@ class AnswerHandlers(Measurement):
                 f"These are {len(texts)} texts, and this page takes up to {MOST_TEXTS}: leave some out, or run "
                 "`python -m engine answer FILE.jsonl`, which takes any number."
             )
-        most = self.service.limits.prompt_chars
+        limit = self.service.limits.prompt_chars
         for number, (_, text) in enumerate(texts, 1):
-            if len(text) > most:
+            if len(text) > limit:
                 raise BadInput(
-                    f"Text {number} of {len(texts)} has {len(text):,} characters, and this page takes up to {most:,} "
+                    f"Text {number} of {len(texts)} has {len(text):,} characters, and this page takes up to {limit:,} "
                     "of each. Nothing was cut: shorten it, or raise SPECLENS_MAX_PROMPT_CHARS."
                 )
         return texts
@@ -117,7 +117,7 @@ class AnswerHandlers(Measurement):
 
     def verdict(self, result: AnswerResult) -> str:
         kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""
-        return f"The question: {quantity(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.most)}."
+        return f"The question: {quantity(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.largest_load)}."
 
     def doubts(self, result: AnswerResult) -> str:
         return doubts(result.has_noise, [result.busy])

@@ -108,7 +108,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if result.is_elsewhere:
         return _to_try(result, models, model)
     paying = [users for users in result.measured_loads if result.pays(users)]
-    users = result.plan.most
+    users = result.plan.largest_load
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:

@@ -16,7 +16,7 @@ from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
-from app.lab.compare import recordings, view
+from app.lab.compare import files, recordings, view
 from app.lab.compare.view import Column
 from app.lab.experiment import Experiment, PageState
 from app.lab.recorded import Recorded
@@ -51,7 +51,7 @@ class Outputs(NamedTuple):
 @dataclass(frozen=True)
 class Comparison:
     """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
-    in seconds since the epoch; None of runs made now. Without rounds it is empty."""
+    in seconds since the epoch; None for runs made now. Without rounds it is empty."""
 
     run: str
     columns: tuple[Column, ...]
@@ -141,7 +141,7 @@ class CompareHandlers(Experiment):
     # ── the result that the page opens with ──
 
     def read_saved(self, saved: bytes) -> Recorded:
-        columns = view.from_zip(saved)
+        columns = files.from_zip(saved)
         started = columns[0].trace.started
         comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
         return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
@@ -159,7 +159,7 @@ class CompareHandlers(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
     def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
-        """Runs all again, even if these very runs are recorded."""
+        """Runs everything again, even if exactly these runs are recorded."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
     def _run(self, request: VisitorRequest, state: PageState, values, again: bool) -> Iterator[Outputs]:
@@ -193,10 +193,10 @@ class CompareHandlers(Experiment):
     def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
         try:
-            with uploads(paths) as files:
+            with uploads(paths) as names:
                 if not state.is_over:
                     raise BadInput("Let the runs end first, then open the recordings again.")
-                beside = recordings.read_columns(files)
+                beside = recordings.read_columns(names)
         except EngineError as error:
             return Outputs(notice("error", str(error)))
         before = state.result
@@ -223,8 +223,8 @@ class CompareHandlers(Experiment):
 
     def files(self, result: Comparison) -> Mapping[str, str | bytes]:
         return {
-            "speclens-compare.zip": view.traces(result.columns),
-            "speclens-compare.csv": view.to_csv(result.columns),
+            "speclens-compare.zip": files.traces(result.columns),
+            "speclens-compare.csv": files.to_csv(result.columns),
         }
 
 
@@ -233,7 +233,7 @@ def recorded_columns(result: Comparison | None) -> list[Column]:
 
 
 def parse_form(values: Sequence) -> list[Column]:
-    """Raises BadInput that names the control, and the run if it is one of its own controls."""
+    """Reads the form. Raises BadInput that names the control, and the run if the control is one of its own."""
     shared, (shown, *rest) = dict(zip(SHARED, values, strict=False)), values[len(SHARED) :]
     if type(shown) is not int or not FEWEST <= shown <= MOST:
         raise BadInput(f"Choose {FEWEST} to {MOST} runs.")
@@ -278,9 +278,9 @@ def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Ou
     lines = view.rounds(at, [event for event in update.events if isinstance(event, Round)])
     # The columns are repeated, because the browser may see only the last of several values.
     text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
-    tokens, most = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
+    tokens, limit = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
     count = sum(not column.source for column in columns)
-    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(most, 'token')}"
-    progress = notice("progress", words, (at + min(1.0, tokens / most)) / count)
+    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(limit, 'token')}"
+    progress = notice("progress", words, (at + min(1.0, tokens / limit)) / count)
     drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
     return Outputs(progress, text, **drawn)

@@ -1,29 +1,25 @@
-"""Renders two to four runs of one prompt side by side: NDJSON for the grid, a chart, a table, and files.
+"""Renders two to four runs of one prompt side by side: NDJSON for the grid, a chart and a table.
 
-A value of the grid holds the newest lines and some before them (see
-player_feed.Feed, whose lines these are too, each with the number of its column).
+A value of the grid holds the newest lines and some of those before them, as `player_feed.Feed` sends them, each with
+the number of its column.
 """
 
-import io
 import math
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.playground.trace_files import safe_letters
 from app.views import player_feed
 from app.views.figures import Figure, axes, encode_figures, timeline
 from app.views.safe_json import encode
-from app.views.table import BEST, csv_text, empty, sheet
+from app.views.table import BEST, empty, sheet
 from app.views.tiles import speedup
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, RunConfig, is_lossy
 from engine.errors import quantity
-from engine.trace.branch import config_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
-from engine.trace.trace import Trace, from_json, to_json
-from engine.trace.verdicts import DASH, doubts, number
+from engine.trace.speedup_words import DASH, doubts, number
+from engine.trace.trace import Trace
 
 TITLES = {AUTO: "Auto"} | {name: method.title[0].upper() + method.title[1:] for name, method in METHODS.items()}
 CHART = "compare-tokens"
@@ -109,7 +105,7 @@ def head(runs: Sequence[Column], index: int, state: str) -> str:
         line["doubt"] = "not certain"
     if column.is_lossy:
         line["lossy"] = LOSSY
-    parted = _divergence(runs, index)
+    parted = divergence(runs, index)
     return encode(line | ({"parted": parted.position} if parted else {})) + "\n"
 
 
@@ -146,7 +142,7 @@ def baseline(runs: Sequence[Column], source: tuple[str, ...] = ()) -> int | None
 
 
 def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
-    """Returns the column's tokens per second ÷ those of its plain column, 1 for that; None until both have ended."""
+    """Returns the column's tokens per second ÷ its plain column's, which itself has 1; None until both have ended."""
     plain = baseline(runs, runs[index].source)
     if plain is None:
         return None
@@ -156,7 +152,7 @@ def ratio(runs: Sequence[Column], index: int) -> Speedup | None:
 # ── are the texts the same? ──
 
 
-def _divergence(runs: Sequence[Column], index: int) -> Divergence | None:
+def divergence(runs: Sequence[Column], index: int) -> Divergence | None:
     first, ours, is_same = runs[0].trace, runs[index].trace, runs[0].source == runs[index].source
     return first_divergence(ours, first) if index and first and ours and is_same else None
 
@@ -169,7 +165,7 @@ def text_sentence(runs: Sequence[Column], index: int) -> str:
         return "The other texts are compared with this one."
     if runs[index].source != runs[0].source:
         return "From another server, model or prompt, so it is not compared."
-    parted = _divergence(runs, index)
+    parted = divergence(runs, index)
     greedy = runs[index].config.sampling.greedy and runs[0].config.sampling.greedy
     at = "" if parted is None else f" from token {parted.position + 1} on"
     if not greedy:
@@ -226,7 +222,7 @@ def _leaders(runs: Sequence[Column]) -> list[int]:
 
 
 def _quickest(runs: Sequence[Column]) -> list[int]:
-    """`_leaders` by tokens per second, where no plain run bounds them."""
+    """Returns the fastest columns when no plain run can be compared with."""
     traces = {index: column.trace for index, column in enumerate(runs) if column.is_complete and not column.source}
     speeds = {index: compute_metrics(trace).tokens_per_second or 0.0 for index, trace in traces.items()}
     first = max(speeds, key=speeds.__getitem__, default=None)
@@ -243,7 +239,7 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
 
 def _row(runs: Sequence[Column], index: int, is_winner: bool) -> list:
     column, numbers = runs[index], compute_metrics(runs[index].trace)
-    speed, parted = number(numbers.tokens_per_second, 1), _divergence(runs, index)
+    speed, parted = number(numbers.tokens_per_second, 1), divergence(runs, index)
     is_other = column.source != runs[0].source
     text = (
         DASH
@@ -324,47 +320,3 @@ def _recordings_sentence(runs: Sequence[Column]) -> str:
     ratios = {i: ratio(runs, i) for i, column in enumerate(runs) if column.source and not column.plain}
     words = [f"Run {i + 1} is {_words(each)} its server's plain decoding." for i, each in ratios.items() if each]
     return " ".join([*words, "A recording has its own server's speed, so it is compared with that server's alone."])
-
-
-# ── files ──
-
-
-COLUMNS = ("run", "method", "gamma", "temperature", "acceptance", "exact", "seed", "tokens", "tokens_per_second",
-           "speedup", "passes", "tau", "alpha", "ended", "differs_from_token", "pair", "device", "precision",
-           "started")  # fmt: skip
-
-
-def to_csv(runs: Sequence[Column]) -> str:
-    rows = []
-    for index, column in enumerate(runs):
-        if column.trace is None:
-            continue
-        config, numbers, parted = column.config, compute_metrics(column.trace), _divergence(runs, index)
-        speedup_ = ratio(runs, index)
-        rows.append((
-            index + 1, column.trace.started.method or config.method, column.gamma,
-            config.sampling.temperature, config.acceptance, column.exactness, config.seed,
-            numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.possible_value,
-            numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
-            column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
-            column.trace.started.pair, column.trace.started.device, column.trace.started.dtype,
-            column.trace.started.at,
-        ))  # fmt: skip
-    return csv_text(COLUMNS, rows)
-
-
-def traces(runs: Sequence[Column]) -> bytes:
-    """Writes a zip of trace files, each as the playground saves and opens it."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for index, column in enumerate(runs):
-            if column.trace and column.trace.rounds:
-                archive.writestr(f"run-{index + 1}-{safe_letters(column.config.method)}.json", to_json(column.trace))
-    return out.getvalue()
-
-
-def from_zip(saved: bytes) -> tuple[Column, ...]:
-    """Reads what `traces` gave: the columns that have rounds."""
-    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
-        runs = [from_json(archive.read(name)) for name in archive.namelist()]
-    return tuple(Column(config_of(run), run) for run in runs)

@@ -14,7 +14,7 @@ from app.views.table import empty, sheet
 from engine.errors import quantity
 from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
 from engine.trace.noise import Z95
-from engine.trace.verdicts import DASH, number
+from engine.trace.speedup_words import DASH, number
 
 BUTTONS = {
     "raw-q": "q before temperature",
@@ -50,7 +50,7 @@ def charts(report: RuleReport, results: Tested) -> str:
 
 
 def outcomes_to_show(report: RuleReport) -> list[Outcome]:
-    """Returns the likeliest outcomes, after those that were seen although the target never writes them."""
+    """Returns the outcomes that were seen although the target never writes them, then the likeliest ones."""
     possible = [outcome for outcome, mass in report.result.law.items() if mass > 0]
     likeliest = sorted(possible, key=lambda outcome: -report.result.law[outcome])
     return [*report.impossible[: MOST_OUTCOMES // 2], *likeliest][:MOST_OUTCOMES]

@@ -34,7 +34,7 @@ def sweep(service: Service) -> Wiring:
 def _controls(service: Service, handlers: SweepHandlers) -> list:
     """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
-    # Not every device and precision has a copy; what shares weights is much like the other; the rest are seldom best.
+    # Leaves out the int4 copy (not every device has it), methods that share weights, and those that are rarely fastest.
     kinds = {name: METHODS[name] for name in methods}
     usual = [name for name, kind in kinds.items() if kind.competes and kind.reads != "copy" and not kind.shares]
     with gr.Row():

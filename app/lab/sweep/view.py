@@ -26,7 +26,7 @@ from engine.bench.sweep_results import Cell, leaders, shown_ends
 from engine.config import AUTO
 from engine.errors import quantity
 from engine.trace.noise import NOISE, Speedup
-from engine.trace.verdicts import DASH, doubts, number
+from engine.trace.speedup_words import DASH, doubts, number
 
 WAITING = Figure(note="Drawn as soon as the first text has been through every setting.")
 # Slower than plain decoding to faster; told apart without red and green. White is where nothing is gained or lost.
@@ -35,7 +35,7 @@ SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
 
 def draw_charts(cells: Sequence[Cell], temperature: float) -> str:
     here = [cell for cell in cells if cell.temperature == temperature]
-    return encode_figures({"sweep-heat": heat(here), "sweep-lengths": lengths(here)})
+    return encode_figures({"sweep-heat": draw_heat_map(here), "sweep-lengths": draw_lengths(here)})
 
 
 def _settings(cells: Sequence[Cell]) -> list[tuple[str, int | str]]:
@@ -49,7 +49,7 @@ def _categories(cells: Sequence[Cell]) -> list[str]:
 # ── the charts ──
 
 
-def heat(cells: Sequence[Cell]) -> Figure:
+def draw_heat_map(cells: Sequence[Cell]) -> Figure:
     """Charts the speedup over plain decoding: settings down, kinds of text across."""
     settings = [each for each in _settings(cells) if each[0] != BASELINE]
     if not settings:
@@ -92,7 +92,7 @@ def doubts_about(cells: Sequence[Cell]) -> str:
     return doubts(any(not cell.measured.is_possible for cell in cells), (cell.busy for cell in cells))
 
 
-def lengths(cells: Sequence[Cell]) -> Figure:
+def draw_lengths(cells: Sequence[Cell]) -> Figure:
     """Charts the speedup on all texts against the draft length, a line a method, with 95 % intervals."""
     overall = [cell for cell in cells if cell.category == ALL and cell.method != BASELINE]
     if not overall:

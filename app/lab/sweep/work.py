@@ -71,13 +71,13 @@ def prompts() -> dict[str, list[str]]:
 class SweepPoints(Points):
     """The turns of a sweep: each runs plain decoding, then every setting."""
 
-    def __init__(self, engine, pair: str, plan: SweepPlan, afresh: bool):
+    def __init__(self, engine, pair: str, plan: SweepPlan, again: bool):
         from engine.bench.sweep import Grid, Sweep
         from engine.files import cache_root
 
         grid = Grid(plan.methods, plan.gammas, plan.temperatures, plan.tokens, plan.repeats)
         prompts = [Prompt(text, category) for category, text in plan.texts]
-        self.sweep = Sweep(engine, grid, prompts, folder=cache_root() / "lab", afresh=afresh)
+        self.sweep = Sweep(engine, grid, prompts, folder=cache_root() / "lab", again=again)
         self.pair, self.plan = pair, plan
         tidy(self.sweep.benchmark.file.path)
 

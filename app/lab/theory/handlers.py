@@ -28,8 +28,7 @@ FEWEST_TOKENS, MOST_TOKENS, MOST_REPEATS = 16, 192, 5
 
 
 def _curves(session: Session, measured: PointSet, gammas: Sequence[int] = ()) -> str:
-    """Returns the curves' value. A recorded chain of one drafter, which has a place on them, is in it until the visitor
-    has a run of their own."""
+    """Returns the curves' value, which shows a recorded run until the visitor has one."""
     if session.trace is not None and session.trace.rounds:
         return view.curves(session.trace, session.baseline, True, measured, gammas)
     return view.curves(_recorded_chain(), None, False, measured, gammas)
@@ -90,7 +89,7 @@ class TheoryHandlers(Measurement):
     def open_points(
         self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
     ) -> Callable[[Any, bool], TheoryPoints]:
-        return lambda engine, afresh: TheoryPoints(engine, config, plan, latest())
+        return lambda engine, again: TheoryPoints(engine, config, plan, latest())
 
     def read_saved(self, saved: bytes) -> Recorded:
         return view.from_json(saved)

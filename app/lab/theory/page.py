@@ -68,7 +68,7 @@ def theory(service: Service, session: gr.State) -> Wiring:
 def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
     """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
-    most = min(MOST_TOKENS, service.limits.new_tokens)
+    limit = min(MOST_TOKENS, service.limits.new_tokens)
     slider = partial(gr.Slider, step=1, min_width=220)
     with gr.Row(equal_height=True):
         pair = pair_control(service, "theory", scale=3)
@@ -87,7 +87,7 @@ def _controls(service: Service, handlers: TheoryHandlers) -> list[Any]:
             info="Tokens drafted in a round.", elem_id="theory-gammas", scale=2, min_width=220,
         )  # fmt: skip
     with gr.Row(equal_height=True):
-        tokens = slider(min(FEWEST_TOKENS, most), most, min(48, most), label="Tokens of a run",
+        tokens = slider(min(FEWEST_TOKENS, limit), limit, min(48, limit), label="Tokens of a run",
                         info="Longer runs are steadier.", elem_id="theory-tokens")  # fmt: skip
         repeats = slider(1, MOST_REPEATS, 3, label="Repeats", elem_id="theory-repeats",
                          info="How often each point is measured. More repeats give narrower intervals.")  # fmt: skip

@@ -30,8 +30,8 @@ from engine.trace.noise import (
     winner,
 )
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_words import doubts, number
 from engine.trace.trace import Trace
-from engine.trace.verdicts import doubts, number
 
 MOST_GAMMA = 16  # on the charts' γ axis
 NO_RUN = "No run to compare with yet. Run a prompt in the playground and come back."
@@ -106,8 +106,8 @@ def _costs(costs: CostModel | None) -> dict[str, Any]:
 
 
 def _usable(costs: CostModel | None) -> CostModel | None:
-    """Returns the costs without noise; None for costs that no device has, such as a file may claim: steps that take no
-    time, or negative time."""
+    """Returns the costs without noise; None for costs that no device has, because a file may claim steps that take
+    no time."""
     costs = costs and monotone_costs(costs)
     if costs is None or not costs.v or not (math.isfinite(costs.c) and costs.c >= 0):
         return None
@@ -296,8 +296,8 @@ def _busiest(points: Sequence[Point]) -> float | None:
 # ── files ──
 
 
-def to_csv(measured: PointSet, where: Mapping[str, str]) -> str:
-    """Writes a row for each point, without a speedup that cannot be. ``where``: as in `to_json`."""
+def to_csv(measured: PointSet, where: dict[str, str]) -> str:
+    """Writes a row for each point; an impossible speedup is left out. ``where``: as in `to_json`."""
     costs, settings = measured.costs, _settings(measured)
     noise = dict.fromkeys(("speedup", "low", "high", "efficiency"))
     rows = [

@@ -51,8 +51,8 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
             [(words, name) for name, words in CONTEXTS.items()], value=[SHORT], label="Prompts", min_width=260,
             info="A long text makes every user's cache large.", elem_id="users-contexts",
         )  # fmt: skip
-        most = min(256, service.limits.new_tokens)
-        tokens = gr.Slider(8, most, min(32, most), step=8, label="Max tokens", elem_id="users-tokens", min_width=160,
+        limit = min(256, service.limits.new_tokens)
+        tokens = gr.Slider(8, limit, min(32, limit), step=8, label="Max tokens", elem_id="users-tokens", min_width=160,
                            info="The longest that an answer may get.")  # fmt: skip
         repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
                             info="How often each point is measured. More repeats give narrower intervals.")  # fmt: skip

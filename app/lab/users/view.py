@@ -1,4 +1,4 @@
-"""Many users as charts, a table and sentences. All texts are ours: names of methods and of contexts."""
+"""Renders many users as charts, a table and sentences. All texts are ours: names of methods and of contexts."""
 
 import json
 import math
@@ -27,7 +27,7 @@ from engine.config import method_of
 from engine.trace.costs import CostModel
 from engine.trace.noise import NOISE, Speedup, and_list, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
-from engine.trace.verdicts import DASH, doubts, number
+from engine.trace.speedup_words import DASH, doubts, number
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
 CHARTS = {
@@ -44,12 +44,12 @@ Rows = Sequence[UsersRow]
 
 
 def draw_charts(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
-    """Draws every chart; ``rows`` of each context, of which ``context`` is shown where there is room for one."""
+    """Draws every chart. ``rows`` are by context; charts that have room for one show ``context``."""
     names = [BASELINE, *(method for method in methods if method != BASELINE)]
     here = rows[context]
     figures = (
-        tokens(here, names, False), tokens(here, names, True), gains(rows, names[1:]),
-        prices(here, names[1:], costs),
+        draw_tokens(here, names, False), draw_tokens(here, names, True), draw_gains(rows, names[1:]),
+        draw_break_even(here, names[1:], costs),
     )  # fmt: skip
     return encode_figures(dict(zip(CHARTS, figures, strict=True)))
 
@@ -72,7 +72,7 @@ def _axes(rows: Rows, y: str) -> dict:
 
 
 def _rows_of(rows: Rows, method: str) -> list[UsersRow]:
-    """Returns a method's rows in order of users, without noise and without rows in which users never all wrote."""
+    """Returns a method's rows in order of users, without noise and without rows in which never all wrote at once."""
     known = (row for row in rows if row.method == method and row.all_writing_tokens_per_second and not _is_noise(row))
     return sorted(known, key=lambda row: row.users)
 
@@ -88,7 +88,7 @@ def _gains(rows: Rows, method: str) -> dict[int, Speedup]:
 # ── the charts ──
 
 
-def tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
+def draw_tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
     """Charts measured tokens as lines, predicted ones dashed."""
     lines = {name: line for name in names if (line := _rows_of(rows, name))}
     if not lines:
@@ -125,7 +125,7 @@ def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> di
     return points(name, [short(at) for at in x], y, mode="markers", marker=marker, hovertemplate=hover)
 
 
-def gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
+def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     """Charts each method's total over plain decoding's with its 95 % interval, in each context."""
     data, contexts = [], [context for context in rows if rows[context]]
     for context in contexts:
@@ -161,9 +161,9 @@ def doubts_about(rows: Mapping[str, Rows]) -> str:
     return doubts(has_noise, (row.busy for row in every))
 
 
-def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
-    """Charts each method's acceptance as it was counted, and the chance from which a draft should pay, rising with
-    users, where no measurement excludes that prediction."""
+def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
+    """Charts each method's counted acceptance, and the acceptance from which its drafts should pay. The prediction
+    is left out where a measurement contradicts it."""
     if not rows:
         return WAITING
     most, data, crosses, refuted, are_between = max(row.users for row in rows), [], [], set(), False
@@ -196,7 +196,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
         slower = (row for row in counted if row.measured and row.measured.tone == "slower")
         crosses += [(row.users, row.acceptance) for row in slower]
     if not data:
-        return Figure(note="Choose a method that drafts one token after another to see its price.")
+        return Figure(note="Choose a method that drafts one token after another to see which acceptance it needs.")
     if crosses:
         data.append(_crosses("measured: slower than plain decoding", crosses, "users at once: %{x}"))
     layout = _axes(rows, "chance of acceptance")
@@ -216,7 +216,7 @@ def prices(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -
 
 
 def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict[int, float]:
-    """Returns the chances that follow from two passes that were timed: of a row for each user, and of one more."""
+    """Returns the chances that follow from two timed passes, one with a row for each user and one with a row more."""
     return {users: chance for users, chance in chances.items() if users in v and users + 1 in v}
 
 
@@ -280,7 +280,7 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
 
 
 def _gain_of_sharing(plain: Rows) -> Speedup | None:
-    """Returns what the most users get together over the fewest, without drafting; None for one number of users."""
+    """Returns the most users' total speed ÷ that of the fewest, without drafting; None for one number of users."""
     if len(plain) < 2:
         return None
     measured, few, many = _rates(plain), plain[0].users, plain[-1].users
@@ -317,7 +317,7 @@ def _people(users: int) -> str:
 
 
 def to_csv(rows: Mapping[str, Rows], where: Mapping[str, str]) -> str:
-    """Writes a header and a row for each context, number of users and method, without a speedup that cannot be.
+    """Writes a header and a row for each context, number of users and method; an impossible speedup is left out.
     ``where``: as in `to_json`."""
     names = [field.name for field in fields(UsersRow)]
     noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
@@ -331,7 +331,7 @@ def to_csv(rows: Mapping[str, Rows], where: Mapping[str, str]) -> str:
 
 
 def _ends(row: UsersRow) -> dict:
-    """Returns the interval as it is shown: none goes above what the tokens a pass allow."""
+    """Returns the interval as it is shown, cut off where the tokens of a pass allow no more."""
     speedup = row.measured
     return {} if speedup is None or speedup.low is None else dict(zip(("low", "high"), speedup.ends, strict=True))
 

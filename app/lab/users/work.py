@@ -70,7 +70,7 @@ class UsersResult:
 class UsersPoints(Points):
     """The cells of each context: all texts, by so many users, with one method."""
 
-    def __init__(self, engine, pair: str, plan: UsersPlan, afresh: bool):
+    def __init__(self, engine, pair: str, plan: UsersPlan, again: bool):
         from engine.bench.users import ManyUsers, Settings
         from engine.files import cache_root
 
@@ -79,7 +79,7 @@ class UsersPoints(Points):
         )
         self.pair, self.plan, self.experiments = pair, plan, {}
         for context in plan.contexts:
-            self.experiments[context] = ManyUsers(engine, settings, plan.prompts(context), cache_root() / "lab", afresh)
+            self.experiments[context] = ManyUsers(engine, settings, plan.prompts(context), cache_root() / "lab", again)
             tidy(self.experiments[context].file.path)
 
     def missing(self) -> Sequence:

@@ -25,8 +25,8 @@ def test_a_model_that_lacks_a_tensor_is_not_offered(tmp_path, monkeypatch):
 
 
 def test_constraint_is_tried_on_the_loaded_model_unless_it_runs():
-    def matcher(constraint, most):
-        if most < 5:
+    def matcher(constraint, limit):
+        if limit < 5:
             raise BadInput("The text that the choice demands takes 5 tokens.")
 
     loaded = SimpleNamespace(pair=SimpleNamespace(name="a"), grammars=SimpleNamespace(matcher=matcher))

@@ -10,7 +10,7 @@ from fake_worker import TEXT, FakeEngine, play
 from lab_pages import VISITOR, compare_form, said
 
 from app.jobs.service import Service
-from app.lab.compare import view
+from app.lab.compare import files, view
 from app.lab.compare.handlers import START, CompareHandlers, beginning, count, parse_form
 from app.lab.compare.view import Column
 from app.lab.experiment import PageState
@@ -68,7 +68,7 @@ def test_lossy_column_is_marked_in_grid_table_sentence_and_files():
     assert heads[1]["name"] == "N-gram lookup, γ = 4, typical acceptance"
     assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in said(screens[-1])["text"]
     columns = state.result.columns
-    found = list(csv.DictReader(io.StringIO(view.to_csv(columns))))
+    found = list(csv.DictReader(io.StringIO(files.to_csv(columns))))
     assert [row["exact"] for row in found] == ["exact", "lossy", "exact"]
     assert all(row["device"] and row["precision"] for row in found)
     sampled = [replace(column, config=columns[1].config) for column in columns[:2]]

@@ -15,6 +15,7 @@ from server_recordings import file_of, uncounted_recording, vllm_recording
 from app.jobs.service import Service
 from app.lab.answer import recordings as answers
 from app.lab.answer.handlers import AnswerHandlers
+from app.lab.compare import files as compare_files
 from app.lab.compare import recordings as columns
 from app.lab.compare import view
 from app.lab.compare.handlers import CompareHandlers
@@ -57,9 +58,9 @@ def test_recordings_are_columns_that_are_compared_with_their_own_kind(compare, t
     assert plain["name"] == "vLLM 0.33.0, your recording, no drafts seen" and drafting["server"]
     assert (plain["state"], drafting["setting"]) == ("recorded", "m, temperature 0")
     assert "Run 2 is 1." in said(screen)["text"] and "its server's plain decoding" in said(screen)["text"]
-    found = list(csv.DictReader(io.StringIO(view.to_csv(state.result.columns))))
+    found = list(csv.DictReader(io.StringIO(compare_files.to_csv(state.result.columns))))
     assert [(row["gamma"], row["exact"]) for row in found] == [("0", "unknown"), ("3", "unknown")]
-    assert len(view.traces(state.result.columns)) > 100 and compare.files(state.result)
+    assert len(compare_files.traces(state.result.columns)) > 100 and compare.files(state.result)
 
 
 def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path):

@@ -128,7 +128,7 @@ def test_during_a_run_it_is_refused_and_stop_ends_it(session):
     worker = FakeWorker(step=0.05)
     branches = BranchHandlers(Service(FakeEngine(worker), Limits()))
     with branches.service.runs.request("a"):
-        assert "run in progress" in said(Screen(fork(branches, RunPress(), session)[-1]))["text"]
+        assert "the run has ended" in said(Screen(fork(branches, RunPress(), session)[-1]))["text"]
     press, values = RunPress(), []
     branches.begin(visitor(), press, SimpleNamespace(_data={"place": PLACE, "id": TOKEN}))
     for value in branches.run(visitor(), press, session):

@@ -187,8 +187,8 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     "change, words",
     [
         ({"pair": "other"}, "Its models are not on this server."),
-        ({"gamma": 20}, "Draft length γ is beyond what this server runs."),
-        ({"max_new_tokens": 4000}, "Max tokens is beyond what this server runs."),
+        ({"gamma": 20}, "Draft length γ is outside this server's limits."),
+        ({"max_new_tokens": 4000}, "Max tokens is outside this server's limits."),
     ],
 )
 def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp_path, change, words):

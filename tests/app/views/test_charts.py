@@ -122,7 +122,7 @@ def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
 
 def test_the_formula_is_filled_in_with_this_runs_numbers(run, plain):
     ratio = speedup(run, plain)
-    figure = predictions.prediction(run, plain, ratio)
+    figure = predictions.draw_prediction(run, plain, ratio)
     predicted = compute_metrics(run).predicted_speedup
     steps = sum(event.draft_steps for event in run.rounds)
     assert f"= {len(run.emitted)} ÷ ({steps} · 0.250 + " in figure.note and f"= {predicted:.2f}×." in figure.note

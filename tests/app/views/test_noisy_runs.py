@@ -76,10 +76,10 @@ def test_predictions_by_costs_that_dip_stay_below_their_bounds(run, alpha):
     accepted = round(alpha * 400)
     share = replace(numbers.alpha, value=alpha, low=max(0.0, alpha - 0.03), high=min(1.0, alpha + 0.03))
     counts = numbers.counts | {"accepted": accepted, "rejected": 400 - accepted}
-    curve = predictions.idealised_chart(run, replace(numbers, alpha=share, counts=counts)).data[0]
+    curve = predictions.draw_idealised(run, replace(numbers, alpha=share, counts=counts)).data[0]
     assert max(curve["y"]) <= 1 / (1 - alpha) + 1e-6
-    assert min(predictions.scoring(run, None).data[0]["y"]) >= 1.0
-    assert "busy" in predictions.scoring(clocked(run, 1.0), None).note
+    assert min(predictions.draw_scoring(run, None).data[0]["y"]) >= 1.0
+    assert "busy" in predictions.draw_scoring(clocked(run, 1.0), None).note
 
 
 def test_best_length_has_a_star_only_where_the_spread_leaves_one(run):
@@ -87,7 +87,7 @@ def test_best_length_has_a_star_only_where_the_spread_leaves_one(run):
     sure = replace(run, started=replace(run.started, costs=CostModel(0.6, {1: 1.0, 2: 1.3, 16: 9.0}, 256, 0.03)))
     tight = replace(numbers, alpha=replace(numbers.alpha, value=0.95, low=0.945, high=0.955))
     for trace, known, is_certain in ((sure, tight, True), (run, numbers, False)):
-        figure = predictions.idealised_chart(trace, known)
+        figure = predictions.draw_idealised(trace, known)
         assert (figure.data[1]["marker"]["symbol"] == "star") is is_certain
         assert ("Best: γ = 1 with" in figure.note) is is_certain
         assert ("Too close to name a best" in figure.note) is not is_certain

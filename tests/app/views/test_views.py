@@ -50,7 +50,7 @@ def test_a_run_with_auto_says_what_auto_chose_and_why(run, baseline):
     (line,) = (line for line in lines(player_feed.numbers(several, baseline)) if line["type"] == "chosen")
     assert "· auto: n-gram lookup in 3, EAGLE head in 2, no draft in 3 of 8 rounds ·" in line["words"]
     assert "most tokens for its time" in line["why"]
-    note = figures.acceptance(several, compute_metrics(several)).note
+    note = figures.draw_acceptance(several, compute_metrics(several)).note
     tokens = [token for event in rounds if event.drafter == "eagle" for token in event.tokens]
     accepted, rejected = (sum(token.status == status for token in tokens) for status in ("accepted", "rejected"))
     assert f"EAGLE head in 2 rounds, α = {accepted / (accepted + rejected):.2f}; no draft in 3." in note
@@ -114,7 +114,9 @@ def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word
     sentence = tiles.verdict(slow, baseline)
     assert tiles.speedup(slow, baseline).tone == "slower"
     assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
-    assert "ms" not in sentence and f"cost was {word}:" in figures.times(slow, compute_metrics(slow), baseline).note
+    assert (
+        "ms" not in sentence and f"cost was {word}:" in figures.draw_times(slow, compute_metrics(slow), baseline).note
+    )
 
 
 def test_a_run_with_a_constraint_tells_what_the_grammar_did():

@@ -97,8 +97,8 @@ def test_a_long_text_is_that_of_other_prompts():
 
 
 def many(engine, folder=None, users=(3, 1), methods=("ngram", "lm"), **more) -> ManyUsers:
-    afresh = more.pop("afresh", False)
-    return ManyUsers(engine, Settings(users, methods, **{"max_new_tokens": 6} | more), PROMPTS, folder, afresh)
+    again = more.pop("again", False)
+    return ManyUsers(engine, Settings(users, methods, **{"max_new_tokens": 6} | more), PROMPTS, folder, again)
 
 
 def test_cells_are_kept_and_not_measured_twice(engine, tmp_path):
@@ -120,7 +120,7 @@ def test_cells_are_kept_and_not_measured_twice(engine, tmp_path):
         assert row.tokens == 18 and row.differs == 0 and row.all_writing_tokens_per_second > 0
         assert row.predicted_tokens_per_second > 0
     assert len(kept(users=(1,)).missing()) == 0, "fewer of the same"
-    for more in ({"repeats": 2}, {"max_new_tokens": 5}, {"afresh": True}):
+    for more in ({"repeats": 2}, {"max_new_tokens": 5}, {"again": True}):
         assert len(kept(**more).missing()) == 6
     assert set(whole.costs()) == {"none", "ngram", "lm"}
 

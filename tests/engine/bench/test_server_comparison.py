@@ -9,8 +9,8 @@ from stand_in_server import DONE, event, serving
 from engine.bench.prompts import Prompt
 from engine.bench.server_comparison import Arm, compare, verdict
 from engine.errors import Unavailable
-from engine.servers.answer import ServerRequest
 from engine.servers.client import Client
+from engine.servers.streamed_answer import ServerRequest
 
 pytestmark = pytest.mark.timing
 PROMPTS = [Prompt(f"prompt {i}", "code" if i % 2 else "chat") for i in range(4)]

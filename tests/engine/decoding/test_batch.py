@@ -59,8 +59,8 @@ def toy(number: int) -> SpeculativeDecoder:
         settings["acceptance"] = "block"
     decoder = toy_decoder(TARGET, make_drafter(method, DRAFT), prompt, sampling, eos=eos, **settings)
     if draw.random() < 0.2:
-        most = draw.randint(0, 20)
-        decoder.cancelled = lambda: decoder.emitted >= most
+        limit = draw.randint(0, 20)
+        decoder.cancelled = lambda: decoder.emitted >= limit
     return decoder
 
 
@@ -167,11 +167,11 @@ def runners(tmp_path_factory):
 LONG = [(37 * i * i + 11 * i + 5) % 96 for i in range(200)]
 
 
-def decoder_of(runners, prompt, method="none", gamma=0, most=60, sampling=GREEDY, eos=(), stop=(), cancelled_after=99):
+def decoder_of(runners, prompt, method="none", gamma=0, limit=60, sampling=GREEDY, eos=(), stop=(), cancelled_after=99):
     """A request on forks of a target's and a draft's runner."""
     target, draft = (runner.fork() for runner in runners)
     drafter = {"none": NoDrafter, "ngram": NgramDrafter, "lm": lambda: DraftModelDrafter(draft)}[method]()
-    config = RunConfig("x", sampling=sampling, max_new_tokens=most, stop=stop, seed=len(prompt))
+    config = RunConfig("x", sampling=sampling, max_new_tokens=limit, stop=stop, seed=len(prompt))
     recorder = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)]))
     decoder = SpeculativeDecoder(config, prompt, target, drafter, FixedGamma(gamma), frozenset(eos), recorder)
     decoder.cancelled = lambda: decoder.emitted >= cancelled_after
@@ -184,7 +184,7 @@ def settings(runners):
     plain = ids_of(decoder_of(runners, LONG[:12]).rounds())
     return [
         {"prompt": LONG[:1]},
-        {"prompt": LONG, "method": "lm", "gamma": 4, "most": 56},  # to the last token of the context
+        {"prompt": LONG, "method": "lm", "gamma": 4, "limit": 56},  # to the last token of the context
         {"prompt": LONG[:150], "cancelled_after": 7},
         {"prompt": LONG[:30], "method": "ngram", "gamma": 6},
         {"prompt": LONG[:12], "method": "lm", "gamma": 5, "eos": plain[20:21]},

@@ -50,13 +50,13 @@ def test_a_promise_counts_the_steps_that_its_drafts_take(at_once):
     assert costs == pytest.approx([0.4 * (1 if at_once else n) + v for n, v in ((1, 1.1), (2, 1.15), (3, 1.2))])
 
 
-@pytest.mark.parametrize("most", [0, 1, 3, 16, 32])
-def test_no_policy_exceeds_what_there_is_room_for(most):
+@pytest.mark.parametrize("limit", [0, 1, 3, 16, 32])
+def test_no_policy_exceeds_what_there_is_room_for(limit):
     replayed = ReplayedGamma([9])
-    for policy in (auto(most=5), auto(0.0, priors={0: 0.99}), FixedGamma(9), replayed):
-        assert 0 <= policy.choose(SAME, most) <= min(most, getattr(policy, "most", most))
+    for policy in (auto(limit=5), auto(0.0, priors={0: 0.99}), FixedGamma(9), replayed):
+        assert 0 <= policy.choose(SAME, limit) <= min(limit, getattr(policy, "limit", limit))
     replayed.observe(SAME, [])
-    assert replayed.choose(SAME, most) == 0, "a trace that is over drafts nothing more"
+    assert replayed.choose(SAME, limit) == 0, "a trace that is over drafts nothing more"
 
 
 def test_guess_is_kept_and_a_step_taken_when_each_is_worth_its_cost():
@@ -104,7 +104,7 @@ def test_it_learns_what_a_certainty_is_worth():
 
 def test_a_draft_that_cannot_pay_is_never_asked():
     assert auto(c=0.91).choose(PER_TOKEN, 9) == 0 and auto(c=0.5, v={1: 1.0, 2: 1.5}).choose(PER_TOKEN, 9) == 0
-    assert auto(c=0.89).choose(PER_TOKEN, 9) == 9 and auto(c=0.89, most=4).choose(PER_TOKEN, 9) == 4
+    assert auto(c=0.89).choose(PER_TOKEN, 9) == 9 and auto(c=0.89, limit=4).choose(PER_TOKEN, 9) == 4
 
 
 def test_asking_in_vain_rests_longer_and_longer_until_it_pays_again():

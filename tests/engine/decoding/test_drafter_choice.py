@@ -137,8 +137,8 @@ class Nosy(FixedGamma):
         super().__init__(3)
         self.discarded, self.at = {}, 0
 
-    def choose(self, key, most):
-        return min(3, most) if self.discarded.get(self.at, 0) < 3 else 0
+    def choose(self, key, limit):
+        return min(3, limit) if self.discarded.get(self.at, 0) < 3 else 0
 
     def watch(self, round_):
         self.discarded |= {token.position: token.id for token in round_.tokens[: len(round_.parents)]}

@@ -154,26 +154,26 @@ def test_a_trace_costs_no_token(method, rule):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_seed_gives_the_same_trace(method):
-    def rounds(seed, most=50):
-        settings = {"gamma": 3, "max_new_tokens": most, "seed": seed}
+    def rounds(seed, limit=50):
+        settings = {"gamma": 3, "max_new_tokens": limit, "seed": seed}
         return toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings).rounds()
 
     assert timeless(rounds(6)) == timeless(rounds(6)) != timeless(rounds(7))
     if method == "none":
-        assert ids_of(rounds(6, most=9)) == ids_of(rounds(6))[:9], "uniforms belong to positions"
+        assert ids_of(rounds(6, limit=9)) == ids_of(rounds(6))[:9], "uniforms belong to positions"
 
 
 GAMMA = 4
 RIGHT = ids_of(toy_decoder(TARGET, NoDrafter(), [0, 1], GREEDY, max_new_tokens=30).rounds())
 
 
-@pytest.mark.parametrize("most", range(1, 2 * GAMMA + 3))
+@pytest.mark.parametrize("limit", range(1, 2 * GAMMA + 3))
 @pytest.mark.parametrize("method", METHODS)
-def test_exactly_as_many_tokens_as_asked(method, most):
+def test_exactly_as_many_tokens_as_asked(method, limit):
     drafter = make_drafter(method, TARGET)
-    run = toy_decoder(TARGET, drafter, [0, 1], GREEDY, gamma=GAMMA, max_new_tokens=most)
+    run = toy_decoder(TARGET, drafter, [0, 1], GREEDY, gamma=GAMMA, max_new_tokens=limit)
     rounds = list(run.rounds())
-    assert run.reason == "length" and ids_of(rounds) == RIGHT[:most]
+    assert run.reason == "length" and ids_of(rounds) == RIGHT[:limit]
 
 
 def counting(size: int = 24) -> ToyLM:
@@ -232,8 +232,8 @@ def models(tmp_path_factory):
     return [(folder, write(folder, name, seed=seed)) for seed, (folder, name) in enumerate(folders)]
 
 
-def on_models(models, drafter, gamma=4, sampling=GREEDY, most=24, eos=(), policy=None) -> SpeculativeDecoder:
-    config = RunConfig("x", sampling=sampling, max_new_tokens=most)
+def on_models(models, drafter, gamma=4, sampling=GREEDY, limit=24, eos=(), policy=None) -> SpeculativeDecoder:
+    config = RunConfig("x", sampling=sampling, max_new_tokens=limit)
     recorder, target = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)], eos)), runner_of(*models[0])
     return SpeculativeDecoder(config, PROMPT, target, drafter, policy or FixedGamma(gamma), frozenset(eos), recorder)
 
@@ -266,7 +266,7 @@ def test_greedy_output_is_transformers_own(models, method, gamma, penalty):
 def test_drafts_after_idle_rounds_equal_a_fresh_prefill(models):
     """γ 0 and 4 in turn: q of every draft is what the draft model says with nothing cached."""
     drafter, drafts = draft_for("lm", models), []
-    run = on_models(models, drafter, sampling=WARM, most=60, policy=ReplayedGamma([0, 4] * 30))
+    run = on_models(models, drafter, sampling=WARM, limit=60, policy=ReplayedGamma([0, 4] * 30))
     propose = drafter.propose
 
     def remembered(committed, *rest):

@@ -40,11 +40,11 @@ def test_where_nothing_is_left_the_last_token_comes_again_as_certain():
     assert rows[0].tolist() == [[0, 1, 0]] * 3 and rows[1, 1:].tolist() == [[1, 0, 0]] * 2
 
 
-def grown(shape, seed: int, most: int = 6, certainty: float = 0.5) -> tuple[list[Node], tuple[int, ...], DrawnTree]:
+def grown(shape, seed: int, limit: int = 6, certainty: float = 0.5) -> tuple[list[Node], tuple[int, ...], DrawnTree]:
     """A tree of four words, likewise after every node."""
     tree, steps = DrawnTree(shape, Uniforms(seed, 40 + MAX_NODES), 3, WORDS), 0
     level, logits = [tree.root], torch.tensor([[certainty, *[(1 - certainty) / 3] * 3]]).log()
-    while level and steps < most:
+    while level and steps < limit:
         rows = logits.expand(len(level), -1)
         level, steps = tree.to_expand(tree.draw(level, rows, rows.softmax(-1))), steps + 1
     return *tree.select(), tree

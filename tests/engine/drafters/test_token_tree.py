@@ -17,13 +17,13 @@ def guesses(node: Node) -> tuple[list[int], list[float]]:
     return [10 * node.depth + rank for rank in (1, 2, 3)], [0.6, 0.3, 0.05]
 
 
-def grown(shape, most: int = 8) -> tuple[list[Node], tuple[int, ...], int]:
+def grown(shape, limit: int = 8) -> tuple[list[Node], tuple[int, ...], int]:
     """The nodes kept, their parents and the passes it took."""
     tree, level, steps = TokenTree(shape), None, 0
     while level or level is None:
         children = [child for node in level or [tree.root] for child in tree.add(node, *guesses(node))]
         steps += 1
-        level = tree.to_expand(children) if steps < most else []
+        level = tree.to_expand(children) if steps < limit else []
     return *tree.select(), steps
 
 
@@ -52,7 +52,7 @@ def test_a_kept_nodes_elders_and_ancestors_are_kept():
     assert len(nodes) > 3
 
 
-def shape_of(v, c=0.03, most=64) -> Worthwhile:
+def shape_of(v, c=0.03, limit=64) -> Worthwhile:
     policy = AdaptiveGamma(c, v, {PER_TOKEN: 0.5, 6: 0.6, ("later", 0): 0.7, ("later", 1): 0.4, ("later", 3): 0.1})
     return policy.tree_shape()
 
@@ -61,7 +61,7 @@ def test_tree_grows_where_rows_are_cheap_and_is_a_chain_elsewhere():
     chain, tree = grown(shape_of(STEEP, c=0.0)), grown(shape_of(FLAT))
     assert chain[1] == tuple(range(len(chain[1]))) and 0 < len(chain[1]) < 4
     assert len(tree[1]) > 10 and len(set(tree[1])) < len(tree[1])
-    assert len(grown(shape_of({1: 1.0, 2: 1.0}, c=0.0), most=30)[0]) == 64, "at most"
+    assert len(grown(shape_of({1: 1.0, 2: 1.0}, c=0.0), limit=30)[0]) == 64, "at most"
     assert grown(shape_of({1: 1.0, 2: 3.0}))[:2] == ([], ())
 
 

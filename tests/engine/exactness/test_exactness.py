@@ -77,7 +77,7 @@ def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULE
     """Of two tokens after a prompt whose end was followed by three words before, each of them a branch."""
     target, prompt, outputs = pair(6)[0], [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1], Counter()
     for seed in range(runs):
-        policy = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors, most=2)
+        policy = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors, limit=2)
         settings = {"gamma_policy": policy, "max_new_tokens": 4, "seed": seed, "rules": rules, "trace": False}
         run = toy_decoder(target, NgramDrafter(), prompt, sampling, **settings)
         first, *_ = run.rounds()

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 import pytest
 from stand_in_server import DONE, event, serving
 
-from engine.exactness.server_check import PROMPTS, Subject, check, chi_squared
+from engine.exactness.server_check import PROMPTS, Subject, check, compare_counts
 from engine.servers.client import Client
-from lessons.check_server import chi_squared as chi_squared_of_the_lesson
+from lessons.check_server import chi_squared
 
 WORDS = [" so", " the", " old", " 日本", " town", " woke", " and", " sang", " all", " day"]
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
@@ -244,5 +244,6 @@ def test_chi_squared_is_the_lessons():
     draw = random.Random(1)
     for _ in range(20):
         ones, others = (draw.choices("abcdefg", [5, 3, 2, 1, 0.1, 0.1, 0.1], k=100) for _ in range(2))
-        assert chi_squared(ones, others) == pytest.approx(chi_squared_of_the_lesson(ones, others))
-    assert chi_squared(["a"] * 5, ["a"] * 5) == (0.0, 0, 1.0) and math.isfinite(chi_squared("ab" * 50, "ab" * 50)[0])
+        assert compare_counts(ones, others) == pytest.approx(chi_squared(ones, others))
+    assert compare_counts(["a"] * 5, ["a"] * 5) == (0.0, 0, 1.0)
+    assert math.isfinite(compare_counts("ab" * 50, "ab" * 50)[0])

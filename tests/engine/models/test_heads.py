@@ -58,7 +58,7 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
         before = target.cache.keys[:, :, : known - 1].clone()
         draft = drafter.propose(TEXT[:known], 5, 0)
         drafts = draft.tokens.tolist()
-        assert len(draft) == min(5, case.most) and draft.passes == case.steps(5) and draft.parents is None
+        assert len(draft) == min(5, case.limit) and draft.passes == case.steps(5) and draft.parents is None
         assert target.length == known - 1 and torch.equal(target.cache.keys[:, :, : known - 1], before)
         right = head_cases.trained_logits(heads, case.kind, TEXT[:known], drafts)
         for k, (logits, q) in enumerate(zip(right, draft.q, strict=True)):
@@ -114,7 +114,7 @@ def test_greedy_output_is_the_targets_own(heads, engines, method, runtime):
         expected = expected or generated(heads.models[CASE_OF[method].kind], prompt, 32)
         assert written == expected
         longest = max(len(each.parents) for each in whole.rounds)
-        assert longest > 1 if gamma == "auto" else longest == min(gamma, CASE_OF[method].most)
+        assert longest > 1 if gamma == "auto" else longest == min(gamma, CASE_OF[method].limit)
         has_branched = any(len(set(each.parents)) < len(each.parents) for each in whole.rounds)
         assert has_branched == (method == "eagle" and gamma != 1)
     assert set(whole.started.weights) == {"target", "draft"}

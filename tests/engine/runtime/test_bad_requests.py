@@ -113,7 +113,7 @@ SETTINGS = [
     ({"gamma": -1}, "gamma is -1, but must be a whole number from 0 to 32"),
     *(({"gamma": gamma}, f"gamma is {gamma!r}") for gamma in (33, 2.5, "many")),
     ({"gamma": True}, "gamma is true"), ({"precision": None}, "precision is null"),
-    *(({"max_new_tokens": most}, f"max_new_tokens is {most}") for most in (0, 10**9)),
+    *(({"max_new_tokens": limit}, f"max_new_tokens is {limit}") for limit in (0, 10**9)),
     *(({"seed": seed}, f"seed is {seed}") for seed in (-1, 2**63)),
     *(({"stop": stop}, "Stop strings") for stop in (("",), ("a",) * 17)),
     ({"precision": "int1"}, "precision is 'int1'"),

@@ -34,7 +34,7 @@ def test_a_method_is_proved_on_the_device(pairs, method, monkeypatch, tmp_path):
         if method in CASE_OF:
             engine.drafts.drafter(method)
         engine._costs[method] = CHEAP
-        subject = subject_of(method, 3, engine, lambda most: RunBatch(engine, most))
+        subject = subject_of(method, 3, engine, lambda limit: RunBatch(engine, limit))
         checks = {check.name: check for check in prove(subject, runs=200)}
     finally:
         engine.close()

@@ -35,9 +35,9 @@ def tiny(pairs):
 
 
 def test_batch_refuses_one_too_many_and_the_others_continue(tiny, monkeypatch):
-    for most in (0, MAX_SHARERS + 1):
+    for limit in (0, MAX_SHARERS + 1):
         with pytest.raises(BadInput, match="choose 1 to 64"):
-            RunBatch(tiny, most)
+            RunBatch(tiny, limit)
     batch = RunBatch(tiny, 3)
     for name, method in enumerate(("none", "ngram", "lm")):
         batch.add(name, request(tiny.pair.name, method))

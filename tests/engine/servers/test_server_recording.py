@@ -13,10 +13,10 @@ from app.views import charts, player_feed, run_facts, tiles
 from app.views.token_csv import tokens_csv
 from engine.errors import BadInput, Unavailable
 from engine.servers import client as http
-from engine.servers.answer import Answer, Piece
 from engine.servers.client import Client
 from engine.servers.recording import recognise
 from engine.servers.rounds import rounds_of
+from engine.servers.streamed_answer import Piece, StreamedAnswer
 from engine.trace.branch import branch_config
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load, save, to_json
@@ -170,7 +170,7 @@ def test_a_server_of_no_known_engine_is_read_by_its_pieces():
 
 def test_one_token_rounds_are_placed_early_and_said_to_be_unsure():
     pieces = [Piece(i / 10, "x" * size, size) for i, size in enumerate((1, 1, 3, 1, 1))]
-    answer = Answer(pieces, steps=[(2, 4), (0, 4)], counters={"rounds": 2, "drafted": 8, "accepted": 2})
+    answer = StreamedAnswer(pieces, steps=[(2, 4), (0, 4)], counters={"rounds": 2, "drafted": 8, "accepted": 2})
     rounds = rounds_of(answer)
     assert [r.step for r in rounds] == [None, None, (2, 4), (0, 4), None] and answer.notes[0].startswith("1 one-token")
 

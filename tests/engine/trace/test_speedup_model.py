@@ -28,9 +28,9 @@ def test_interpolation_is_linear_and_goes_on_with_the_last_slope(v, width, cost)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 12))
-def test_best_gamma_beats_every_other(alpha, c, most):
-    best = best_gamma(alpha, c, V, most)
-    rates = [idealised_speedup(alpha, gamma, c, V) for gamma in range(most + 1)]
+def test_best_gamma_beats_every_other(alpha, c, limit):
+    best = best_gamma(alpha, c, V, limit)
+    rates = [idealised_speedup(alpha, gamma, c, V) for gamma in range(limit + 1)]
     assert rates[best] >= max(rates) - 1e-9
 
 

@@ -45,9 +45,9 @@ def texts(count: int, vocabulary=VOCABULARY, longest=9) -> list[list[int]]:
     return [rng.integers(0, vocabulary, n).tolist() for n in rng.integers(1, longest, count)]
 
 
-def sampled(runner, many, number, temperature=0.0, most=20, ends=ENDS, longest=64) -> dict[int, list[int]]:
+def sampled(runner, many, number, temperature=0.0, limit=20, ends=ENDS, longest=64) -> dict[int, list[int]]:
     rows = (Row(i, list(ids), temperature, 70 + i) for i, ids in enumerate(many))
-    return {row.index: row.tokens for row in BatchedSampler(runner, number, longest).sample(rows, ends, most)}
+    return {row.index: row.tokens for row in BatchedSampler(runner, number, longest).sample(rows, ends, limit)}
 
 
 @pytest.mark.parametrize("name", ["llama-tied", "llama-biased", "llama3-rope", "multi-query", "mistral", "qwen3"])
@@ -64,7 +64,7 @@ def test_slots_and_chunk_sizes_change_no_token(target, monkeypatch):
     monkeypatch.setattr(batched_sampler, "_CHUNK", 4)
     assert max(map(len, many)) > 9 and one == three == twenty == sampled(target.runner, many, 3, temperature=1.0)
     assert len({tuple(t[-3:]) for t in one.values()}) > 8 and len({len(t) for t in one.values()}) > 3
-    short = sampled(target.runner, [[3] * 10, [4]], 2, ends=frozenset(), longest=16, most=100)
+    short = sampled(target.runner, [[3] * 10, [4]], 2, ends=frozenset(), longest=16, limit=100)
     assert [len(short[0]), len(short[1])] == [16, 16], "rows end at the context"
 
 
@@ -72,7 +72,7 @@ def test_a_row_says_what_a_plain_run_of_its_seed_says(root, target):
     engine = load_engine(str(root / "target"), "cpu")
     runs = [fold(engine.run(request(engine.pair.name, seed=70 + i, temperature=1.0))) for i in range(3)]
     prompt = [p.id for p in runs[0].started.prompt]
-    found = sampled(target.runner, [prompt] * 3, 2, temperature=1.0, most=16, longest=128)
+    found = sampled(target.runner, [prompt] * 3, 2, temperature=1.0, limit=16, longest=128)
     assert found == {i: prompt + [t.id for t in run.emitted] for i, run in enumerate(runs)}
 
 

@@ -20,20 +20,20 @@ def test_questions_go_on_where_they_were_interrupted(root, tmp_path, monkeypatch
     asked = ("--count", 20, "--slots", 5)
     stage(root, "prompts", *asked, work=tmp_path / "whole")
     add = prompt_stage.Attempts.add
-    for most in (7, 9):
+    for limit in (7, 9):
         made = []
 
-        def cut(self, index, text, made=made, most=most):
+        def cut(self, index, text, made=made, limit=limit):
             add(self, index, text)
             made.append(index)
-            if len(made) == most:
+            if len(made) == limit:
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(prompt_stage.Attempts, "add", cut)
             CliRunner().invoke(app, ["prompts", *map(str, asked), "--pair", str(root / "target"),
                                      "--work", str(tmp_path / "parts"), "--device", "cpu"])  # fmt: skip
-        assert len(made) == most and not (tmp_path / "parts" / "prompts.jsonl").exists()
+        assert len(made) == limit and not (tmp_path / "parts" / "prompts.jsonl").exists()
         with open(tmp_path / "parts" / "prompts" / "attempts.jsonl", "a") as file:
             file.write('[19, "hal')
     stage(root, "prompts", *asked, work=tmp_path / "parts")

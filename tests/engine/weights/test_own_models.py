@@ -14,8 +14,9 @@ from engine.errors import BadInput, Unavailable
 from engine.weights import catalogue, hub, own_models
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.fitness import fitness, usual_precision
+from engine.weights.own_model_report import report_on
 from engine.weights.own_models import family_problem, hub_name, look_up
+from engine.weights.precision_choice import usual_precision
 from engine.weights.store import fetch_pair, locate
 
 NAME = "us/remote"
@@ -32,7 +33,7 @@ def served(hub, tmp_path):
 
 
 def fits(pair, free=ENOUGH, per_byte=None):
-    return fitness(pair, "cpu", per_byte or {}, free)
+    return report_on(pair, "cpu", per_byte or {}, free)
 
 
 def test_names_and_addresses_of_the_hub(tmp_path, monkeypatch):

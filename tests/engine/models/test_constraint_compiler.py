@@ -9,7 +9,7 @@ from unlike_tokenizers import byte_level, sentence_piece
 
 from engine.config import Constraint
 from engine.errors import BadInput
-from engine.models.grammar import Grammars, lark_of
+from engine.models.constraint_compiler import Grammars, lark_of
 from engine.sampling.constraint import GrammarReader, is_set, unpack
 from engine.weights.vocabulary import Vocabulary
 
@@ -28,8 +28,8 @@ def grammars(make=byte_level) -> Grammars:
     return Grammars(tokenizer, len(tokenizer) + SPARE, {tokenizer.eos_token_id})
 
 
-def reader_of(own: Grammars, kind: str, text: str, most: int = 64, compact: bool = False) -> GrammarReader:
-    matcher = own.matcher(Constraint(kind, text, compact), most)
+def reader_of(own: Grammars, kind: str, text: str, limit: int = 64, compact: bool = False) -> GrammarReader:
+    matcher = own.matcher(Constraint(kind, text, compact), limit)
     return GrammarReader(matcher, own.eos_ids, own.vocab_size)
 
 

@@ -2,23 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from engine.files import gigabytes, read_json
-from engine.weights import hub
+from engine.files import gigabytes
 from engine.weights.checkpoint_dir import TOKENIZERS
-from engine.weights.eight_bits import GROUP, is_read_here
 from engine.weights.gguf_layout import gguf_files, is_prepared
-from engine.weights.own_models import FAMILIES, ROPE_KINDS, family_problem, gguf_config
+from engine.weights.own_models import FAMILIES, family_problem
+from engine.weights.precision_choice import can_be_rounded, read_config, usual_precision
 from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import CONTEXT, DEVICE_PRECISIONS, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 
-_LARGE = 5e8  # parameters from which a model takes int8 on a CPU
-
 
 @dataclass(frozen=True)
-class Fitness:
+class OwnModelReport:
     """``lines``: (name, sentence) of each thing to know. ``problems``: why it cannot run in any precision, sentences;
     empty if it can. ``precisions``: those whose memory suffices; ``to_choose``: one of them if the usual one does not
     fit, else ""."""
@@ -29,19 +25,19 @@ class Fitness:
     to_choose: str = ""
 
 
-def fitness(
+def report_on(
     pair: PairSpec,
     device: str,
     per_byte: Mapping[str, float],
     free: int | None = None,
     faults: Mapping[str, str] | None = None,
-) -> Fitness:
-    """Judges a pair. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in
+) -> OwnModelReport:
+    """Reports on a pair. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in
     that precision. ``free``: bytes; None measures them. ``faults``: those of `engine.runtime.trial`; None if nothing
     was tried. A draft in a folder of its own has to run, too."""
     precisions = DEVICE_PRECISIONS[device.split(":")[0]]
     target, free = pair.target, available_memory(device) if free is None else free
-    config = config_of(target)
+    config = read_config(target)
     family = str(config.get("model_type"))
     decoder = family in FAMILIES
     is_rounded, usual = can_be_rounded(target), usual_precision(target, device.split(":")[0])
@@ -64,46 +60,7 @@ def fitness(
         ("drafts", _drafts(pair, usual)),
         ("a token", _speed(target, fitting or offered, per_byte)),
     ]
-    return Fitness(tuple(lines), tuple(reasons), fitting, "" if usual in fitting or not fitting else fitting[0])
-
-
-def can_be_rounded(model: ModelSpec) -> bool:
-    """Returns whether the engine's own decoder runs the model, as far as its config.json tells; it is what rounds
-    weights, in groups of 32."""
-    if model.gguf:
-        return True
-    config = config_of(model)
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    stored = config.get("quantization_config")
-    widths = (model.hidden_size, config.get("intermediate_size") or 0)
-    return (
-        config.get("model_type") in FAMILIES
-        and config.get("hidden_act", "silu") == "silu"
-        and rope.get("rope_type", rope.get("type", "default")) in ROPE_KINDS
-        and (not stored or is_read_here(stored))
-        and not any(width % GROUP for width in widths)
-    )
-
-
-def usual_precision(model: ModelSpec | None, kind: str) -> str:
-    """Returns the precision that suits a target on a ``kind`` of device. On CUDA it is bf16, which matrix units
-    multiply. On a CPU it is fp32 for a small model, because drafting shows best there: over the README's prompts fp32
-    gained 1.45 and int8 1.29, and a rounded target holds no trees. For a larger one it is int8, because fp32 takes
-    three times the memory and time."""
-    if kind == "cuda":
-        return "bf16"
-    is_large = kind == "cpu" and model is not None and model.parameters > _LARGE
-    return "int8" if is_large and can_be_rounded(model) else "fp32"
-
-
-def config_of(model: ModelSpec) -> dict:
-    """Returns the model's config.json: of its folder, or as it was looked up. Empty where there is none."""
-    if model.folder:
-        return read_json(model.folder / "config.json")
-    if model.gguf:
-        return read_json(gguf_config(model.gguf.sha256))
-    path = hub.cached_config(model)
-    return read_json(Path(path)) if path else {}
+    return OwnModelReport(tuple(lines), tuple(reasons), fitting, "" if usual in fitting or not fitting else fitting[0])
 
 
 def _parameters(model: ModelSpec) -> str:

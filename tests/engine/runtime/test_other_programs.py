@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from engine.device import OtherPrograms
+from engine.runtime.other_programs import OtherPrograms
 
 BURN = "import time\nend = time.time() + 30\nwhile time.time() < end: pass"
 

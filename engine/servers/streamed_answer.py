@@ -58,7 +58,7 @@ class Piece:
 
 
 @dataclass
-class Answer:
+class StreamedAnswer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
     ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early.
     ``date``: when it was requested, and ``seconds``: from then to its end."""
@@ -123,11 +123,11 @@ class Adapter:
         """Returns what `add_counts` needs from before the request."""
         return {}
 
-    def read_event(self, answer: Answer, at: float, event: dict) -> None:
+    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
         """Takes an event of the stream."""
         answer.add(at, event)
 
-    def add_counts(self, client: Client, answer: Answer, before: dict[str, int]) -> None:
+    def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
         """Adds to a complete answer, which was alone on the server, what that tells elsewhere."""
 
 

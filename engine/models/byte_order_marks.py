@@ -11,7 +11,7 @@ _TEXTS = (".json", ".txt", ".jinja")
 
 
 @contextmanager
-def without_marks(folder: Path) -> Iterator[Path]:
+def hide_byte_order_marks(folder: Path) -> Iterator[Path]:
     """Yields the folder itself, or a copy whose text files have no mark while the block runs. Weights are linked."""
     texts = [file for file in folder.glob("*") if file.suffix in _TEXTS and file.is_file()]
     if not any(_has_mark(file) for file in texts):
