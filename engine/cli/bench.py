@@ -119,15 +119,11 @@ def _passes(pair: str, out: Path | None) -> None:
 
 
 def _write(report: dict, out: Path | None) -> None:
-    from engine.files import write_atomically
+    from engine.files import write_file
 
-    if out is None:
-        return
-    try:
-        write_atomically(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
-    except OSError as error:
-        raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
-    say(f"The numbers are in {out}.")
+    if out is not None:
+        write_file(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
+        say(f"The numbers are in {out}.")
 
 
 def random_models(
