@@ -10,7 +10,6 @@ import gradio as gr
 from app.lab.answer import recordings, view, work
 from app.lab.controls import whole_number
 from app.lab.experiment import Measurement, PageState
-from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
 from app.playground.trace_files import uploads
 from app.ui.widgets import SKIP
@@ -42,6 +41,7 @@ class Outputs(NamedTuple):
 class AnswerHandlers(Measurement):
     Outputs = Outputs
     RECORDED = "answer.json"
+    read_saved = staticmethod(view.from_json)
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Part"
@@ -109,9 +109,6 @@ class AnswerHandlers(Measurement):
         return Outputs(
             answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
         )  # fmt: skip
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        return view.from_json(saved)
 
     def verdict(self, result: AnswerResult) -> str:
         kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""
