@@ -124,11 +124,6 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
         ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "has no safetensors weights"),
         ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
         ("tokenizer.json", ["tokenizer.model"], "pip install sentencepiece"),
-        (
-            "config.json model.safetensors",
-            ["adapter_config.json", "adapter_model.safetensors"],
-            "merge it with its base",
-        ),
         ("config.json", ["model_index.json"], "a diffusers pipeline"),
         ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
     ],
