@@ -256,6 +256,12 @@ class EngineFacade:
         loaded = self.worker.engine
         return loaded and loaded.precision
 
+    def versions(self) -> dict[str, str]:
+        """Returns the versions that a measurement depends on, as a run's trace names them."""
+        from engine.runtime.engine import versions
+
+        return versions()
+
     def models(self, pair: str, method: str) -> Models:
         spec = get_pair(pair)
         draft, target, gguf = spec.draft(method), spec.target, None

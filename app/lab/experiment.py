@@ -27,7 +27,6 @@ from app.lab.work_units import Again, Points, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import SKIP, run_and_stop
 from app.views.notice import notice, over_old
-from engine import __version__
 from engine.config import RunConfig
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.trace.events import Progress
@@ -62,10 +61,10 @@ class Experiment:
         raise NotImplementedError
 
     def where(self) -> dict[str, str]:
-        """Returns the device and precision of the loaded engine, this version, and the time, for saved files."""
+        """Returns the device and precision of the loaded engine, all versions, and the time, for saved files."""
         engine, now = self.service.engine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        return {"device": engine.device() or "", "precision": engine.precision() or "", "speclens_version": __version__,
-                "saved": now}  # fmt: skip
+        known = {f"{name}_version": version for name, version in engine.versions().items()}
+        return {"device": engine.device() or "", "precision": engine.precision() or "", **known, "saved": now}
 
     def show(self, result):
         """Returns the outputs that show a result once nothing is under way, for the end after an error."""
@@ -183,7 +182,7 @@ class Experiment:
             shown = self._say_what_is_old(state, state.stream(self.service.runs, lab_visitor_id(request), updates))
             yield from map(self._without_mark, shown)
         except EngineError as error:
-            words = f"{error} {self.REMAINS}" if state.result else str(error)
+            words = f"{error} {self.REMAINS}" if state.result and not isinstance(error, BadInput) else str(error)
             yield self.show(state.result)._replace(notice=notice("error", words))
         if state.request is not None and state.request.is_replaced:
             words = f"Another experiment of yours took its place. {self.REMAINS if state.result else ''}".rstrip()

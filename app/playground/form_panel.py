@@ -68,6 +68,7 @@ def quick_row(
     with gr.Row(elem_id="quick"):
         with gr.Row(elem_classes="sl-examples"):
             examples = {name: gr.Button(name, size="sm", variant="secondary", min_width=40) for name in EXAMPLES}
+            gr.Button("Your text", size="sm", variant="secondary", min_width=40, elem_id="own-text")  # prompt.js
         method = control(specs["method"], choices=run_methods(service, service.offer.pair), info=None)
         gamma = control(specs["gamma"], label="γ", info=None, interactive=not specs["auto"].default)
         auto = control(specs["auto"], info=None)

@@ -112,7 +112,8 @@ def read_link(text: str, controls: Mapping[str, Control], pairs: Sequence[Pair],
 def sentence(link: Link, controls: Mapping[str, Control], is_shown: bool = False) -> str:
     """Returns the sentences about the link that the page was opened with; ``is_shown``: its run is on the stage."""
     names = [label(controls[name]) for name in link.values] or ["every default"] * link.has_settings
-    filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: read the prompt, then press Run."
+    press = "press Run" if "prompt" in link.hide else "read the prompt, then press Run"
+    filled = f"Filled in from the link: {', '.join(names)}. Nothing has run yet: {press}."
     refused = [*link.refused, "Everything else in the link was used."] if link.refused and names else link.refused
     forced = [FORCED.format(link.force[0] + 1)] if link.force else []
     return " ".join([*refused, *link.notes, *([filled] if names and not is_shown else []), *forced])

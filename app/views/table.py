@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from app.views.safe_json import encode
 from engine.files import escape_formula
@@ -21,10 +22,12 @@ def empty() -> str:
     return sheet("", (), ())
 
 
-def csv_text(heads: Sequence[str], rows: Iterable[Sequence]) -> str:
-    """Writes a CSV: numbers in full, None as an empty cell, texts that no spreadsheet runs as formulas."""
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence], where: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Writes a CSV: numbers in full, None as an empty cell, texts that no spreadsheet runs as formulas. ``where``: what
+    each row ends with, such as the device."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(heads)
-    writer.writerows([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerow([*heads, *where])
+    for row in rows:
+        writer.writerow([escape_formula(cell) if isinstance(cell, str) else cell for cell in (*row, *where.values())])
     return out.getvalue()

@@ -52,6 +52,8 @@ def recommendation(result: AnswerResult, users: int) -> str:
     speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
+    if is_crowded(result.busy_at([users])):
+        return f"For {people(users)} the machine was too busy to judge. Its measurements say: {_choice(speedups)}."
     return f"For {people(users)} {_choice(speedups)}."
 
 

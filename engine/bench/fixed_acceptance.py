@@ -65,7 +65,8 @@ def _chain(config: RunConfig) -> str:
 
 
 def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
-    """Pairs a plain run with one whose drafts are accepted by chance. Raises BadInput for a wrong α or γ."""
+    """Pairs a plain run with one whose drafts are accepted by chance. Each repeat has a seed of its own, because chance
+    would otherwise decide alike in all. Raises BadInput for a wrong α or γ."""
     if not 0 <= alpha <= 1:
         raise BadInput("α is a chance: choose values from 0 to 1.")
     if type(gamma) is not int or gamma < 1:
@@ -79,7 +80,8 @@ def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: in
         engine, _chain(config), gamma=gamma, rules=accept_with_probability(alpha), stop_at_eos=False
     )
     systems = SpecLensSystem(engine, BASELINE, stop_at_eos=False), drafted
-    return Turn((alpha, gamma, repeat), f"α = {alpha:g}, γ = {gamma}", replace(config, trace=False), systems)
+    config = replace(config, seed=config.seed + repeat, trace=False)
+    return Turn((alpha, gamma, repeat), f"α = {alpha:g}, γ = {gamma}", config, systems)
 
 
 def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> CostModel:
@@ -90,10 +92,10 @@ def warm(engine: Engine, config: RunConfig, cancelled: Cancelled = never) -> Cos
 
 
 def measure_turn(
-    engine: Engine, config: RunConfig, alpha: float, gamma: int, cancelled: Cancelled = never
+    engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int, cancelled: Cancelled = never
 ) -> PairedRun | None:
     """Measures one turn. Returns None where it was cancelled."""
-    benchmark = Benchmark([turn(engine, config, alpha, gamma)])
+    benchmark = Benchmark([turn(engine, config, alpha, gamma, repeat)])
     if not benchmark.run(cancelled=cancelled):
         return None
     (samples,) = benchmark.samples.values()

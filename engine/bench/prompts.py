@@ -25,13 +25,24 @@ def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
 
 
 def parse_prompts(text: str, where: str) -> list[Prompt]:
-    """Reads the rows of JSON lines: `prompt`, or the first of `turns`, and `kind` or `category`; with `json_schema`,
-    and `compact`, what the answer must match. BadInput names the line that is wrong, and ``where`` it is."""
-    lines = text.split("\n")  # splitlines() would cut at U+2028 in a string
+    """Reads the rows of JSON lines, or of one JSON list: `prompt`, or the first of `turns`, and `kind` or `category`;
+    with `json_schema`, and `compact`, what the answer must match. BadInput names the line that is wrong, and ``where``
+    it is."""
+    lines = rows_of_list(text) or text.split("\n")  # splitlines() would cut at U+2028 in a string
     prompts = [_prompt(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
         raise BadInput(f'{where} holds no prompts; write one JSON object with "prompt" and "kind" on each line.')
     return prompts
+
+
+def rows_of_list(text: str) -> list[str]:
+    """Returns each object of a JSON list as a line; nothing where the text is something else."""
+    try:
+        rows = json.loads(text) if text.lstrip().startswith("[") else None
+    except (ValueError, RecursionError):
+        rows = None
+    is_list = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    return [json.dumps(row) for row in rows] if is_list else []
 
 
 def _prompt(path: str, number: int, line: str) -> Prompt:

@@ -80,16 +80,20 @@ def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
     }
 
 
-def to_csv(cells: Sequence[Cell]) -> str:
-    """Writes a header and a row for each cell, without a speedup that cannot be."""
+def shown_ends(cell: Cell) -> dict[str, float]:
+    """Returns the interval as it is shown: none goes above what the tokens a pass allow."""
+    return {} if cell.low is None else dict(zip(("low", "high"), cell.measured.ends, strict=True))
+
+
+def to_csv(cells: Sequence[Cell], where: Mapping[str, str]) -> str:
+    """Writes a header and a row for each cell, without a speedup that cannot be. ``where``: the device and the like."""
     noise = dict.fromkeys(("speedup", "low", "high"))
     out = io.StringIO()
-    writer = csv.DictWriter(out, [*Cell.__dataclass_fields__], lineterminator="\n")
+    writer = csv.DictWriter(out, [*Cell.__dataclass_fields__, *where], lineterminator="\n")
     writer.writeheader()
     for cell in cells:
-        ends = {} if cell.low is None else dict(zip(("low", "high"), cell.measured.ends, strict=True))
-        known = ends if cell.measured.is_possible else noise  # the interval as it is shown: not above the ceiling
-        writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)} | known)
+        known = shown_ends(cell) if cell.measured.is_possible else noise
+        writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)} | known | where)
     return out.getvalue()
 
 

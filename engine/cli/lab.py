@@ -34,6 +34,7 @@ def sweep(
     device: options.Device = AUTO, precision: options.Precision = AUTO,
 ):  # fmt: skip
     """Every method at every draft length and temperature on every kind of text, each compared with plain decoding."""
+    from engine.bench.benchmark import describe
     from engine.bench.prompts import read_prompts
     from engine.bench.sweep import Grid, Sweep
     from engine.bench.sweep_results import leaders, markdown, to_csv
@@ -53,7 +54,8 @@ def sweep(
             raise
     cells = measured.cells()
     if table is not None:
-        write_file(table, to_csv(cells))
+        where = {name: str(value) for name, value in describe(engine, ()).items() if name != "weights"}
+        write_file(table, to_csv(cells, where))
     print(markdown(cells))
     for (temperature, category), first in leaders(cells).items():
         names = [f"{cell.method}, γ = {cell.gamma}, {cell.measured.words}" for cell in first]
@@ -200,12 +202,13 @@ def synthetic(
     config = RunConfig(prompt, pair, method, max_new_tokens=max_new_tokens, seed=seed)
     levels, lengths = options.parse_list(alphas, float, "alphas"), options.parse_list(gammas, int, "gammas")
     engine = options.load(pair, device, precision)
-    print(table(["α set", "γ", "α seen", "τ", "expected τ", "speedup", "predicted"], []))
+    print(table(["α set", "γ", "α seen", "τ", "expected τ", "speedup", "predicted", "from τ"], []))
     for p in measure(engine, config, levels, lengths, repeats, out):
         costs = engine.costs(method)
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
+        from_tau = p.tau * predicted / expected  # chance may have accepted more or fewer drafts than α says
         seen = (show(number, ".2f") for number in (p.seen, p.tau, expected))
-        numbers = [*seen, p.measured.words, times(predicted)]
+        numbers = [*seen, p.measured.words, times(predicted), times(from_tau)]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)
 
 

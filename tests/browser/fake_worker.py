@@ -256,5 +256,8 @@ class FakeEngine:
     def precision(self):
         return "fp32" if not self.worker.load else None
 
+    def versions(self):
+        return {"speclens": "0", "torch": "0"}
+
     def models(self, pair, method):
         return Models("owner/target", "owner/draft" if method == "lm" else None)

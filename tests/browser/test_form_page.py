@@ -94,6 +94,26 @@ def test_reset_restores_settings_but_not_the_prompt(visit):
     expect(page.get_by_label("chat", exact=True)).to_be_checked()
 
 
+def test_a_typed_prompt_comes_back_after_an_example_took_its_place(visit):
+    page = visit()
+    field, back = page.locator("#prompt textarea"), page.locator("#own-text")
+    expect(back).to_be_hidden()
+    page.get_by_role("button", name="Fact", exact=True).click()
+    expect(field).not_to_have_value("")
+    expect(back).to_be_hidden()  # nothing of the visitor's own was there
+    field.fill("Why is the sky blue?")
+    field.press("Escape")  # folded again, it covers no example
+    page.get_by_role("button", name="Story", exact=True).click()
+    expect(field).not_to_have_value("Why is the sky blue?")
+    page.get_by_role("button", name="Code", exact=True).click()
+    back.click()
+    expect(field).to_have_value("Why is the sky blue?")
+    expect(back).to_be_hidden()
+    press_run(page)
+    wait_for_end(page)
+    expect(page).to_have_url(re.compile("prompt=Why"))
+
+
 def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
     page = visit("?pair=thinker&method=lookahead&window=3&acceptance=typical&epsilon=0.2")
     page.locator("#settings").click()

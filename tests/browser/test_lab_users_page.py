@@ -23,11 +23,19 @@ def test_many_users_are_measured_and_exported(visit, tiny_server):
     set_number(page, "users-repeats", 1)
     expect(words).to_have_text("6 points, each of 8 answers with 32 tokens.")
     page.locator("#users-run").click()
+    expect(page.locator("#users-stop")).to_be_enabled()
+    expect(page.locator("#users-notice")).to_be_in_viewport()
+    expect(page.locator("#users-stop")).to_be_in_viewport(ratio=1)
     expect(words).to_contain_text("Without drafting, 8 users together get", timeout=200_000)
     expect(page.locator("#users-table tbody tr")).to_have_count(6)
     for name in CHARTS:
         drawn(page, name)
     lines = list(csv.DictReader(io.StringIO(saved(page, "users-csv"))))
     assert [(line["users"], line["method"]) for line in lines[:3]] == [("1", "lm"), ("1", "ngram"), ("1", "none")]
-    assert len(lines) == 6 and {line["prompts_are"] for line in lines} == {"short"}
+    assert (
+        lines[0]["device"]
+        and lines[0]["saved"]
+        and len(lines) == 6
+        and {line["prompts_are"] for line in lines} == {"short"}
+    )
     check_light_and_dark(page, "#lab-users")

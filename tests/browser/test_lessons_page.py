@@ -146,6 +146,15 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
     page = visit("?present=1#lesson-in_five_minutes", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
     dark = page.locator(".sl-lesson-stage[data-dark]")
+    options = page.locator(".sl-guess-options .sl-option")
+    expect(options).to_have_count(4)
+    wrong = next(n for n, text in enumerate(options.all_inner_texts(), 1) if text.split()[-1] != "Once")
+    page.keyboard.press(str(wrong))
+    first = page.locator(".sl-figure-box .sl-result").inner_text()
+    page.keyboard.press("1")
+    page.keyboard.press("3")  # once the round is over, keys change nothing
+    assert "instead" in first and page.locator(".sl-figure-box .sl-result").inner_text() == first
+    press(page, "Start over")
     for right in ("Once", "upon", "a", "time"):  # a round of the learner's own, before any term
         options = page.locator(".sl-guess-options .sl-option")
         expect(options).to_have_count(4)

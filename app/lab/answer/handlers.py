@@ -19,9 +19,10 @@ from app.views.safe_json import encode
 from app.views.table import csv_text
 from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.bench.answer_words import COLUMNS, duration, people
-from engine.bench.prompts import parse_prompts
+from engine.bench.prompts import parse_prompts, rows_of_list
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
+from engine.trace.noise import is_crowded
 from engine.trace.verdicts import doubts
 
 MOST_TEXTS, EACH = 64, 2
@@ -80,9 +81,10 @@ class AnswerHandlers(Measurement):
         return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
 
     def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
-        """Returns (kind, prompt) of each text: of JSON lines, of texts with --- between, or of the kind chosen."""
+        """Returns (kind, prompt) of each text: of JSON lines or one list, of texts with --- between, or of the kind
+        chosen."""
         own = own.replace("\r\n", "\n").strip()
-        if own.startswith("{"):
+        if own.startswith("{") or rows_of_list(own):
             texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
         else:
             texts = tuple((OWN, text.strip()) for text in SEPARATOR.split(own) if text.strip())
@@ -123,7 +125,8 @@ class AnswerHandlers(Measurement):
         yield from measure(request, state, *values)
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
-        return notice("quiet", "Done. Below is the configuration; look closer in the tabs above.")
+        words = f"Done. Below is the configuration; look closer in the tabs above. {self.doubts(result)}".rstrip()
+        return notice("slow" if is_crowded(result.busy) else "quiet", words)
 
     def extent(self, pair: str, plan: AnswerPlan) -> str:
         loads = f", then {' and '.join(map(str, plan.loads))} users at once, longer where that decides nothing"
@@ -147,7 +150,8 @@ class AnswerHandlers(Measurement):
 
     def files(self, result: AnswerResult) -> Mapping[str, str]:
         rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]
-        return {"speclens-answer.csv": csv_text(COLUMNS, rows), "speclens-answer.json": view.as_json(result)}
+        where = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured", "speclens")}
+        return {"speclens-answer.csv": csv_text(COLUMNS, rows, where), "speclens-answer.json": view.as_json(result)}
 
     def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
         """Answers from recordings of the visitor's server, which are then deleted here."""

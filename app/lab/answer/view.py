@@ -17,6 +17,7 @@ __all__ = ["as_json", "picture", "recipes", "sentences", "to_rows", "value"]
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
+LEAST_TAU = 1.05  # tokens a pass below which lookup is not worth a try
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 
 
@@ -160,4 +161,9 @@ def _to_try(result: AnswerResult, models, model: str) -> str:
     if not cells:
         return nothing("A draft's acceptance has to be counted on your own server: nothing here can choose one.")
     method, gamma = max(cells, key=lambda setting: cells[setting].tau)
+    if cells[method, gamma].tau < LEAST_TAU:
+        return nothing(
+            "Lookup found next to nothing to copy in these texts, and a draft's acceptance has to be counted on your "
+            "own server: nothing here can choose one."
+        )
     return production(_choice(result, models, model, method, gamma), origin="to try, because it needs no draft model")

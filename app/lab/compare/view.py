@@ -330,7 +330,8 @@ def _recordings_sentence(runs: Sequence[Column]) -> str:
 
 
 COLUMNS = ("run", "method", "gamma", "temperature", "acceptance", "exact", "seed", "tokens", "tokens_per_second",
-           "speedup", "passes", "tau", "alpha", "ended", "differs_from_token")  # fmt: skip
+           "speedup", "passes", "tau", "alpha", "ended", "differs_from_token", "pair", "device", "precision",
+           "started")  # fmt: skip
 
 
 def to_csv(runs: Sequence[Column]) -> str:
@@ -346,6 +347,8 @@ def to_csv(runs: Sequence[Column]) -> str:
             numbers.tokens, numbers.tokens_per_second, speedup_ and speedup_.possible_value,
             numbers.passes, numbers.tau and numbers.tau.value, numbers.alpha and numbers.alpha.value,
             column.trace.finished.reason if column.trace.finished else "", parted.position + 1 if parted else None,
+            column.trace.started.pair, column.trace.started.device, column.trace.started.dtype,
+            column.trace.started.at,
         ))  # fmt: skip
     return csv_text(COLUMNS, rows)
 

@@ -78,15 +78,18 @@ class SweepHandlers(InParts):
         fastest = fixed[0]
         models = self.service.engine.models(result.pair, fastest.method)
         choice = Choice.from_models(models, fastest.method, fastest.gamma, greedy=temperature == 0)
-        origin = "the fastest above" if fixed == [fastest] else "as fast as any above"
+        origin = "the fastest above" if fixed == [fastest] else "one of the fastest above, which cannot be told apart"
         if fastest not in first:
             origin += " whose length is fixed, because other engines have no γ = auto"
         speed = f"Measured {fastest.measured.words}, one request at a time."
         return production(choice, origin, speed)
 
     def files(self, result: SweepResult) -> Mapping[str, str]:
-        settings = {"pair": result.pair} | self.where() | asdict(result.plan)
-        return {"speclens-sweep.csv": to_csv(result.cells), "speclens-sweep.json": view.as_json(result.cells, settings)}
+        where = {"pair": result.pair} | self.where()
+        return {
+            "speclens-sweep.csv": to_csv(result.cells, where),
+            "speclens-sweep.json": view.as_json(result.cells, where | asdict(result.plan)),
+        }
 
 
 def parse_form(

@@ -35,15 +35,16 @@ from engine.trace.verdicts import doubts, number
 
 MOST_GAMMA = 16  # on the charts' γ axis
 NO_RUN = "No run to compare with yet. Run a prompt in the playground and come back."
-FAR = 1.3  # measured ÷ predicted, or its inverse, from which a point is called noisy
+FAR = 1.3  # `efficiency`, or its inverse, from which a point is called noisy
 NOISY = (
-    " Some points are far from their curve. Short runs vary, and this machine may have been busy. "
+    " Some points are far from what their τ predicts. Short runs vary, and this machine may have been busy. "
     "Raise the repeats or the tokens of a run."
 )
 BUSY_THEN = "while the machine was busy: take it with care"
 COLUMNS = (
-    "pair", "method", "max_new_tokens", "device", "precision", "alpha", "gamma", "repeats", "alpha_seen", "tau",
-    "expected_tau", "speedup", "low", "high", "predicted", "measured_over_predicted",
+    "pair", "method", "max_new_tokens", "alpha", "gamma", "repeats", "alpha_seen", "tau",
+    "expected_tau", "speedup", "low", "high", "predicted", "predicted_from_tau",
+    "efficiency",
 )  # fmt: skip
 
 
@@ -174,6 +175,18 @@ def predict(point: Point, costs: DeviceCosts) -> float:
     return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
 
 
+def predict_from_tau(point: Point, costs: DeviceCosts) -> float:
+    """Returns the speedup that a point's own tokens per pass promise: chance may have accepted more or fewer drafts
+    than the α that was set."""
+    model = monotone_costs(costs.model)
+    return point.tau / (point.gamma * model.c + interpolate(model.v, point.gamma + 1))
+
+
+def efficiency(point: Point, costs: DeviceCosts) -> float:
+    """Returns measured ÷ predicted from τ: how near the passes come to their costs."""
+    return point.speedup / predict_from_tau(point, costs)
+
+
 def points_table(measured: PointSet) -> str:
     """Writes a row for each point, measured beside predicted; the one that is certainly the fastest is marked."""
     points, costs = measured.by_gamma, measured.costs
@@ -181,12 +194,12 @@ def points_table(measured: PointSet) -> str:
         return empty()
     best = winner({point.place: point.measured for point in points})
     heads = (
-        "α set", "γ", "α counted", "tokens a pass, τ", "τ expected", "measured", "predicted", "measured ÷ predicted",
-        "repeats",
+        "α set", "γ", "α counted", "tokens a pass, τ", "τ expected", "measured", "predicted",
+        "predicted from τ", "measured ÷ predicted from τ", "repeats",
     )  # fmt: skip
     rows = [_row(point, costs, point.place == best) for point in points]
-    caption = f"Every point: speedup over plain decoding, measured and predicted. {about_machine(_busiest(points))}"
-    return sheet(caption.rstrip(), heads, rows)
+    caption = "Every point: speedup over plain decoding, measured, predicted from α, and predicted from its own τ."
+    return sheet(f"{caption} {about_machine(_busiest(points))}".rstrip(), heads, rows)
 
 
 def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
@@ -199,7 +212,8 @@ def _row(point: Point, costs: DeviceCosts, is_best: bool) -> list:
         f"{expected_tokens(point.alpha, point.gamma):.2f}",
         (measured.words, NOISE if not measured.is_possible else BEST if is_best and measured.tone == "faster" else ""),
         f"{expected:.2f}×",
-        f"{point.speedup / expected:.2f}" if measured.is_possible else NOISE,
+        f"{predict_from_tau(point, costs):.2f}×",
+        f"{efficiency(point, costs):.2f}" if measured.is_possible else NOISE,
         str(len(point.turns)),
     ]
 
@@ -250,16 +264,16 @@ def summary(measured: PointSet) -> str:
         best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}; others may equal it."
     if top.measured.tone != "faster":
         best = f"No point was certainly faster than plain decoding; the best came to {top.measured.words}."
-    shares = [point.speedup / predict(point, costs) for point in points]
+    shares = [efficiency(point, costs) for point in points]
     if len(points) == 1:
-        return f"{best} Predicted: {predict(points[0], costs):.2f}×. {machine}".rstrip()
+        return f"{best} Predicted from its τ: {predict_from_tau(points[0], costs):.2f}×. {machine}".rstrip()
     spread = f"{min(shares):.2f} to {max(shares):.2f}, the middle one {median(shares):.2f}"
     far = max(shares) > FAR or min(shares) < 1 / FAR
     gammas = {point.gamma for point in points}
     if len(gammas) == 1 and top.measured.tone == "faster":
         best = f"1× was reached {crossing(points)}. {best}"
     noisy = NOISY if far or len(points) < len(measured.by_gamma) else ""
-    return f"{best} Measured ÷ predicted went from {spread}.{noisy} {machine}".rstrip()
+    return f"{best} Measured ÷ predicted from τ went from {spread}.{noisy} {machine}".rstrip()
 
 
 def has_faster(measured: PointSet) -> bool:
@@ -282,15 +296,15 @@ def _busiest(points: Sequence[Point]) -> float | None:
 # ── files ──
 
 
-def to_csv(measured: PointSet) -> str:
-    """Writes a row for each point, without a speedup that cannot be."""
+def to_csv(measured: PointSet, where: Mapping[str, str]) -> str:
+    """Writes a row for each point, without a speedup that cannot be. ``where``: as in `to_json`."""
     costs, settings = measured.costs, _settings(measured)
-    about = settings | ({"device": costs.device, "precision": costs.precision} if costs else {})
-    noise = dict.fromkeys(("speedup", "low", "high", "measured_over_predicted"))
+    noise = dict.fromkeys(("speedup", "low", "high", "efficiency"))
     rows = [
-        about | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.by_gamma
+        settings | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.by_gamma
     ]
-    return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows])
+    known = where | ({"device": costs.device, "precision": costs.precision} if costs else {})
+    return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows], known)
 
 
 def to_json(measured: PointSet, where: Mapping[str, str]) -> str:
@@ -320,7 +334,8 @@ def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
     return {
         "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,
         "tau": point.tau, "expected_tau": expected_tokens(point.alpha, point.gamma), "speedup": point.speedup,
-        "low": low, "high": high, "predicted": expected, "measured_over_predicted": point.speedup / expected,
+        "low": low, "high": high, "predicted": expected,
+        "predicted_from_tau": predict_from_tau(point, costs), "efficiency": efficiency(point, costs),
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ class TheoryPoints(Points):
         again = f", repeat {len(earlier) + 1} of {self.plan.repeats}" if self.plan.repeats > 1 else ""
         # First, because the time limit counts from here.
         yield f"α = {point[0]:g} with γ = {point[1]}{again}, compared with plain decoding", 0
-        turn = measure_turn(self.engine, self.config, *point, cancelled)
+        turn = measure_turn(self.engine, self.config, *point, len(earlier), cancelled)
         if turn is not None:
             points = {**self.measured.points, point: fastest(*point, (*earlier, turn))}
             self.measured = replace(self.measured, points=points)

@@ -39,6 +39,9 @@ class UsersHandlers(InParts):
         points, answers = quantity(plan.cells, "point"), quantity(plan.texts, "answer")
         return f"{points}, each of {answers} with {quantity(plan.tokens, 'token')}."
 
+    def verdict(self, result: UsersResult) -> str:
+        return f"Answers of {quantity(result.plan.tokens, 'token')}, γ = {result.plan.gamma}. {super().verdict(result)}"
+
     def doubts(self, result: UsersResult) -> str:
         return view.doubts_about(result.rows)
 
@@ -58,7 +61,7 @@ class UsersHandlers(InParts):
 
     def files(self, result: UsersResult) -> Mapping[str, str]:
         return {
-            "speclens-many-users.csv": view.to_csv(result.rows),
+            "speclens-many-users.csv": view.to_csv(result.rows, {"pair": result.pair} | self.where()),
             "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, self.where()),
         }
 

@@ -316,8 +316,9 @@ def _people(users: int) -> str:
 # ── files ──
 
 
-def to_csv(rows: Mapping[str, Rows]) -> str:
-    """Writes a header and a row for each context, number of users and method, without a speedup that cannot be."""
+def to_csv(rows: Mapping[str, Rows], where: Mapping[str, str]) -> str:
+    """Writes a header and a row for each context, number of users and method, without a speedup that cannot be.
+    ``where``: as in `to_json`."""
     names = [field.name for field in fields(UsersRow)]
     noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
     known = [
@@ -326,7 +327,7 @@ def to_csv(rows: Mapping[str, Rows]) -> str:
         for row in each
     ]
     lines = [[context, *(row[name] for name in names)] for context, row in known]
-    return csv_text(["prompts_are", *names], lines)
+    return csv_text(["prompts_are", *names], lines, where)
 
 
 def _ends(row: UsersRow) -> dict:

@@ -9,7 +9,7 @@ export function mount(part) {
     expectValues = makeHeartbeat(part),
     show = makeNotice(box);
 
-  // The results begin below the notice, and Stop is above it (its scroll-margin).
+  // The results begin below the notice; Stop stays above it, at the top of the window (lab.css).
   function bringIntoSight() {
     if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView({ block: 'start' });
   }

@@ -146,7 +146,10 @@ export function mount({ element, props, trigger }) {
     if (content.ask) say(content.ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
     else if (content.tool) say('Your turn: try it and watch what changes.');
     else if (stored && (content.live || content.lab)) complete = true;
-    else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
+    else if (content.live && getComputedStyle(find('[data-lesson="live"]')).display === 'none') {
+      complete = true;
+      say('This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.');
+    } else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
     else if (content.lab) say('Your turn: open the experiment. A button at the bottom brings you back here.');
     else if (!content.points) complete = true;
     if (!content.ask) point(content);

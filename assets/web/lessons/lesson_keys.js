@@ -19,7 +19,7 @@ export function listenForKeys(element, { isOpen, next, back }) {
       return;
     if (event.target.closest?.(TYPING)) return;
     const key = event.key.toLowerCase(),
-      choice = body.querySelectorAll('.sl-question:not(:has(.sl-reply[data-right="true"])) .sl-options');
+      choice = body.querySelectorAll('.sl-question:not([hidden], :has(.sl-reply[data-right="true"])) .sl-options');
     if (key === 'n') next();
     else if (key === 'b') back();
     else if (/^[1-9]$/.test(key) && choice.length) choice[0].children[Number(key) - 1]?.click();

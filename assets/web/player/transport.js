@@ -65,6 +65,9 @@ export function makeTransport(root, timeline, playback) {
     show,
     reset() {
       announced = -1;
+      clearTimeout(timer);
+      timer = null;
+      setText(find('.sl-live'), '');
     },
   };
 }

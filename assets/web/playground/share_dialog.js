@@ -8,10 +8,13 @@ import { listenForPrompt } from './prompt.js';
 import { reloadedRun, rememberRun } from './reload.js';
 import { makeUrlQuery } from './url_query.js';
 
-// Buttons that go with the controls which they change, so that a hidden one keeps its value.
+// Buttons and hints that go with the controls which they change or name, so that a hidden one keeps its value.
 const CHANGES = {
   '#dice': ['seed'],
   '.sl-examples': ['prompt', 'method', 'gamma', 'auto', 'temperature', 'constraint'],
+  '#own-model': ['pair', 'method'],
+  '.sl-minute-tab': ['prompt'],
+  '.sl-controls-hint': ['temperature', 'gamma'],
   '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
 };
 
@@ -44,7 +47,7 @@ export function mount(part) {
     const selectors = hidden.map(name => `#${name}`);
     for (const [button, controls] of Object.entries(CHANGES))
       if (controls.some(name => hidden.includes(name))) selectors.push(button);
-    if (hidden.length) selectors.push('#reset'); // it changes all
+    if (hidden.length) selectors.push('#reset', '#open-trace', '[data-lesson="live"]'); // they change all
     // Gradio's frame around only hidden ones.
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));

@@ -96,6 +96,12 @@ def test_the_readers_own_model_is_in_the_commands():
     assert "us/theirs" in by_name["vLLM"]["code"]
 
 
+def test_lookup_that_copied_nothing_is_not_proposed():
+    idle = result(cells=(cell("none", 0, 1.0), cell("ngram", 1, 1.0, tau=1.0)), plan=replace(PLAN, place=ELSEWHERE))
+    lead, by_name = recipes(idle)
+    assert lead.startswith("Lookup found next to nothing to copy in these texts") and by_name == {}
+
+
 def test_the_picture_has_points_and_a_dashed_line_to_compare_them_with():
     figure = json.loads(view.picture(CROWDED))["figures"][view.PICTURE]
     titles = [line["name"] for line in figure["data"]]

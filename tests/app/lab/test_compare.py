@@ -70,6 +70,7 @@ def test_lossy_column_is_marked_in_grid_table_sentence_and_files():
     columns = state.result.columns
     found = list(csv.DictReader(io.StringIO(view.to_csv(columns))))
     assert [row["exact"] for row in found] == ["exact", "lossy", "exact"]
+    assert all(row["device"] and row["precision"] for row in found)
     sampled = [replace(column, config=columns[1].config) for column in columns[:2]]
     assert "does not follow the target's odds" in view.text_sentence(sampled, 1)
 

@@ -250,6 +250,13 @@ def test_a_second_press_takes_the_page_over(page, name):
     assert page.is_complete() and page.handlers.end(page.state)[0]["value"] == page.handlers.RUN
 
 
+def test_a_wrong_input_is_answered_without_a_word_on_earlier_points(page):
+    page = page("sweep")
+    list(page.press())
+    last = list(page.press(methods=[]))[-1]
+    assert said(last)["text"] == "Choose at least one method." and page.is_complete()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_error_keeps_the_points_and_the_next_press_works(page, name):
     gone = Unavailable("The device is gone; plug it in again.")

@@ -105,7 +105,7 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
 def test_impossible_setting_is_marked_as_noise_and_not_recommended():
     wrong = replace(cell("lm", 1, speedup=2.21, low=2.1, high=2.3), tau=1.4, busy=0.5)
     swept = (CELLS[0], CELLS[1], wrong)
-    drawn = view.draw_charts(swept, 0.0) + view.table(swept, 0.0) + to_csv(swept)
+    drawn = view.draw_charts(swept, 0.0) + view.table(swept, 0.0) + to_csv(swept, {})
     assert "2.2" not in drawn and "2.3" not in drawn and "noise" in drawn
     assert "Other programs took 50% of the processor" in drawn
     assert view.advice(swept, 0.0).startswith("Good on these texts: n-gram lookup"), "noise may hide a faster one"
@@ -119,8 +119,10 @@ def test_impossible_setting_is_marked_as_noise_and_not_recommended():
 
 def test_a_saved_interval_is_the_one_on_screen():
     wide = replace(cell("lm", 1, speedup=1.3, low=0.2, high=530.4), tau=1.4)
-    (row,) = csv.DictReader(io.StringIO(to_csv((wide,))))
-    assert float(row["high"]) == wide.measured.ends[1] < 2 and float(row["low"]) == 0.2
+    (row,) = csv.DictReader(io.StringIO(to_csv((wide,), {"device": "here"})))
+    assert float(row["high"]) == wide.measured.ends[1] < 2 and float(row["low"]) == 0.2 and row["device"] == "here"
+    (saved,) = json.loads(view.as_json((wide,), {}))["cells"]
+    assert (saved["low"], saved["high"]) == wide.measured.ends
 
 
 def test_a_temperature_is_chosen_and_files_hold_every_cell():

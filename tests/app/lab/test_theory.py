@@ -133,7 +133,9 @@ def test_the_table_has_every_point_and_marks_the_fastest():
     assert [(row[0], row[1], row[-1]) for row in rows(table)] == [
         ("0.5", "2", "1"), ("0.8", "2", "1"), ("0.8", "4", "3")
     ]  # fmt: skip
-    assert rows(table)[0][5:8] == ["0.90× (0.80–1.00)", f"{predicted:.2f}×", f"{0.9 / predicted:.2f}"]
+    from_tau = 2.0 / (2 * MODEL.c + 1.2)  # every point of these tests has two tokens a pass
+    seen = [f"{predicted:.2f}×", f"{from_tau:.2f}×", f"{0.9 / from_tau:.2f}"]
+    assert rows(table)[0][5:9] == ["0.90× (0.80–1.00)", *seen]
     assert json.loads(table)["rows"][1][5] == ["1.40× (1.30–1.50)", "best"] and table.count('"best"') == 1
     for unsure in (points(replace(certain, low=1.2), *slower), points(point(0.5, 2, 0.9))):
         assert '"best"' not in view.points_table(unsure), "inside the noise, or slower than plain decoding"
@@ -156,9 +158,9 @@ def test_the_break_even_is_no_more_exact_than_the_points(speeds, words):
 
 def test_the_files_hold_the_points_and_their_single_runs():
     measured = points(point(0.5, 2, 0.9, turns=2), pair="=cmd()", device="@here")
-    (row,) = csv.DictReader(io.StringIO(view.to_csv(measured)))
+    (row,) = csv.DictReader(io.StringIO(view.to_csv(measured, {"device": "there", "saved": "today"})))
     assert row["pair"] == "'=cmd()" and row["device"] == "'@here", "a spreadsheet would run it"
-    assert float(row["speedup"]) == 0.9 and tuple(row) == view.COLUMNS
+    assert float(row["speedup"]) == 0.9 and tuple(row) == (*view.COLUMNS, "device", "saved", "precision")
     content = json.loads(view.to_json(measured, {"device": "here"}))
     assert content["costs"]["v"]["8"] == 1.7 and content["costs"]["precision"] == "fp32"
     assert content["points"][0]["speedup"] == 0.9 and len(content["points"][0]["turns"]) == 2
@@ -169,7 +171,7 @@ def test_a_point_that_cannot_be_is_shown_nowhere():
     wrong = point(0.9, 2, 3.21)  # at two tokens a pass
     both = points(point(0.5, 2, 0.9), wrong)
     shown = view.summary(both) + view.points_table(both) + view.break_even_table(both)
-    shown += json.dumps(told(recorded(), measured=both)["here"]) + view.to_csv(both)
+    shown += json.dumps(told(recorded(), measured=both)["here"]) + view.to_csv(both, {})
     assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
 
 

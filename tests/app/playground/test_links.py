@@ -127,6 +127,11 @@ def test_what_does_not_fit_is_left_out_and_said(text, words):
     settings(defaults(LIMITS) | link.values)
 
 
+def test_the_sentence_asks_to_read_only_a_prompt_that_is_shown():
+    assert "read the prompt, then press Run" in sentence(opened("prompt=Hi&hide=seed"), CONTROLS)
+    assert "Nothing has run yet: press Run." in sentence(opened("prompt=Hi&hide=prompt"), CONTROLS)
+
+
 @pytest.mark.parametrize(
     "text", ["", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"]
 )

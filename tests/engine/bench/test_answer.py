@@ -78,6 +78,13 @@ def test_an_answer_says_on_which_machine_and_when_it_was_measured():
         assert sentences(result(plan=plan, about=about))["sure"].startswith(f"{start} {where}")
 
 
+def test_a_busy_machine_is_said_before_what_it_measured():
+    busy = replace(load(8, "eagle", 1, 1.2), speedup=Speedup(1.2, 1.1, 1.3, 2.0, busy=0.5))
+    found = result(busy, plan=replace(PLAN, users=(8,)))
+    assert recommendation(found, 8).startswith("For 8 users at once the machine was too busy to judge. Its measurem")
+    assert "too busy" not in recommendation(found, 1)
+
+
 def test_nothing_is_said_of_a_load_that_was_not_measured():
     known = result(load(8, "eagle", 2, 1.3), plan=replace(PLAN, users=(32,)))
     assert recommendation(known, 32) == "For 32 users at once nothing is measured yet."
@@ -108,7 +115,10 @@ def test_a_schedule_compares_a_method_with_plain_decoding_only():
 def test_noise_is_never_the_answer():
     noisy = (cell("none", 0, 1.0), cell("eagle", 2, 2.21, tau=1.4, busy=0.5), cell("ngram", 1, 1.2))
     found = result(cells=noisy, plan=replace(PLAN, users=(1,)))
-    assert "2.21" not in json.dumps(to_dict(found)) and "For one user use n-gram lookup" in sentences(found)["answer"]
+    assert (
+        "2.21" not in json.dumps(to_dict(found))
+        and "too busy to judge. Its measurements say: use n-gram lookup" in sentences(found)["answer"]
+    )
     assert "One setting was faster than its tokens per pass can be" in sentences(found)["sure"]
     assert "Other programs took 50% of the processor" in sentences(found)["sure"]
     assert [row["speedup"] for row in to_rows(found)] == [1.0, None, 1.2]

@@ -11,7 +11,7 @@ import torch
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
-from engine.bench.fixed_acceptance import accept_with_probability, measure
+from engine.bench.fixed_acceptance import accept_with_probability, measure, turn
 from engine.bench.prompts import Prompt
 from engine.bench.sample import Sample
 from engine.bench.sweep import Grid, Sweep
@@ -79,6 +79,16 @@ def test_drafts_stay_with_the_chance_that_was_set():
     kept = sum(int(verdict.last) for verdict in verdicts) / len(verdicts)
     assert kept == pytest.approx(0.5 + 0.25 + 0.125, abs=0.08)  # five standard errors
     assert all(int(verdict.closing) == int(verdict.last) for verdict in verdicts)
+
+
+def test_chance_decides_anew_in_each_repeat(engine):
+    config = RunConfig("say", engine.pair.name, "lm", max_new_tokens=40, chat=False)
+
+    def accepted(repeat: int) -> tuple:
+        each = turn(engine, config, 0.5, 3, repeat)
+        return each.systems[1].run(each.config).by_depth
+
+    assert accepted(0) == accepted(0) and len({accepted(repeat) for repeat in range(4)}) > 1
 
 
 @pytest.mark.timing
@@ -189,9 +199,9 @@ def test_the_fastest_leads_alone_where_that_is_certain():
 
 def test_tables():
     rows = made_up({("lm", 1): 0.5, ("lm", 2): 2.0})
-    table = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    table = list(csv.DictReader(io.StringIO(to_csv(rows, {"device": "cpu"}))))
     assert len(table) == len(rows) and {row["category"] for row in table} == {"all", "chat", "'=code"}
-    assert float(table[1]["speedup"]) == 2.0 and table[1].keys() == Cell.__dataclass_fields__.keys()
+    assert float(table[1]["speedup"]) == 2.0 and [*table[1]] == [*Cell.__dataclass_fields__, "device"]
     text = markdown(rows)
     assert "| temperature 0 | all | chat | =code |" in text and "| lm, γ = 1 | **2.00× (1.96–2.04)**" in text
 
