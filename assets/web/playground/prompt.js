@@ -18,7 +18,7 @@ export function listenForPrompt() {
   function putBack() {
     const field = document.querySelector(FIELD);
     field.value = replaced;
-    field.dispatchEvent(new Event('input', { bubbles: true })); // gradio listens for what is typed
+    field.dispatchEvent(new Event('input', { bubbles: true })); // gradio reads the field on this event
     field.focus();
   }
 
