@@ -163,12 +163,13 @@ def _links(c: Contents) -> Problem:
 def _adapter(c: Contents) -> Problem:
     if not c.find("adapter_config.json", *(() if c.weights else ("adapter_model.*", "adapters.safetensors"))):
         return None
-    kind = str(c.adapter.get("peft_type") or "LoRA or alike")[:40]
+    is_of_mlx = c.find("adapters.safetensors") and "peft_type" not in c.adapter
+    kind = str(c.adapter.get("peft_type") or ("MLX" if is_of_mlx else "LoRA or alike"))[:40]
     if c.weights:
-        return "a model and an adapter beside it", "merge both (with peft), or move adapter_config.json away"
+        advice = "merge both (`merge_and_unload` of peft), or move adapter_config.json away to run the model alone"
+        return "a model and an adapter beside it", advice
     if "PROMPT" in kind or "TUNING" in kind:
         return f"an adapter ({kind}) that cannot be merged", "name its base model{origin}"
-    is_of_mlx = c.find("adapters.safetensors") and "peft_type" not in c.adapter
     tool = "`mlx_lm.fuse`" if is_of_mlx else "`merge_and_unload` and `save_pretrained` of peft"
     return f"an adapter ({kind}), not a model", f"merge it with its base model{{origin}} ({tool}) and name the result"
 
@@ -195,8 +196,10 @@ def _rounding(c: Contents) -> Problem:
     absent = " ".join(package for package in packages if not _is_installed(package))
     if not name or (packages and not absent):
         return None
-    install = f", or run `pip install {absent}`, with which transformers reads it" if absent else ""
-    return f"weights rounded by {name}", _ORIGINAL + install
+    if not absent:
+        return f"weights rounded by {name}", _ORIGINAL
+    install = f"or run `pip install {absent}`, with which transformers reads it"
+    return f"weights rounded by {name}, which our decoder does not read", f"{_ORIGINAL}, {install}"
 
 
 def _method(described: dict) -> str:

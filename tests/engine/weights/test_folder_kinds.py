@@ -61,7 +61,7 @@ KINDS = {
     "prompt tuning": ({"adapter_config.json": LORA | {"peft_type": "PROMPT_TUNING"}}, ["cannot be merged; name its"]),
     "lora beside": (MODEL | {"adapter_config.json": LORA}, ["a model and an adapter beside it", "merge both"]),
     "mlx lora": ({"adapter_config.json": {"model": "mlx/m"}, "adapters.safetensors": tensors()},
-                 ["an adapter", "its base model, mlx/m", "mlx_lm.fuse"]),
+                 ["an adapter .MLX.", "its base model, mlx/m", "mlx_lm.fuse"]),
     "mlx": (rounded(group_size=64, bits=4) | {"README.md": CARD}, ["by MLX, which only", "made from, Qwen/Qwen3-4B"]),
     "mlx's other field": (of_family(quantization={"group_size": 64, "bits": 8}), ["by MLX"]),
     "gptq": (rounded(quant_method="gptq", bits=4, group_size=128), ["by GPTQ", "made from", "pip install .*gptqmodel"]),
