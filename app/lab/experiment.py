@@ -45,6 +45,7 @@ class Experiment:
 
     Outputs: type
     RECORDED: str
+    read_saved: Callable[[bytes], Recorded]  # reads that file
     RUN = "Run"  # the button's label
     FILES = 2
     REMAINS = "The points so far stay."  # said after an error
@@ -70,10 +71,6 @@ class Experiment:
         return self.Outputs()
 
     # ── the result that the page opens with ──
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        """Reads the file RECORDED, one of those that ``files`` gives."""
-        raise NotImplementedError
 
     def verdict(self, result) -> str:
         """Says in a sentence what a result has shown."""

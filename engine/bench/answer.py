@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.bench.expected_time import alone_steps, together_steps
+from engine.bench.expected_time import prompt_steps, together_steps
 from engine.bench.load_schedule import LoadSchedule
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
@@ -87,8 +87,9 @@ class AnswerPlan:
         return self.turns * (1 + len(GAMMAS) * len(self.methods))
 
     def steps_alone(self, v: Mapping[int, float]) -> float:
-        """Estimates how many plain steps one of the runs of one user alone takes, on average."""
-        return sum(alone_steps(v, text, self.tokens) for _, text in self.texts) / len(self.texts)
+        """Estimates how many plain steps one of the runs of one user alone takes, on average. Drafts make fewer passes,
+        and each of them longer."""
+        return self.tokens + sum(prompt_steps(v, text) for _, text in self.texts) / len(self.texts)
 
     def steps_together(self, v: Mapping[int, float]) -> float:
         """Estimates how many plain steps all loads take, if as many settings as possible are worth it."""

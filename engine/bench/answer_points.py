@@ -3,7 +3,6 @@
 Every setting at every load has a file of its own, so questions about the same texts find each other's loads.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,14 +27,13 @@ from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.sweep import Grid, Sweep
 from engine.bench.sweep_results import Cell
-from engine.bench.users import ManyUsers, Settings, UsersCell
+from engine.bench.users import ManyUsers, Settings
 from engine.bench.users_results import Served, pass_time
-from engine.config import MAX_SHARERS, METHODS
+from engine.config import MAX_SHARERS
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
 from engine.trace.noise import PLAIN, fastest, largest_share
 
-SECONDS_BETWEEN_REPORTS = 0.5
 _VERSION = 2  # of the files of loads
 _LOAD = "load"  # begins the names of their files
 
@@ -149,8 +147,9 @@ class AnswerPoints:
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
         if isinstance(point, tuple):
-            yield from _measure_load(*point, cancelled)
-            self._extend_undecided(point[1].users)
+            many, cell = point
+            yield from many.reports(cell, cancelled)
+            self._extend_undecided(cell.users)
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
             yield f"one user, {name((system.name, system.setting or 0))}", number
@@ -210,11 +209,3 @@ def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
     share = cell.drafting / passes.drafting if passes.drafting else 1.0
     busy = largest_share(each.busy for each in (*ours, *plain))
     return Load(file.users, file.setting, passes.speedup(cell.tau, share, busy))
-
-
-def _measure_load(many: ManyUsers, cell: UsersCell, cancelled: Cancelled) -> Iterator[tuple[str, float]]:
-    due = 0.0
-    for share in many.steps(cell, cancelled):
-        if time.monotonic() >= due:
-            due = time.monotonic() + SECONDS_BETWEEN_REPORTS
-            yield f"{cell.users} users at once, {METHODS[cell.method].title}", share

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
-from engine.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Setting
+from engine.bench.answer import ELSEWHERE, NONE, AnswerResult, Setting
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.errors import quantity
-from engine.trace.costs import CostModel
-from engine.trace.noise import Speedup, about_machine, and_list, ceiling, fastest, is_crowded
+from engine.trace.noise import Speedup, about_machine, and_list, fastest, is_crowded
 from engine.trace.speedup_model import break_even, costs_for_all
 from engine.trace.speedup_words import day
 
@@ -223,30 +222,6 @@ def to_dict(result: AnswerResult) -> dict:
     }  # fmt: skip
 
 
-def from_dict(content: Mapping) -> AnswerResult:
-    """Makes an answer from what `to_dict` wrote of a whole one without noise, measured here; the texts themselves
-    are not in it."""
-    question, rows = content["question"], content["rows"]
-    texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
-    plan = AnswerPlan(
-        texts, tuple(question["methods"]), tuple(question["users"]), question["max_new_tokens"],
-        question["temperature"], question["repeats"], question["place"],
-    )  # fmt: skip
-    alone = [row | {"category": row["kind"], "temperature": plan.temperature} for row in rows if row["users"] == 1]
-    cells = [Cell(**{field.name: row[field.name] for field in fields(Cell)}) for row in alone]
-    loads = [
-        Load(row["users"], (row["method"], row["gamma"]),
-             Speedup(row["speedup"], row["low"], row["high"], ceiling(row["tau"]), row["busy"]))
-        for row in rows if row["users"] > 1
-    ]  # fmt: skip
-    costs = {
-        method: CostModel(**known | {"v": {int(width): cost for width, cost in known["v"].items()}})
-        for method, known in content["costs"].items()
-    }
-    about = {name: content[name] for name in ABOUT} | {name: content[name] for name in _LATER if name in content}
-    return AnswerResult(content["pair"], plan, tuple(cells), tuple(loads), costs, content["is_complete"], about)
-
-
 def _answer(result: AnswerResult, users: int) -> dict:
     best, speedups = result.best(users), result.speedups_at(users)
     drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
@@ -260,8 +235,6 @@ def _answer(result: AnswerResult, users: int) -> dict:
     }  # fmt: skip
 
 
-ABOUT = ("device", "precision", "weights", "measured", "speclens")  # where an answer comes from
-_LATER = ("form",)  # older files lack it
 COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predicted", "alpha", "tau",
            "tokens_per_second", "turns", "busy", "drafting")  # fmt: skip
 

@@ -14,11 +14,6 @@ def prompt_steps(v: Mapping[int, float], text: str) -> float:
     return interpolate(v, 1 + len(text) / _CHARACTERS)
 
 
-def alone_steps(v: Mapping[int, float], text: str, tokens: int) -> float:
-    """Returns what one answer takes. Drafts make fewer passes, and each of them longer."""
-    return prompt_steps(v, text) + tokens
-
-
 def together_steps(
     v: Mapping[int, float], texts: Iterable[str], users: int, tokens: int, drafts: int, until_one_ends: bool = False
 ) -> float:  # fmt: skip

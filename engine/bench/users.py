@@ -17,7 +17,7 @@ from engine.bench.prompts import Prompt, digest
 from engine.bench.result_file import ResultFile, file_of
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
-from engine.config import AUTO, MAX_SHARERS, RunConfig
+from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback
 from engine.models.onnx_session import threads
@@ -30,6 +30,7 @@ from engine.trace.metrics import depths
 from engine.trace.speedup_model import interpolate
 
 _WARM_UP_TOKENS = 8
+_SECONDS_BETWEEN_REPORTS = 0.5
 _VERSION = 2  # of a stored result; those of the first lack the number of passes
 
 
@@ -162,6 +163,14 @@ class ManyUsers:
         """Measures a cell; yields the share that is done, pass after pass. Nothing is added if it is cancelled."""
         if served := (yield from self._serve(cell, self.configs, cancelled)):
             self.file.add(cell.key, served)
+
+    def reports(self, cell: UsersCell, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
+        """Measures a cell; yields twice a second what runs, in words, and the share that is done."""
+        due, method = 0.0, METHODS[cell.method].title if cell.method in METHODS else cell.method
+        for share in self.steps(cell, cancelled):
+            if time.monotonic() >= due:
+                due = time.monotonic() + _SECONDS_BETWEEN_REPORTS
+                yield f"{quantity(cell.users, 'user')} at once, {method}", share
 
     def _serve(
         self, cell: UsersCell, configs: Sequence[RunConfig], cancelled: Cancelled

@@ -4,7 +4,7 @@ import math
 import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -192,10 +192,6 @@ def _answers(served: Sequence[Served]) -> np.ndarray:
     return np.array([(each.tokens, each.seconds) for each in served], float).reshape(-1, 2)
 
 
-def _steps(served: Sequence[Served]) -> float:
-    return sum(each.writing[2] for each in served)
-
-
 def _rate(answers: np.ndarray) -> float:
     tokens, seconds = answers.sum(0)
     return float(tokens / seconds)
@@ -207,7 +203,7 @@ def _share(part: int, number: int) -> float | None:
 
 def _step(plain: Sequence[Served]) -> float | None:
     """Returns the seconds of a plain step, as measured."""
-    steps = _steps(plain)
+    steps = sum(each.writing[2] for each in plain)
     return sum(each.writing[1] for each in plain) / steps if steps else None
 
 
@@ -278,8 +274,3 @@ def markdown(rows_: Iterable[UsersRow], fewest: int) -> str:
         for r in rows_
     ]
     return table(heads, lines)
-
-
-def to_dicts(rows_: Iterable[UsersRow]) -> list[dict]:
-    """Returns the rows as JSON values."""
-    return [asdict(row) for row in rows_]

@@ -1,7 +1,6 @@
 """Runs `python -m engine answer`: whether drafting pays on the prompts of a file, at each load."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from engine.cli import options
 from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
-from engine.errors import BadInput, quantity
+from engine.errors import quantity
 from engine.trace.noise import is_crowded
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
@@ -46,7 +45,8 @@ def answer(
         sampling = SamplingParams(temperature)
         RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
         options.check_models(pair, device, precision)
-        _check_methods(pair, names)
+        for name in names:
+            options.check_method(pair, name, is_measured=True)
         options.check_folder(out)
         chosen = read_prompts(file, limit)
 
@@ -85,17 +85,6 @@ def answer(
         raise typer.Exit(TOO_BUSY)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):
         raise typer.Exit(NOT_PAYING)
-
-
-def _check_methods(pair: str, names: Sequence[str]) -> None:
-    """Raises BadInput for a method that cannot be compared with plain decoding here."""
-    from engine.weights.catalogue import get_pair
-    from engine.weights.specs import methods
-
-    offered = [method for method in methods(get_pair(pair)) if method != "none"]
-    for name in names:
-        if name not in offered:
-            raise BadInput(f"{pair} has no method {name[:40]!r} to measure; choose from {', '.join(offered)}.")
 
 
 def _print(result, as_json: bool) -> None:

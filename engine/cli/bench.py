@@ -1,6 +1,7 @@
 """Runs `python -m engine bench` and `python -m engine random-models`."""
 
 import json
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -90,7 +91,7 @@ def compare(
 def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None) -> None:
     from engine.bench.comparison import environment
     from engine.bench.users import ManyUsers
-    from engine.bench.users_results import markdown, to_dicts
+    from engine.bench.users_results import markdown
 
     with progress() as show:
         engine.on_progress(show)
@@ -98,9 +99,10 @@ def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None)
         many.run(show)
     options.say_unusable(engine)
     rows = many.rows()
-    _write({"environment": environment(engine, many.settings, prompts), "rows": to_dicts(rows)}, out)
+    saved = [*map(asdict, rows)]
+    _write({"environment": environment(engine, many.settings, prompts), "rows": saved}, out)
     print(markdown(rows, many.settings.users[0]))
-    _say_busy(largest_busy_share(to_dicts(rows)))
+    _say_busy(largest_busy_share(saved))
 
 
 def _say_busy(share: float | None) -> None:
@@ -119,15 +121,11 @@ def _passes(pair: str, out: Path | None) -> None:
 
 
 def _write(report: dict, out: Path | None) -> None:
-    from engine.files import write_atomically
+    from engine.files import write_file
 
-    if out is None:
-        return
-    try:
-        write_atomically(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
-    except OSError as error:
-        raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
-    say(f"The numbers are in {out}.")
+    if out is not None:
+        write_file(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
+        say(f"The numbers are in {out}.")
 
 
 def random_models(

@@ -148,13 +148,16 @@ def check_folder(path: Path | None) -> None:
         raise BadInput(f"{path} is a file; name a folder.")
 
 
-def check_method(pair: str, method: str) -> None:
-    """Raises BadInput before a model is loaded for the method."""
+def check_method(pair: str, method: str, is_measured: bool = False) -> None:
+    """Raises BadInput before a model is loaded for the method. ``is_measured``: by itself, beside plain decoding."""
     from engine.weights.catalogue import get_pair
     from engine.weights.specs import methods
 
-    if method not in (offered := (*methods(get_pair(pair)), AUTO)) and method not in constraint_methods():
-        raise BadInput(f"{pair} has no method {method[:40]!r}; choose from {', '.join(offered)}.")
+    offered, what = (*methods(get_pair(pair)), AUTO), ""
+    if is_measured:
+        offered, what = tuple(name for name in offered if name not in ("none", AUTO)), " to measure"
+    if method not in offered and (is_measured or method not in constraint_methods()):
+        raise BadInput(f"{pair} has no method {method[:40]!r}{what}; choose from {', '.join(offered)}.")
 
 
 @contextmanager

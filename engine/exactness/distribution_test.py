@@ -21,7 +21,7 @@ from engine.decoding.tokenization import Detokenizer, encode_prompt
 from engine.errors import BadInput
 from engine.exactness.constraint_mutants import CONSTRAINT_MUTANTS
 from engine.exactness.mutants import MUTANTS, Mutant
-from engine.exactness.results import FALSE_ALARM, JSON_TOKENS, JSON_TOY, RIGHT, Draws, Law, Outcome, RuleTestResult
+from engine.exactness.results import JSON_TOKENS, JSON_TOY, RIGHT, Draws, Law, Outcome, RuleTestResult
 from engine.exactness.toy_json import WORDS, json_drafter, json_law, json_runs
 from engine.exactness.toy_models import ToyLM, exact_distribution, make_drafter, toy_decoder, weather_pair
 from engine.sampling.constraint import GrammarReader, mask_logits
@@ -36,16 +36,15 @@ ShareCallback = Callable[[float], None]  # the share of the runs that is done
 Runs = Callable[[int], Iterator[Round]]  # seed → the rounds of that run
 
 
-def judge(law: Law, draws: Draws, false_alarm: float = FALSE_ALARM, seed: int = 0) -> RuleTestResult:
-    """Returns chi-squared and total variation of the draws against the law. ``seed`` simulates the band."""
+def judge(law: Law, draws: Draws) -> RuleTestResult:
+    """Returns chi-squared and total variation of the draws against the law."""
     runs = draws.runs
     statistic, freedom = chi_squared(draws.counts, {cell: runs * mass for cell, mass in law.items()})
     p_value = 1.0
     if freedom:
         half = torch.tensor([freedom / 2, statistic / 2], dtype=torch.float64)
         p_value = float(torch.special.gammaincc(half[0], half[1])) if statistic < float("inf") else 0.0
-    distance, band = _distance(law, draws.counts), _band(law, runs, seed)
-    return RuleTestResult(law, draws, statistic, freedom, p_value, distance, band, false_alarm)
+    return RuleTestResult(law, draws, statistic, freedom, p_value, _distance(law, draws.counts), _band(law, runs))
 
 
 def chi_squared(seen: Mapping[Outcome, int], expected: Mapping[Outcome, float]) -> tuple[float, int]:
@@ -68,9 +67,9 @@ def _distance(law: Law, counts: Mapping[Outcome, int]) -> float:
     return sum(abs(counts.get(cell, 0) / runs - law.get(cell, 0.0)) for cell in {*law, *counts}) / 2
 
 
-def _band(law: Law, runs: int, seed: int) -> tuple[float, float]:
+def _band(law: Law, runs: int) -> tuple[float, float]:
     masses = np.array(list(law.values()))
-    drawn = np.random.default_rng(seed).multinomial(runs, masses / masses.sum(), _BAND) / runs
+    drawn = np.random.default_rng(0).multinomial(runs, masses / masses.sum(), _BAND) / runs
     low, high = np.percentile(np.abs(drawn - masses).sum(1) / 2, [2.5, 97.5])
     return float(low), float(high)
 

@@ -25,8 +25,8 @@ from engine.models.runner import Tokens, check_capacity
 from engine.models.unread_tensors import is_harmless, is_of_another_part
 from engine.models.unread_tensors import surplus as surplus_problem
 from engine.weights.eight_bits import SCALE, is_read_here
+from engine.weights.folder_kinds import rounding_problem
 from engine.weights.gguf_layout import is_prepared
-from engine.weights.rounded_kinds import rounding_problem
 
 _PREFILL_CHUNK = 512
 _REREADS = ("phi3", "phimoe", "phi4_multimodal")  # whose generate reads the text again where the rotary factors change

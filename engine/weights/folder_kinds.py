@@ -1,7 +1,8 @@
 """Says what a folder, or a repository of the hub, holds that nothing here can load, and what to do about it.
 
-Each kind is one entry of a table (`weight_formats`, `rounded_kinds`) or one function of `CHECKS`, which are called in
-order. Reads names, sizes and small text files; knows neither torch nor transformers.
+A kind that its files give away is a row of `PIPELINES` or `FORMATS`, a way of rounding one of `ROUNDED`; the rest are
+functions of `CHECKS`, which are called in order. Reads names, sizes and small text files; knows neither torch nor
+transformers.
 """
 
 import os
@@ -13,11 +14,70 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.files import read_json
-from engine.weights.rounded_kinds import DESCRIPTIONS, rounding_problem
-from engine.weights.weight_formats import FORMATS
+from engine.weights.eight_bits import is_read_here
+
+Problem = tuple[str, str] | None  # the contents, and the way out
 
 _MOST_FILES, _DEEPEST = 5000, 3  # of a listing: someone may name a home folder
 _POINTER, _LONGEST_POINTER = "version https://git-lfs", 1024
+_WRITES = ("CausalLM", "LMHead", "ForConditionalGeneration")  # in the names of architectures that write text
+_ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta",
+             "mpnet", "modernbert", "ernie", "big_bird", "megatron-bert", "nomic_bert")  # fmt: skip
+_PICKLE = "{file}, a pickle, which is never loaded because it can run code"
+_ORIGINAL = "name the model that it was made from{origin}"
+_COPY, _OTHER = f"{_ORIGINAL}, in safetensors", "name a copy that has config.json and *.safetensors"
+
+# Forms of the files, the most telling first (a * matches / too), what they are, and what to do.
+PIPELINES = (
+    ("model_index.json", "a diffusers pipeline, which makes pictures, not text", "name a language model"),
+    ("modules.json config_sentence_transformers.json", "a sentence-transformers model, which makes vectors, not text",
+     "name a language model"),
+)  # fmt: skip
+# Looked for where safetensors are absent, in this order, because some come with files of another.
+FORMATS = (
+    ("*.incomplete *.part *.partial *.crdownload *.aria2 *.download", "a download that was not finished ({file})",
+     "finish it, or download the model again"),
+    ("consolidated*.safetensors", "weights in Mistral's own format ({file})", _OTHER),
+    ("*.gguf", "GGUF files, not at its top", "name one of them, such as {file}"),
+    ("*openvino_model.xml", "an OpenVINO model", _COPY),
+    ("*.onnx genai_config.json", "an ONNX model", _COPY),
+    ("*.mlmodel *.mlpackage/* *.mlmodelc/*", "a CoreML model", _COPY),
+    ("*.engine *.plan", "a TensorRT-LLM engine", _COPY),
+    ("mlc-chat-config.json ndarray-cache.json params_shard_*.bin", "an MLC model", _COPY),
+    ("*.tflite *.task *.litertlm", "a LiteRT model", _COPY),
+    ("*.pte", "an ExecuTorch program", _COPY),
+    ("*.llamafile", "a llamafile", _COPY),
+    ("ggml*.bin", "weights in GGML's older format", _COPY),
+    ("shared_vocabulary.* vocabulary.json vocabulary.txt", "a CTranslate2 model", _COPY),
+    ("*.nemo", "a NeMo model", _COPY),
+    ("*.msgpack", "Flax weights", _COPY),
+    ("*.h5 saved_model.pb *.ckpt.index *.ckpt.data-*", "TensorFlow weights", _COPY),
+    ("*.npz", "NumPy arrays", _COPY),
+    ("zero_to_fp32.py global_step*/* zero_pp_rank_*", "a checkpoint in DeepSpeed's parts",
+     "join them with `python zero_to_fp32.py . OUT --safe_serialization` in that folder, then name OUT"),
+    ("*.distcp", "a checkpoint in the parts of torch.distributed",
+     "join them with `accelerate merge-weights` and name the folder that it writes"),
+    ("consolidated*.pth", _PICKLE, _OTHER),
+    ("pytorch_model*.bin model*.bin *.ckpt *.pth *.pt *.bin *.pkl", _PICKLE,
+     "save it as safetensors, a model with `AutoModelForCausalLM.from_pretrained(…).save_pretrained(…)` of "
+     "transformers, a head with save_file of safetensors.torch"),
+    ("*.zip *.tar *.tar.gz *.tgz *.tar.zst *.7z *.rar", "an archive ({file})", "unpack it and name the folder inside"),
+)  # fmt: skip
+_NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "scaler.*")  # pickles of a training
+
+# The kinds of rounding that transformers reads (5.23), and the packages that it needs for them beside accelerate.
+ROUNDED = {
+    "GPTQ": "optimum gptqmodel", "AWQ": "gptqmodel", "bitsandbytes": "bitsandbytes",
+    "compressed-tensors": "compressed-tensors", "FP8": "", "MXFP4": "", "MXFP8": "", "BitNet": "",
+    "FBGEMM_FP8": "fbgemm-gpu", "torchao": "torchao", "HQQ": "hqq", "Quanto": "optimum-quanto", "AQLM": "aqlm",
+    "VPTQ": "vptq", "EETQ": "kernels", "SpQR": "spqr-quant", "Auto-Round": "auto-round", "Quark": "amd-quark",
+}  # fmt: skip
+_MODULES = {"optimum-quanto": "optimum.quanto", "amd-quark": "quark"}  # of packages that bring one of another name
+_DESCRIPTIONS = ("quantization_config", "quantization", "compression_config")  # fields of config.json
+_METHOD_FILES = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
+# The end of a tensor's name that only such weights have, for files whose config.json does not say it.
+_TENSORS = {".qweight": "GPTQ or AWQ", ".weight_packed": "compressed-tensors", ".weight_scale_inv": "FP8",
+            ".absmax": "bitsandbytes", ".SCB": "bitsandbytes", ".biases": "MLX"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,9 +108,10 @@ class Contents:
         files = [file for file in self.top if file.endswith(".safetensors")]
         return [file for file in files if not any(fnmatch(file, form) for form in others)]
 
-    @property
-    def of_origin(self) -> str:
-        return f", {self.origin}" if self.origin else ""
+    def sentence(self, problem: tuple[str, str]) -> str:
+        """Joins the two halves; ``{origin}`` in what to do is the model that it was made from."""
+        origin = f", {self.origin}" if self.origin else ""
+        return f"{self.where} holds {problem[0]}; {problem[1].replace('{origin}', origin)}."
 
 
 def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
@@ -58,7 +119,8 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
     files: dict[str, int] = {}
     for place, folders, names in os.walk(folder):
         level = Path(place).relative_to(folder)
-        files |= {(level / name).as_posix(): _size(Path(place, name)) for name in sorted(names)}
+        for file in (Path(place, name) for name in sorted(names)):
+            files[(level / file.name).as_posix()] = file.stat().st_size if file.exists() else -1  # a link to nowhere
         has_enough = len(level.parts) >= _DEEPEST or len(files) > _MOST_FILES
         if has_enough or any(name.endswith(".safetensors") for name in names):
             folders.clear()
@@ -67,14 +129,6 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
     origin = adapter.get("base_model_name_or_path") or adapter.get("model") or _origin(folder / "README.md")
     origin = origin if re.fullmatch(r"[\w./:~ -]{1,200}", str(origin)) else ""
     return Contents(str(folder), files, read_json(folder / "config.json"), folder, tensors, origin, adapter)
-
-
-def _size(file: Path) -> int:
-    """Returns a file's size; −1 for a link to nowhere."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return -1
 
 
 def _origin(readme: Path) -> str:
@@ -87,117 +141,121 @@ def _origin(readme: Path) -> str:
     return named[1] if named else ""
 
 
-_NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "scaler.*")  # pickles of a training
-_PARTIAL = ("*.incomplete", "*.part", "*.partial", "*.crdownload", "*.aria2", "*.download")
-
-
-def _links(c: Contents) -> str | None:
-    """Finds Git LFS pointers, and links to nowhere, in the place of files that a load reads."""
-    needed = [*c.weights, *(file for file in c.top if file.startswith(("tokenizer", "config.json")))]
-    if link := next((file for file in needed if c.files[file] < 0), None):
-        return f"{c.where}/{link} is a link to a file that is not here; copy the folder with what its links point to."
-    if c.folder is None:
-        return None
-    small = [file for file in (needed if c.weights else c.top) if len(_POINTER) < c.files[file] <= _LONGEST_POINTER]
-    pointer = next((file for file in small if read_text(c.folder / file).startswith(_POINTER)), None)
-    if pointer is None:
-        return None
-    return f"{c.where}/{pointer} is a Git LFS pointer, not the file itself; run `git lfs pull` in that folder."
-
-
-def _empty(c: Contents) -> str | None:
-    return None if c.files else f"{c.where} is empty; name a folder with config.json, a tokenizer and *.safetensors."
-
-
-def _adapter(c: Contents) -> str | None:
-    if not c.find("adapter_config.json", *(() if c.weights else ("adapter_model.*", "adapters.safetensors"))):
-        return None
-    kind, base = str(c.adapter.get("peft_type") or "LoRA or alike")[:40], f"its base model{c.of_origin}"
-    if c.weights:
-        return (
-            f"{c.where} holds a model and an adapter beside it; merge both (`merge_and_unload` of peft), or move "
-            "adapter_config.json away to run the model without it."
-        )
-    if c.find("adapters.safetensors") and "peft_type" not in c.adapter:
-        return f"{c.where} holds an adapter of MLX; merge it with {base} by `mlx_lm.fuse` and name the result."
-    if "PROMPT" in kind or "TUNING" in kind:
-        return f"{c.where} holds an adapter ({kind}) that cannot be merged; name {base}."
-    return (
-        f"{c.where} holds an adapter ({kind}), not a model; merge it with {base} (`merge_and_unload`, then "
-        "`save_pretrained` of peft) and name the folder that it was saved to."
-    )
-
-
-def _pipeline(c: Contents) -> str | None:
-    if c.find("model_index.json"):
-        return f"{c.where} holds a diffusers pipeline, which makes pictures, not text; name a language model."
-    if c.find("modules.json", "config_sentence_transformers.json"):
-        return f"{c.where} holds a sentence-transformers model, which makes vectors, not text; name a language model."
-    return None
-
-
-_WRITES = ("CausalLM", "LMHead", "ForConditionalGeneration")  # in the names of architectures that write text
-_ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta",
-             "mpnet", "modernbert", "ernie", "big_bird", "megatron-bert", "nomic_bert")  # fmt: skip
-
-
-def _architecture(c: Contents) -> str | None:
-    family, listed = c.config.get("model_type"), c.config.get("architectures")
-    name = str(listed[0])[:60] if isinstance(listed, list) and listed else str(family)[:60]
-    advice = "name a model that writes text token by token (its config.json says …ForCausalLM)."
-    if c.config.get("is_encoder_decoder") is True:
-        return f"{c.where} holds {name}, an encoder with a decoder, and only decoders run here; {advice}"
-    if family in _ENCODERS and not c.config.get("is_decoder"):
-        return f"{c.where} holds {name}, an encoder, which reads text and writes none; {advice}"
-    if re.search(r"For[A-Z]", name) and not any(mark in name for mark in _WRITES):
-        return f"{c.where} holds {name}, which gives labels, scores or vectors, not text; {advice}"
-    return None
-
-
-def _rounding(c: Contents) -> str | None:
-    beside = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
-    method = next((kind for file, kind in beside.items() if file in c.files), None)
-    is_described = any(c.config.get(key) for key in DESCRIPTIONS)
-    config = c.config if is_described or not method else c.config | {DESCRIPTIONS[0]: {"quant_method": method}}
-    return rounding_problem(c.where, config, c.tensors, c.origin)
-
-
-def _elsewhere(c: Contents) -> str | None:
-    """Finds a folder above or below that is the one to name."""
-    if c.weights or c.folder is None:
-        return None
-    homes = {file.rpartition("/")[0] for file in c.files if file.endswith("/config.json")}
-    models = sorted(home for home in homes if c.find(f"{home}/*.safetensors"))
-    if models:
-        current = read_text(c.folder / "refs" / "main")  # of the hub's cache
-        chosen = [home for home in models if current and home.endswith(current)] or models[:3]
-        names = " or ".join(str(c.folder / home) for home in chosen)
-        return f"{c.where} holds no model itself, but its subfolder does; name {names}."
-    above = c.folder.resolve().parent
-    if not c.find("*.gguf") and (above / "config.json").is_file() and any(above.glob("*.safetensors")):
-        return f"{c.where} holds no model in the transformers format, but the folder above does; name {above}."
-    return None
-
-
-def read_text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""
 
 
-def _download(c: Contents) -> str | None:
-    partial = c.find(*_PARTIAL, *(f"*/{form}" for form in _PARTIAL))
-    if not partial or c.weights:
+def _links(c: Contents) -> Problem:
+    """Finds Git LFS pointers, and links to nowhere, in the place of files that a load reads."""
+    needed = [*c.weights, *(file for file in c.top if file.startswith(("tokenizer", "config.json")))]
+    if link := next((file for file in needed if c.files[file] < 0), None):
+        return f"{link}, a link to a file that is not here", "copy the folder with what its links point to"
+    for file in needed if c.weights else c.top:
+        is_small = c.folder and len(_POINTER) < c.files[file] <= _LONGEST_POINTER
+        if is_small and _read_text(c.folder / file).startswith(_POINTER):
+            return f"{file}, a Git LFS pointer, not the file itself", "run `git lfs pull` in that folder"
+    return None
+
+
+def _adapter(c: Contents) -> Problem:
+    if not c.find("adapter_config.json", *(() if c.weights else ("adapter_model.*", "adapters.safetensors"))):
         return None
-    return f"{c.where} holds a download that was not finished ({partial}); finish it, or download the model again."
+    is_of_mlx = c.find("adapters.safetensors") and "peft_type" not in c.adapter
+    kind = str(c.adapter.get("peft_type") or ("MLX" if is_of_mlx else "LoRA or alike"))[:40]
+    if c.weights:
+        advice = "merge both (`merge_and_unload` of peft), or move adapter_config.json away to run the model alone"
+        return "a model and an adapter beside it", advice
+    if "PROMPT" in kind or "TUNING" in kind:
+        return f"an adapter ({kind}) that cannot be merged", "name its base model{origin}"
+    tool = "`mlx_lm.fuse`" if is_of_mlx else "`merge_and_unload` and `save_pretrained` of peft"
+    return f"an adapter ({kind}), not a model", f"merge it with its base model{{origin}} ({tool}) and name the result"
 
 
-def _parts(c: Contents) -> str | None:
+def _match(c: Contents, rows: Collection[tuple[str, str, str]]) -> Problem:
+    for forms, what, advice in rows:
+        if file := c.find(*forms.split()):
+            return what.replace("{file}", file), advice.replace("{file}", file)
+    return None
+
+
+def _rounding(c: Contents) -> Problem:
+    text = c.config.get("text_config")
+    texts = (c.config, text if isinstance(text, dict) else {})
+    described = next((part[key] for part in texts for key in _DESCRIPTIONS if part.get(key)), None)
+    if not described and (beside := next((name for file, name in _METHOD_FILES.items() if file in c.files), None)):
+        described = {"quant_method": beside}
+    if described:
+        name = None if is_read_here(described) else _method(described if isinstance(described, dict) else {})
+    else:
+        endings = (name for end, name in _TENSORS.items() if any(tensor.endswith(end) for tensor in c.tensors))
+        name = next((f"{name}, but its config.json does not say so" for name in endings), None)
+    packages = [*ROUNDED[name].split(), "accelerate"] if name in ROUNDED else []
+    absent = " ".join(package for package in packages if not _is_installed(package))
+    if not name or (packages and not absent):
+        return None
+    if not absent:
+        return f"weights rounded by {name}", _ORIGINAL
+    install = f"or run `pip install {absent}`, with which transformers reads it"
+    return f"weights rounded by {name}, which our decoder does not read", f"{_ORIGINAL}, {install}"
+
+
+def _method(described: dict) -> str:
+    """Names how weights were rounded, in the words of `ROUNDED` where transformers reads them."""
+    method = described.get("quant_method")
+    if method is None and any(described.get(f"load_in_{bits}bit") for bits in (4, 8)):
+        return "bitsandbytes"
+    if method is None:
+        is_of_mlx = {"group_size", "bits"} <= described.keys()
+        return "MLX, which only MLX reads" if is_of_mlx else "a method that its config.json does not name"
+    unknown = f"{str(method)[:40]!r}, which transformers does not know"
+    return next((name for name in ROUNDED if name.lower() == method), unknown)
+
+
+def rounding_problem(where: str, config: dict) -> str | None:
+    """Says why nothing here reads the rounded weights of a checkpoint; None if something does, or if they are whole."""
+    problem = _rounding(contents := Contents(where, {}, config))
+    return contents.sentence(problem) if problem else None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(_MODULES.get(package, package.replace("-", "_"))) is not None
+    except ModuleNotFoundError:  # the package above it
+        return False
+
+
+def _architecture(c: Contents) -> Problem:
+    family, listed = c.config.get("model_type"), c.config.get("architectures")
+    name = str(listed[0])[:60] if isinstance(listed, list) and listed else str(family)[:60]
+    is_encoder = c.config.get("is_encoder_decoder") is True or (family in _ENCODERS and not c.config.get("is_decoder"))
+    if is_encoder or (re.search(r"For[A-Z]", name) and not any(mark in name for mark in _WRITES)):
+        return f"{name}, not a decoder that writes text", "name a model whose config.json says …ForCausalLM"
+    return None
+
+
+def _elsewhere(c: Contents) -> Problem:
+    """Finds a folder above or below that is the one to name."""
+    if c.weights or c.folder is None:
+        return None
+    homes = {file.rpartition("/")[0] for file in c.files if file.endswith("/config.json")}
+    if models := sorted(home for home in homes if c.find(f"{home}/*.safetensors")):
+        current = _read_text(c.folder / "refs" / "main")  # of the hub's cache
+        chosen = [home for home in models if current and home.endswith(current)] or models[:3]
+        return "no model itself, but its subfolder does", f"name {' or '.join(str(c.folder / home) for home in chosen)}"
+    above = c.folder.resolve().parent
+    if not c.find("*.gguf") and (above / "config.json").is_file() and any(above.glob("*.safetensors")):
+        return "no model in the transformers format, but the folder above does", f"name {above}"
+    return None
+
+
+def _parts(c: Contents) -> Problem:
     absent = missing_parts(c.top)
     if not absent or any(file == "model.safetensors" or file.endswith(".index.json") for file in c.top):
         return None
-    return f"{c.where} lacks {listing(absent)} of a model in parts; download the rest."
+    return f"a model in parts and lacks {listing(absent)}", "download the rest"
 
 
 def missing_parts(names: Collection[str]) -> list[str]:
@@ -218,58 +276,29 @@ def listing(names: list[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
-def _format(c: Contents) -> str | None:
-    if c.weights:
-        return None
-    weights = {file: 0 for file in c.files if not any(fnmatch(file, form) for form in _NO_WEIGHTS)}
-    for kind in FORMATS:
-        if file := Contents(c.where, weights).find(*kind.files):
-            words = f"{kind.what}; {kind.advice}.".replace("{file}", file).replace("{origin}", c.of_origin)
-            return f"{c.where} {words}"
-    return None
-
-
-def _original(c: Contents) -> str | None:
-    if c.weights or not c.find("consolidated*.safetensors"):
-        return None
-    return (
-        f"{c.where} holds weights in Mistral's own format (consolidated.safetensors); name a copy in the transformers "
-        "format, which has config.json and model.safetensors."
-    )
+def _files(c: Contents) -> Problem:
+    files = {file: 0 for file in c.files if not any(fnmatch(file, form) for form in _NO_WEIGHTS)}
+    return None if c.weights else _match(Contents(c.where, files), FORMATS)
 
 
 def tokenizer_problem(c: Contents) -> str | None:
     """Says why the tokenizer of a model cannot be read here; None if it can, or if there is none."""
-    if c.find("tokenizer.json", "tekken.json"):
+    other = "tokenizer.model *.tiktoken tiktoken.model spiece.model sentencepiece*.model vocab.txt *.vocab"
+    file = c.find("tokenizer.json", "tekken.json", *other.split())
+    is_read = file.endswith(".json") or (file == "tokenizer.model" and find_spec("sentencepiece"))
+    if not file or is_read:
         return None
-    advice = "add the tokenizer.json of the model that it was made from" + c.of_origin
-    if "tokenizer.model" in c.files:
-        if find_spec("sentencepiece"):
-            return None
-        return (
-            f"{c.where} has a SentencePiece tokenizer (tokenizer.model) and no tokenizer.json; run `pip install "
-            f"sentencepiece`, with which transformers converts it, or {advice}."
-        )
-    other = c.find("*.tiktoken", "tiktoken.model", "spiece.model", "sentencepiece*.model", "vocab.txt", "*.vocab")
-    return f"{c.where} has a tokenizer that is not read here ({other}), no tokenizer.json; {advice}." if other else None
+    install = "run `pip install sentencepiece`, or " if file == "tokenizer.model" else ""
+    advice = f"{install}add the tokenizer.json of the model that it was made from{{origin}}"
+    return c.sentence((f"a tokenizer that is not read here ({file})", advice))
 
 
-CHECKS = (
-    _empty,
-    _links,
-    _adapter,
-    _pipeline,
-    _rounding,
-    _architecture,
-    _elsewhere,
-    _download,
-    _parts,
-    _original,
-    _format,
-)
+CHECKS = (_links, _adapter, lambda c: _match(c, PIPELINES), _rounding, _architecture, _elsewhere, _parts, _files)
 
 
 def folder_problem(contents: Contents) -> str | None:
     """Says in one sentence what a folder or repository holds that cannot be loaded as a model, and what to do. None for
     a model, whose parts may still be damaged."""
-    return next((problem for check in CHECKS if (problem := check(contents))), None)
+    if not contents.files:
+        return f"{contents.where} is empty; name a folder with config.json, a tokenizer and *.safetensors."
+    return next((contents.sentence(problem) for check in CHECKS if (problem := check(contents))), None)

@@ -19,11 +19,10 @@ from engine.errors import BadInput
 from engine.files import cache_root, read_json, write_file
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS, config_figures
-from engine.weights.folder_kinds import Contents, folder_problem, tokenizer_problem
+from engine.weights.folder_kinds import Contents, folder_problem, rounding_problem, tokenizer_problem
 from engine.weights.gguf_file import parts_of
 from engine.weights.gguf_folder import configuration, model_of
 from engine.weights.own_gguf import ENDING
-from engine.weights.rounded_kinds import rounding_problem
 from engine.weights.specs import GgufSource, ModelSpec
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those of the engine's own decoder

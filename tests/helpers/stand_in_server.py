@@ -16,14 +16,16 @@ Answer = str | bytes | tuple[int, str] | Iterable[bytes]
 
 
 @contextmanager
-def serving(answers: dict):
+def serving(answers: dict, requests: list | None = None):
     """Yields the address of a server that answers each path with a text, (status, text), parts as they are sent, or the
-    result of a function of the request's body. Other paths are 404."""
+    result of a function of the request's body. Other paths are 404. ``requests`` gets each path, headers and body."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self):
             size = int(self.headers.get("Content-Length") or 0)
             asked = json.loads(self.rfile.read(size)) if size else {}
+            if requests is not None:
+                requests.append((self.path, dict(self.headers), asked))
             given = answers.get(self.path, (404, "no such path"))
             given = given(asked) if callable(given) else given
             status, body = given if isinstance(given, tuple) else (200, given)

@@ -5,67 +5,49 @@ import math
 import random
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 
 import pytest
 from paths import ROOT
 from scipy.stats import chi2
+from stand_in_server import serving
 
 from lessons.check_server import NEAR_TIE, chi_squared, widest_tie
 
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
 
-def serving(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False):
-    """A server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of " a" and " upon".
-    ``as_content``: it answers in llama.cpp's form. Its ``requests``: path, headers and body of each."""
-    requests = []
+def server(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False) -> dict:
+    """The answers of a server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of " a"
+    and " upon". ``as_content``: in llama.cpp's form."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append((self.path, dict(self.headers), asked))
-            draw, count = random.Random(asked["seed"]), asked["max_tokens"]
-            words = [favourite] * count
-            if asked["temperature"]:
-                words = draw.choices(list(law), list(law.values()), k=count)
-            tops = [{" a": -0.1 - gap, " upon": -0.1 - gap, " far": -9.0} | {word: -0.1} for word in words]
-            numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
-            if as_content:
-                several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
-                entries = zip(words, several, strict=True)
-                numbers = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": top} for word, top in entries]}
-            body = json.dumps({"choices": [{"logprobs": numbers}]}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(asked):
+        draw, count = random.Random(asked["seed"]), asked["max_tokens"]
+        words = [favourite] * count
+        if asked["temperature"]:
+            words = draw.choices(list(law), list(law.values()), k=count)
+        tops = [{" a": -0.1 - gap, " upon": -0.1 - gap, " far": -9.0} | {word: -0.1} for word in words]
+        numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
+        if as_content:
+            several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
+            entries = zip(words, several, strict=True)
+            numbers = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": top} for word, top in entries]}
+        return json.dumps({"choices": [{"logprobs": numbers}]})
 
-        def log_message(self, *_):
-            pass
-
-    # The script sends many at once; five may wait otherwise, and the next tries again after a second.
-    server = type("Server", (ThreadingHTTPServer,), {"request_queue_size": 64})(("127.0.0.1", 0), Handler)
-    server.requests = requests
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    return server
+    return {"/v1/completions": answer, "/v1/chat/completions": answer}
 
 
 @pytest.fixture
 def check():
-    servers = []
-
     def run(*sides, draws: int = 10, more: tuple[str, ...] = (), end: str = "/v1") -> subprocess.CompletedProcess:
-        servers.extend(serving(*side) for side in sides)
-        urls = [f"http://127.0.0.1:{server.server_port}{end}" for server in servers]
-        command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
-        command += ["--tokens", "5", "--draws", str(draws), *more]
-        return subprocess.run(command, capture_output=True, text=True, timeout=100)
+        with ExitStack() as stack:
+            urls = [stack.enter_context(serving(server(*side), run.requests)) + end for side in sides]
+            command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
+            command += ["--tokens", "5", "--draws", str(draws), *more]
+            return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
-    run.servers = servers
-    yield run
-    for server in servers:
-        server.shutdown()
+    run.requests = []
+    return run
 
 
 def test_a_right_server_passes(check):
@@ -102,7 +84,7 @@ def test_every_request_has_the_options_and_no_penalty(check, tmp_path):
     done = check((LAW, " upon", 2.0, True), (LAW, " upon", 2.0, True), more=more, end="/v1/")
     assert done.returncode == 0 and "0 of 2 texts differ" in done.stdout, done.stderr
     assert "26 of 26 requests" in done.stderr
-    for path, headers, body in (request for server in check.servers for request in server.requests):
+    for path, headers, body in check.requests:
         assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
         assert body["messages"][0]["content"] in ("One.", "Two.") and body["top_k"] == 0
         assert body["repeat_penalty"] == 1 and "repetition_penalty" not in body

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.lab.answer import recordings, view, work
+from app.lab.answer import recordings, view
 from app.lab.controls import whole_number
 from app.lab.experiment import Measurement, PageState
-from app.lab.recorded import Recorded
 from app.lab.sweep.work import OWN, prompts
+from app.lab.work_units import tidy
 from app.playground.trace_files import uploads
 from app.ui.widgets import SKIP
 from app.views.figures import encode_figures
@@ -23,6 +23,7 @@ from engine.bench.answer_words import COLUMNS, duration, people
 from engine.bench.prompts import parse_prompts, rows_of_list
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
+from engine.files import cache_root
 from engine.trace.noise import is_crowded
 from engine.trace.speedup_words import doubts
 
@@ -43,6 +44,7 @@ class Outputs(NamedTuple):
 class AnswerHandlers(Measurement):
     Outputs = Outputs
     RECORDED = "answer.json"
+    read_saved = staticmethod(view.from_json)
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Part"
@@ -50,7 +52,9 @@ class AnswerHandlers(Measurement):
     FIRST = "every setting had run once"
 
     def points_type(self, engine, pair: str, plan: AnswerPlan, again: bool):
-        return work.points(engine, pair, plan, again)
+        from engine.bench.answer_points import AnswerPoints
+
+        return AnswerPoints(engine, plan, cache_root() / "lab", again, keep=tidy)
 
     def places(self) -> list[tuple[str, str]]:
         """Lists this machine, by pair, then any other."""
@@ -111,9 +115,6 @@ class AnswerHandlers(Measurement):
         return Outputs(
             answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
         )  # fmt: skip
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        return view.from_json(saved)
 
     def verdict(self, result: AnswerResult) -> str:
         kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""

@@ -2,17 +2,20 @@
 
 import json
 
-from app.lab.recorded import Recorded
+from app.lab.recorded import Recorded, parse_values
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import Figure, axes, encode_figures, interval_whiskers, level, look, points, with_gaps
 from app.views.safe_json import encode, short
-from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerResult, Setting, schedule
-from engine.bench.answer_words import from_dict, name, people, sentences, to_dict, to_rows
+from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, schedule
+from engine.bench.answer_words import name, people, sentences, to_dict, to_rows
+from engine.bench.sweep_results import Cell
 from engine.config import METHODS
-from engine.trace.noise import Speedup
+from engine.trace.costs import CostModel
+from engine.trace.noise import Speedup, ceiling
 
 __all__ = ["as_json", "picture", "recipes", "sentences", "to_rows", "value"]
 
+ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
 LEAST_TAU = 1.05  # tokens a pass below which lookup is not worth a try
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
@@ -28,9 +31,22 @@ def as_json(result: AnswerResult) -> str:
 
 
 def from_json(saved: bytes) -> Recorded:
-    """Reads what `as_json` gave of a whole answer."""
+    """Reads what `as_json` gave of an answer that is whole, without noise and of this machine. The texts are not in
+    it."""
     content = json.loads(saved)
-    return Recorded.from_file(from_dict(content), content | {"saved": content["measured"]})
+    question, rows = content["question"], content["rows"]
+    texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
+    plan = parse_values(AnswerPlan, question | {"texts": texts, "tokens": question["max_new_tokens"]})
+    alone = [row | {"category": row["kind"], "temperature": plan.temperature} for row in rows if row["users"] == 1]
+    loads = [
+        Load(row["users"], (row["method"], row["gamma"]),
+             Speedup(row["speedup"], row["low"], row["high"], ceiling(row["tau"]), row["busy"]))
+        for row in rows if row["users"] > 1
+    ]  # fmt: skip
+    cells, costs = parse_values(tuple[Cell, ...], alone), parse_values(dict[str, CostModel], content["costs"])
+    about = {name: content[name] for name in ABOUT if name in content}
+    result = AnswerResult(content["pair"], plan, cells, tuple(loads), costs, content["is_complete"], about)
+    return Recorded.from_file(result, content | {"saved": content["measured"]})
 
 
 # ── the picture ──

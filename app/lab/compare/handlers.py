@@ -71,6 +71,13 @@ class Comparison:
         return any(column.trace and column.trace.rounds for column in self.columns)
 
 
+def read_saved(saved: bytes) -> Recorded:
+    columns = files.from_zip(saved)
+    started = columns[0].trace.started
+    comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
+    return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
+
+
 def beginning(methods: Sequence[str]) -> list[dict]:
     """Returns the controls of each column at the start: those the pair has methods for, then spare ones."""
     offered = [column for column in START if column["method"] in methods]
@@ -88,6 +95,7 @@ class CompareHandlers(Experiment):
 
     Outputs = Outputs
     RECORDED = "compare.zip"
+    read_saved = staticmethod(read_saved)
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
     FIRST = "the first round"
@@ -139,12 +147,6 @@ class CompareHandlers(Experiment):
         return handler
 
     # ── the result that the page opens with ──
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        columns = files.from_zip(saved)
-        started = columns[0].trace.started
-        comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
-        return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
 
     def verdict(self, result: Comparison) -> str:
         return view.conclusion(result.columns)[1]

@@ -12,7 +12,6 @@ from app.lab.distribution import files, view
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of
 from app.lab.distribution.work import work_units
 from app.lab.experiment import Experiment, PageState
-from app.lab.recorded import Recorded
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
@@ -75,6 +74,7 @@ class RuleTestHandlers(Experiment):
 
     Outputs = Outputs
     RECORDED = "distribution.json"
+    read_saved = staticmethod(files.from_json)
     FILES = 3
     REMAINS = "The results so far stay."
     FIRST = "the first runs had ended"
@@ -163,9 +163,6 @@ class RuleTestHandlers(Experiment):
         return Outputs(
             charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
         )
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        return files.from_json(saved)
 
     def verdict(self, result: Tested) -> str:
         return view.tally([*result.values()], len(result))[1]

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from app.lab.controls import whole_number
 from app.lab.in_parts import InParts
-from app.lab.recorded import Recorded
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
 from app.ui.widgets import SKIP
@@ -33,6 +32,7 @@ class Outputs(NamedTuple):
 class SweepHandlers(InParts):
     Outputs = Outputs
     RECORDED = "sweep.json"
+    read_saved = staticmethod(view.from_json)
     result_type = SweepResult
     points_type = SweepPoints
     RUN = "Run the sweep"
@@ -46,9 +46,6 @@ class SweepHandlers(InParts):
     def extent(self, pair: str, plan: SweepPlan) -> str:
         turns, runs = quantity(plan.turns, "turn"), quantity(plan.runs, "run")
         return f"{turns}, {runs} of up to {quantity(plan.tokens, 'token')}."
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        return view.from_json(saved)
 
     def doubts(self, result: SweepResult) -> str:
         return view.doubts_about(result.cells)

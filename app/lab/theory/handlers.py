@@ -10,7 +10,6 @@ from app.form import METHOD_LABELS, choices
 from app.jobs.visitor import Session
 from app.lab.controls import whole_number
 from app.lab.experiment import Measurement, PageState
-from app.lab.recorded import Recorded
 from app.lab.theory import view
 from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
@@ -50,6 +49,7 @@ class Outputs(NamedTuple):
 class TheoryHandlers(Measurement):
     Outputs = Outputs
     RECORDED = "theory.json"
+    read_saved = staticmethod(view.from_json)
     RUN = "Measure these points here"
     REMAINS = "The points so far stay: measure again to go on with the rest."
     AFTER_RELOAD = "to measure them again"
@@ -90,9 +90,6 @@ class TheoryHandlers(Measurement):
         self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
     ) -> Callable[[Any, bool], TheoryPoints]:
         return lambda engine, again: TheoryPoints(engine, config, plan, latest())
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        return view.from_json(saved)
 
     def verdict(self, result: PointSet) -> str:
         return view.summary(result)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from app.lab.controls import whole_number
 from app.lab.in_parts import InParts
-from app.lab.recorded import Recorded
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
 from app.ui.widgets import SKIP
@@ -27,6 +26,7 @@ class Outputs(NamedTuple):
 class UsersHandlers(InParts):
     Outputs = Outputs
     RECORDED = "users.json"
+    read_saved = staticmethod(view.from_json)
     result_type = UsersResult
     points_type = UsersPoints
     RUN = "Measure many users"
@@ -38,9 +38,6 @@ class UsersHandlers(InParts):
     def extent(self, pair: str, plan: UsersPlan) -> str:
         points, answers = quantity(plan.cells, "point"), quantity(plan.texts, "answer")
         return f"{points}, each of {answers} with {quantity(plan.tokens, 'token')}."
-
-    def read_saved(self, saved: bytes) -> Recorded:
-        return view.from_json(saved)
 
     def verdict(self, result: UsersResult) -> str:
         return f"Answers of {quantity(result.plan.tokens, 'token')}, γ = {result.plan.gamma}. {super().verdict(result)}"

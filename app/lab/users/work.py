@@ -4,12 +4,10 @@ Finished cells are lines of a file that is named after the settings, so an exper
 or another, goes on from there (see engine.bench.users).
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.lab.work_units import Points, tidy
-from app.views.figures import method_title
 from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow
 from engine.files import ASSETS
@@ -18,7 +16,6 @@ from engine.trace.costs import CostModel
 PROMPTS = ASSETS / "data" / "prompts.jsonl"
 SHORT, LONG = CONTEXTS = ("short", "long")
 LONG_TEXT = 3_000  # characters of other prompts before each one
-SECONDS_BETWEEN_REPORTS = 0.5
 
 
 @dataclass(frozen=True)
@@ -94,11 +91,8 @@ class UsersPoints(Points):
             many.forget_noise()
 
     def measure(self, point, cancelled) -> Iterator[tuple[str, float]]:
-        (many, cell), due = point, 0.0
-        for share in many.steps(cell, cancelled):
-            if time.monotonic() >= due:
-                due = time.monotonic() + SECONDS_BETWEEN_REPORTS
-                yield f"{cell.users} at once, {method_title(cell.method)}", share
+        many, cell = point
+        return many.reports(cell, cancelled)
 
     def size(self) -> tuple[int, int]:
         cells = sum(len(many.cells) for many in self.experiments.values())

@@ -119,7 +119,7 @@ def test_a_folder_without_a_head_that_can_be_read_is_refused(heads, tmp_path, ca
     whole = heads.root / case.kind / "head"
     pickled = changed(whole, tmp_path / "pickled", {}, {})
     (pickled / case.file).rename(pickled / case.pickle)
-    refused(pickled, rf"{case.pickle} is a pickle, which is never loaded")
+    refused(pickled, rf"{case.pickle}, a pickle, which is never loaded")
     cut = changed(whole, tmp_path / "cut", {}, {})
     (cut / case.file).write_bytes((cut / case.file).read_bytes()[:-4])
     refused(cut, "is damaged")

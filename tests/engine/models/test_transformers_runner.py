@@ -214,7 +214,7 @@ def test_a_quantised_checkpoint_names_what_it_lacks(monkeypatch, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr("engine.weights.rounded_kinds.find_spec", lambda name: None)
+    monkeypatch.setattr("engine.weights.folder_kinds.find_spec", lambda name: None)
     with pytest.raises(Unavailable, match="pip install bitsandbytes accelerate"):
         load_model(tmp_path, "cpu", "fp32")
 

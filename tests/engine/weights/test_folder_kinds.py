@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from engine.errors import BadInput
 from engine.weights.catalogue import get_pair
-from engine.weights.folder_kinds import missing_parts
+from engine.weights.folder_kinds import FORMATS, missing_parts
 
 CONFIG = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "num_hidden_layers": 2,
@@ -54,69 +54,56 @@ KINDS = {
     "a stale download beside": (MODEL | {".cache/huggingface/download/x.incomplete": "1"}, []),
     "nothing": ({}, ["is empty"]),
     "lora": ({"adapter_config.json": LORA, "adapter_model.safetensors": tensors()},
-             [r"holds an adapter \(LORA\)", "merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
+             ["an adapter .LORA.", "merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
     "lora with tokenizer": (without(*WEIGHTS, **{"adapter_config.json": LORA, "adapter_model.bin": ""}),
                             [r"adapter \(LORA\)"]),
     "a bare adapter": (without(*WEIGHTS, **{"adapter_model.safetensors": tensors()}), ["adapter .LoRA or alike."]),
     "prompt tuning": ({"adapter_config.json": LORA | {"peft_type": "PROMPT_TUNING"}}, ["cannot be merged; name its"]),
     "lora beside": (MODEL | {"adapter_config.json": LORA}, ["a model and an adapter beside it", "merge both"]),
     "mlx lora": ({"adapter_config.json": {"model": "mlx/m"}, "adapters.safetensors": tensors()},
-                 ["an adapter of MLX", "its base model, mlx/m", "mlx_lm.fuse"]),
-    "mlx": (rounded(group_size=64, bits=4) | {"README.md": CARD},
-            ["MLX rounded to 4 bits", "only MLX", "made from, Qwen/Qwen3-4B"]),
-    "mlx's other field": (of_family(quantization={"group_size": 64, "bits": 8}), ["MLX rounded to 8 bits"]),
+                 ["an adapter .MLX.", "its base model, mlx/m", "mlx_lm.fuse"]),
+    "mlx": (rounded(group_size=64, bits=4) | {"README.md": CARD}, ["by MLX, which only", "made from, Qwen/Qwen3-4B"]),
+    "mlx's other field": (of_family(quantization={"group_size": 64, "bits": 8}), ["by MLX"]),
     "gptq": (rounded(quant_method="gptq", bits=4, group_size=128), ["by GPTQ", "made from", "pip install .*gptqmodel"]),
-    "awq": (rounded(quant_method="awq", bits=4), ["by AWQ", "made from", "pip install .*gptqmodel"]),
     "bitsandbytes": (rounded(load_in_4bit=True), ["by bitsandbytes", "pip install .*bitsandbytes"]),
     "fp8": (rounded(quant_method="fp8", weight_block_size=[128, 128]), ["by FP8", "pip install accelerate`"]),
     "compressed-tensors": (rounded(quant_method="compressed-tensors", format="pack-quantized", config_groups={}),
                            ["by compressed-tensors", "made from"]),
-    "exl2": (rounded(quant_method="exl2", bits=4.0), ["rounded by 'exl2'", "does not know that kind", "made from"]),
-    "no method": (rounded(bits=3), ["in a way that its config.json does not name", "made from"]),
-    "modelopt": (MODEL | {"hf_quant_config.json": {"quantization": {}}}, ["'modelopt'", "does not know that kind"]),
+    "exl2": (rounded(quant_method="exl2", bits=4.0), ["rounded by 'exl2'", "does not know", "made from"]),
+    "no method": (rounded(bits=3), ["a method that its config.json does not name", "made from"]),
+    "modelopt": (MODEL | {"hf_quant_config.json": {"quantization": {}}}, ["'modelopt'", "does not know"]),
     "gptq, unsaid": (MODEL | {"model.safetensors": tensors("model.layers.0.mlp.up_proj.qweight")}, ["GPTQ or AWQ"]),
     "bnb, unsaid": (MODEL | {"model.safetensors": tensors("a.weight", "a.weight.absmax")}, ["rounded by bitsandbytes"]),
     "pickle": (without(*WEIGHTS, **{"pytorch_model.bin": "", "training_args.bin": ""}),
-               ["has no safetensors weights", "pytorch_model.bin is a pickle, which is never", "save_pretrained"]),
-    "pickles in parts": (without(*WEIGHTS, **{"pytorch_model-00001-of-00002.bin": ""}), ["00002.bin is a pickle"]),
-    "pth": ({"model.pth": ""}, ["model.pth is a pickle"]),
-    "ckpt": ({"last.ckpt": "", "optimizer.pt": ""}, ["last.ckpt is a pickle"]),
+               ["pytorch_model.bin, a pickle, which is never", "save_pretrained"]),
+    "ckpt": ({"last.ckpt": "", "optimizer.pt": ""}, ["last.ckpt, a pickle"]),
     "meta": ({"consolidated.00.pth": "", "params.json": "{}", "tokenizer.model": SENTENCE_PIECE},
-             ["consolidated.00.pth is a pickle", "its copy in the transformers format"]),
+             ["consolidated.00.pth, a pickle", "name a copy that has config.json"]),
     "mistral": ({"consolidated.safetensors": tensors(), "params.json": "{}", "tekken.json": "{}"},
-                ["Mistral's own format", "a copy in the transformers format"]),
-    "onnx": (without(*WEIGHTS, **{"onnx/model.onnx": ""}), ["an ONNX model", "made from"]),
+                ["Mistral's own format", "name a copy that has config.json"]),
     "openvino": (without(*WEIGHTS, **{"openvino_model.bin": "", "openvino_model.xml": ""}), ["an OpenVINO model"]),
-    "coreml": (without(*WEIGHTS, **{"m.mlpackage/Manifest.json": "{}"}), ["a CoreML model"]),
-    "tensorflow": (without(*WEIGHTS, **{"tf_model.h5": ""}), ["TensorFlow weights"]),
-    "flax": (without(*WEIGHTS, **{"flax_model.msgpack": ""}), ["Flax weights"]),
-    "ctranslate2": ({"config.json": "{}", "model.bin": "", "vocabulary.json": "[]"}, ["a CTranslate2 model"]),
-    "tensorrt": ({"config.json": "{}", "rank0.engine": ""}, ["a TensorRT-LLM engine"]),
-    "deepspeed": ({"zero_to_fp32.py": "", "latest": ""}, ["DeepSpeed", "python zero_to_fp32.py"]),
-    "archive": ({"model.zip": ""}, ["an archive .model.zip.", "unpack it"]),
+    "ctranslate2": ({"config.json": "{}", "model.bin": "", "vocabulary.json": "[]"}, ["a CTranslate2", "made from"]),
     "diffusers": ({"model_index.json": "{}", "unet/config.json": "{}", "unet/model.safetensors": tensors()},
                   ["diffusers pipeline", "name a language model"]),
     "vectors": (MODEL | {"modules.json": "[]"}, ["sentence-transformers", "vectors"]),
-    "bert": (of_family(model_type="bert", architectures=["BertForMaskedLM"]), ["BertForMaskedLM, an encoder"]),
+    "bert": (of_family(model_type="bert", architectures=["BertForMaskedLM"]), ["BertForMaskedLM, not a decoder"]),
     "t5": (of_family(model_type="t5", architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True),
-           ["T5ForConditionalGeneration, an encoder with a decoder"]),
-    "reward": (of_family(architectures=["LlamaForSequenceClassification"]), ["labels, scores or vectors"]),
-    "vision": (of_family(model_type="vit", architectures=["ViTForImageClassification"]), ["ViTForImageClassification"]),
+           ["T5ForConditionalGeneration, not a decoder"]),
+    "reward": (of_family(architectures=["LlamaForSequenceClassification"]), ["not a decoder that writes", "CausalLM"]),
     "shards gone": (without(*WEIGHTS, **{"model.safetensors.index.json": INDEX}),
                     ["lacks model-00001-of-00002.safetensors, model-00002-of-00002.safetensors"]),
     "a shard gone, no index": (without(*WEIGHTS, **{"model-00001-of-00002.safetensors": tensors()}),
                                ["lacks model-00002-of-00002.safetensors", "download the rest"]),
-    "part": (without(*WEIGHTS, **{"model.safetensors.part": "1"}), ["not finished", "model.safetensors.part"]),
     "hub's part": (without(*WEIGHTS, **{".cache/huggingface/download/x.incomplete": "1"}), ["not finished"]),
     "lfs weights": (MODEL | {"model.safetensors": POINTER},
-                    ["model.safetensors is a Git LFS pointer, not the file itself; run `git lfs pull`"]),
+                    ["model.safetensors, a Git LFS pointer, not the file itself; run `git lfs pull`"]),
     "too high": ({f"sub/{name}": data for name, data in MODEL.items()}, ["no model itself", r"name .*too high/sub\."]),
     "hub cache": ({"refs/main": "b" * 40, "blobs/x": "1"}
                   | {f"snapshots/{kind * 40}/{name}": data for kind in "ab" for name, data in MODEL.items()},
                   ["no model itself", rf"name .*/hub cache/snapshots/{'b' * 40}\."]),
     "sentencepiece": (without("tokenizer.json", **{"tokenizer.model": SENTENCE_PIECE}),
-                      ["SentencePiece tokenizer", "pip install sentencepiece", "tokenizer.json of the model"]),
-    "tiktoken": (without("tokenizer.json", **{"qwen.tiktoken": "IQ== 0"}), [r"not read here \(qwen.tiktoken\)"]),
+                      ["tokenizer.model", "pip install sentencepiece", "tokenizer.json of the model"]),
+    "tiktoken": (without("tokenizer.json", **{"qwen.tiktoken": "IQ== 0"}), [r"not read here \(qwen.tiktoken\); add"]),
     "tekken": (without("tokenizer.json", **{"tekken.json": "{}"}), []),
 }  # fmt: skip
 
@@ -147,7 +134,6 @@ def said(folder) -> str:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_folder_is_called_what_it_is(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("engine.weights.rounded_kinds.find_spec", lambda module: None)
     monkeypatch.setattr("engine.weights.folder_kinds.find_spec", lambda module: None)
     files, words = KINDS[name]
     folder = write(tmp_path / name, files)
@@ -157,8 +143,15 @@ def test_a_folder_is_called_what_it_is(tmp_path, monkeypatch, name):
     assert re.search(".*".join(words), sentence := said(folder)), sentence
 
 
+@pytest.mark.parametrize(("forms", "what"), [row[:2] for row in FORMATS])
+def test_every_format_is_called_by_its_name(tmp_path, forms, what):
+    for number, form in enumerate(forms.split()):
+        folder = write(tmp_path / str(number), {form.replace("*", "sub/x"): ""})
+        assert what.partition("{file}")[0] in said(folder) and what.rpartition("{file}")[2] in said(folder)
+
+
 def test_rounded_weights_are_left_to_the_packages_that_are_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr("engine.weights.rounded_kinds.find_spec", lambda module: object())
+    monkeypatch.setattr("engine.weights.folder_kinds.find_spec", lambda module: object())
     assert get_pair(str(write(tmp_path / "gptq", rounded(quant_method="gptq", bits=4)))).target.layers == 2
     assert "only MLX" in said(write(tmp_path / "mlx", rounded(group_size=64, bits=4)))
 
@@ -170,7 +163,7 @@ def test_a_file_and_a_link_to_nowhere_are_named(tmp_path):
     (folder / "model.safetensors").symlink_to(tmp_path / "blob")
     assert get_pair(str(folder))
     (tmp_path / "blob").unlink()
-    assert "model.safetensors is a link to a file that is not here" in said(folder)
+    assert "model.safetensors, a link to a file that is not here" in said(folder)
 
 
 def test_the_folder_above_is_named(tmp_path):

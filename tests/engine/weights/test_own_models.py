@@ -121,15 +121,10 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
 @pytest.mark.parametrize(
     ("absent", "more", "words"),
     [
-        ("model.safetensors", [], "pytorch_model.bin is a pickle, which is never loaded"),
+        ("model.safetensors", [], "pytorch_model.bin, a pickle, which is never loaded"),
         ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "has no safetensors weights"),
         ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
-        ("tokenizer.json", ["tokenizer.model"], "SentencePiece tokenizer"),
-        (
-            "config.json model.safetensors",
-            ["adapter_config.json", "adapter_model.safetensors"],
-            "merge it with its base",
-        ),
+        ("tokenizer.json", ["tokenizer.model"], "pip install sentencepiece"),
         ("config.json", ["model_index.json"], "a diffusers pipeline"),
         ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
     ],
@@ -189,7 +184,7 @@ def test_the_command_refuses_with_the_reason(served):
     config = json.loads(served.files["config.json"])
     served.files["config.json"] = json.dumps(config | {"quantization_config": {"bits": 4}}).encode()
     result = CliRunner().invoke(main.app, ["check", NAME])
-    assert result.exit_code == 1 and "holds weights rounded in a way" in result.output + result.stderr
+    assert result.exit_code == 1 and "holds weights rounded by a method" in result.output + result.stderr
 
 
 @pytest.fixture
