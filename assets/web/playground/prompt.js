@@ -31,6 +31,7 @@ export function listenForPrompt() {
       else if (event.target.closest?.('#own-text')) putBack();
       else return;
       document.body.toggleAttribute('data-own-text', Boolean(isReplaced));
+      if (isReplaced) document.querySelector('#own-text').scrollIntoView({ block: 'nearest', inline: 'nearest' }); // on a phone
     },
     { capture: true },
   );
