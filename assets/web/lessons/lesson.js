@@ -1,7 +1,7 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 
 import { makeButton, setText } from '../lib/dom.js';
-import { press } from '../lib/format.js';
+import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
 import { drawLessonHead } from './lesson_head.js';
@@ -157,7 +157,7 @@ export function mount({ element, props, trigger }) {
     if (!content.points?.token) return;
     stage.glow(content.points.token, () => completeStep(''));
     if (content.ask || content.tool) return;
-    say(`Your turn: ${press} the glowing token. `);
+    say(`Your turn: ${pressVerb} the glowing token. `);
     turn.append(makeButton('Show it to me', stage.press));
   }
 

@@ -39,4 +39,4 @@ export const percent = x =>
 export const spokenPercent = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
 
 // What a reader does to a token.
-export const press = matchMedia('(pointer: coarse)').matches ? 'tap' : 'click';
+export const pressVerb = matchMedia('(pointer: coarse)').matches ? 'tap' : 'click';

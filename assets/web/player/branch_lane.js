@@ -3,9 +3,9 @@ import { isUntested } from '../lib/statuses.js';
 import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';
 
-// ``player``: {timeline, branch, playback, rows, texts}; ``unlock()``: lets the inspected token go; ``moved()``: draws
+// ``player``: {timeline, branch, playback, rows, outputs}; ``unlock()``: lets the inspected token go; ``moved()``: draws
 // the place again; ``engine``: see makePlayer.
-export function makeBranchLane(root, { timeline, branch, playback, rows, texts }, { unlock, moved }, engine) {
+export function makeBranchLane(root, { timeline, branch, playback, rows, outputs }, { unlock, moved }, engine) {
   const heads = makeLaneHeads(
     root.querySelector('.sl-lane-heads'),
     engine && {
@@ -34,8 +34,8 @@ export function makeBranchLane(root, { timeline, branch, playback, rows, texts }
 
   // After a branch came or went.
   function rebuild() {
-    texts.choose(branch.on ? 'branch' : 'run');
-    texts.resetBranch();
+    outputs.choose(branch.on ? 'branch' : 'run');
+    outputs.resetBranch();
     rows.rebuild();
     showHeads();
     if (!branch.on) return moved();

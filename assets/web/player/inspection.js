@@ -2,8 +2,8 @@
 import { makeInspector } from './inspector.js';
 import { currentOf } from './timeline.js';
 
-// ``player``: {timeline, playback, playhead, rows, texts, tooltip}; ``forkOf``: see makeInspector.
-export function makeInspection(root, { timeline, playback, playhead, rows, texts, tooltip }, forkOf) {
+// ``player``: {timeline, playback, playhead, rows, outputs, tooltip}; ``forkOf``: see makeInspector.
+export function makeInspection(root, { timeline, playback, playhead, rows, outputs, tooltip }, forkOf) {
   const find = selector => root.querySelector(selector),
     panel = find('.sl-inspector');
   const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, forkOf);
@@ -23,7 +23,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
 
   function mark(token) {
     rows.mark(token);
-    texts.mark(token);
+    outputs.mark(token);
   }
 
   function lock(token) {

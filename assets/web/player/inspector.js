@@ -1,11 +1,11 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 import { make, makeButton } from '../lib/dom.js';
-import { format, press, spokenPercent } from '../lib/format.js';
+import { format, pressVerb, spokenPercent } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
 import { blockNode } from './block.js';
 import { chanceNode } from './chance_bar.js';
 import { BARS, candidatesNode, FEW_BARS, note } from './distribution_bars.js';
-import { ownPart } from './methods.js';
+import { ownPart } from './draft_sentences.js';
 import { probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
 import { removedNode } from './removed.js';
 import { canReroll, makeReroll } from './reroll.js';
@@ -41,7 +41,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
     [empty, offered] = [true, example];
     box.replaceChildren(
       make('p', 'sl-empty-inspector', [
-        `${press[0].toUpperCase()}${press.slice(1)} a token, or pause and step, to see the numbers behind its verdict.`,
+        `${pressVerb[0].toUpperCase()}${pressVerb.slice(1)} a token, or pause and step, to see the numbers behind its verdict.`,
         make('span', 'sl-controls-hint', ' Change the temperature or γ above to see what they would do.'),
       ]),
     );

@@ -15,7 +15,7 @@ export function makeOpening(root, { timeline, playback, rows }, { labels, calm, 
     playback.settle(isFirst ? undefined : 1);
     root.dataset.played = '1';
     labels.show();
-    playback.move(calm.matches ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'clock');
+    playback.move(calm.matches ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'program');
     if (explained && !wasSeen()) explain(explained);
     if (calm.matches) return;
     isWaiting = true;

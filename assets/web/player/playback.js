@@ -7,8 +7,10 @@ export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 
 const COMFORT = 1.4; // seconds a round needs to be followed easily
 
 /**
+ * What moved or changed the place: the reader, the clock, another pace, new rounds, or the page itself.
+ * @typedef {'reader' | 'clock' | 'pace' | 'news' | 'program'} Mover
  * @param {import('./timeline.js').Timeline} timeline
- * @param {(by: 'reader' | 'clock' | 'pace' | 'news') => void} changed
+ * @param {(by: Mover) => void} changed
  */
 export function makePlayback(timeline, changed) {
   let at = 0,
@@ -140,14 +142,14 @@ export function makePlayback(timeline, changed) {
       playing = false;
       live = !timeline.ended;
       at = timeline.steps;
-      changed('clock');
+      changed('program');
     },
     arrivals() {
       if (live) {
         at = timeline.steps;
         live = !timeline.ended;
-        changed('clock');
-      } else changed('news');
+      }
+      changed('news');
     },
     reset() {
       at = 0;

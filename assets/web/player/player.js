@@ -1,4 +1,4 @@
-// Connects the parts of the player: the playhead moves rows, texts, transport and inspector, and the reader moves it.
+// Connects the parts of the player: the playhead moves rows, outputs, transport and inspector, and the reader moves it.
 import { makeNotice } from '../lib/notice_box.js';
 import { makeBranch } from './branch.js';
 import { makeBranchLane } from './branch_lane.js';
@@ -6,6 +6,7 @@ import { makeInspection } from './inspection.js';
 import { makeLabels } from './labels.js';
 import { neighbourOf } from './neighbours.js';
 import { makeOpening } from './opening.js';
+import { makeOutputTabs } from './output_tabs.js';
 import { makePlayback } from './playback.js';
 import { makePlayhead } from './playhead.js';
 import { makeReader } from './reader.js';
@@ -13,7 +14,6 @@ import { makeRoundsView } from './rounds_view.js';
 import { firstBelow, navigateRows } from './row_navigation.js';
 import { listenForShortcuts } from './shortcuts.js';
 import { makeStrip } from './strip.js';
-import { makeTexts } from './texts.js';
 import { makeTimeline } from './timeline.js';
 import { makeTooltip } from './tooltip.js';
 import { makeTransport } from './transport.js';
@@ -37,10 +37,15 @@ export function makePlayer(
   const playhead = makePlayhead(timeline, branch, playback),
     { stageNow, place } = playhead;
   const rows = makeRoundsView(frame, find('.sl-list'), timeline, branch),
-    texts = makeTexts(root, timeline, branch);
+    outputs = makeOutputTabs(root, timeline, branch);
   const tooltip = makeTooltip(find('.sl-tip'), frame),
-    parts = { timeline, branch, playback, playhead, rows, texts, tooltip };
-  const lane = makeBranchLane(root, parts, { unlock: () => inspection.unlock(), moved: () => onMove('clock') }, engine);
+    parts = { timeline, branch, playback, playhead, rows, outputs, tooltip };
+  const lane = makeBranchLane(
+    root,
+    parts,
+    { unlock: () => inspection.unlock(), moved: () => onMove('program') },
+    engine,
+  );
   const inspection = makeInspection(root, parts, lane.forkOf),
     labels = makeLabels(root, timeline, playhead);
   const transport = makeTransport(root, timeline, playback),
@@ -54,7 +59,7 @@ export function makePlayer(
         }),
     );
   const say = makeNotice(find('.sl-notice')),
-    opening = makeOpening(root, parts, { labels, calm, moved: () => onMove('clock') });
+    opening = makeOpening(root, parts, { labels, calm, moved: () => onMove('program') });
 
   // ── drawing ──
   // With reduced motion a round appears at once instead of growing.
@@ -64,7 +69,7 @@ export function makePlayer(
     return index >= 0 && step < timeline.rounds[index].steps ? timeline.startOf(index) : playback.at;
   }
 
-  // ``by``: "reader", "clock", "pace" or "news" moved or changed it.
+  // ``by``: "reader", "clock", "pace", "news" or "program" moved or changed it.
   function onMove(by) {
     const steps = shownSteps(),
       at = timeline.locate(steps);
@@ -73,7 +78,7 @@ export function makePlayer(
       rows.follow();
     }
     rows.show(steps);
-    texts.show(at);
+    outputs.show(at);
     inspection.follow(at, by === 'reader');
     if (by === 'reader' || by === 'pace') tooltip.hide();
     transport.show(at);
@@ -101,8 +106,8 @@ export function makePlayer(
       inspection.unlock();
       rows.focus();
     },
-    'output-run': () => texts.choose('run'),
-    'output-branch': () => texts.choose('branch'),
+    'output-run': () => outputs.choose('run'),
+    'output-branch': () => outputs.choose('branch'),
   };
   function tokenAt(node) {
     const closestPart = kind => node.closest(`.sl-list .sl-${kind}`);
@@ -172,10 +177,10 @@ export function makePlayer(
     opening.cancel();
     timeline.clear();
     branch.clear();
-    for (const part of [strip, rows, texts, transport, playback]) part.reset();
+    for (const part of [strip, rows, outputs, transport, playback]) part.reset();
     lane.showHeads();
     inspection.unlock();
-    onMove('clock'); // clears the place and the counts of the run before
+    onMove('program'); // clears the place and the counts of the run before
     labels.show();
     opening.endCaptionsOfAnother();
     runStarted();
@@ -205,8 +210,8 @@ export function makePlayer(
     labels.show();
   }
 
-  texts.choose('run');
-  onMove('clock');
+  outputs.choose('run');
+  onMove('program');
   labels.show();
   const toRound = index => playback.move(timeline.startOf(index + 1), 'reader');
   return { read, playback, timeline, rows, lock: inspection.lockByButton, toRound, tellPlace };

@@ -5,7 +5,7 @@
 import { make, setText } from '../lib/dom.js';
 import { isUntested } from '../lib/statuses.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
-import { columnOf, draftedSentence } from './methods.js';
+import { columnOf, draftedSentence } from './draft_sentences.js';
 import { isPlain, makeRoundRows } from './round_rows.js';
 import { stageOf } from './timeline.js';
 import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';

@@ -1,7 +1,7 @@
 // Shows the tree of the round at the playhead, or the last tree before it. Drawn while its tab is open.
 import { make, setText } from '../lib/dom.js';
 import { format, quantity, spokenPercent } from '../lib/format.js';
-import { draftedSentence } from './methods.js';
+import { draftedSentence } from './draft_sentences.js';
 import { navigateRows } from './row_navigation.js';
 import { makeTokenChip, setStatus } from './token_chip.js';
 import { makeTooltip } from './tooltip.js';
