@@ -1,6 +1,6 @@
 // Draws runs side by side: reads the server's lines, keeps a timeline for each column, and draws the rows in sight.
 
-import { make, onValue } from '../lib/dom.js';
+import { make, makeFind, onValue } from '../lib/dom.js';
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
 import { firstBelow, navigateRows } from '../player/row_navigation.js';
@@ -11,7 +11,7 @@ import { CHUNK, cellOfRound, cellOfText, factsCell, nameCell } from './compare_c
 export function mount(part) {
   const { element } = part;
   const root = element.querySelector('.sl-compare'),
-    find = selector => root.querySelector(selector);
+    find = makeFind(root);
   const frame = find('.sl-compare-frame'),
     names = find('.sl-compare-names'),
     facts = find('.sl-compare-facts');

@@ -1,14 +1,14 @@
 // Draws the theory tab: sliders, a sentence, the formula with their numbers, three pictures. Everything is worked out
 // here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py).
 
-import { onValue } from '../lib/dom.js';
+import { makeFind, onValue } from '../lib/dom.js';
 import { bestGamma, breakEven, expectedTokens, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
 import { bestMap, MOST, overAlpha, overGamma, times } from './theory_charts.js';
 
 export function mount(part) {
   const { element } = part;
   const root = element.querySelector('.sl-theory'),
-    find = name => root.querySelector(name);
+    find = makeFind(root);
   const START = { alpha: 0.7, gamma: 4, c: 0.1, slope: 0.08 };
   const NONE = { words: '', alpha: null, gamma: null, c: null, v: null, here: null };
   const sliders = Object.fromEntries([...root.querySelectorAll('input[type=range]')].map(input => [input.name, input]));

@@ -1,6 +1,6 @@
 // Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
 
-import { make, makeButton, setText } from '../lib/dom.js';
+import { isCalm, make, makeButton, setText } from '../lib/dom.js';
 import { figure, makeResult, meter, short } from './widgets.js';
 
 // ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
@@ -35,7 +35,7 @@ export function makeDuel({ rounds }, touched) {
     clearInterval(ticking);
     clock = 0;
     result.textContent = '';
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches) {
+    if (isCalm()) {
       clock = least;
       return finish();
     }

@@ -1,6 +1,6 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 
-import { makeButton, setText } from '../lib/dom.js';
+import { makeButton, makeFind, setText } from '../lib/dom.js';
 import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
@@ -19,7 +19,7 @@ import { TOOLS } from './tools.js';
 import { isClass } from './widgets.js';
 
 export function mount({ element, props, trigger }) {
-  const find = selector => element.querySelector(selector),
+  const find = makeFind(element),
     { lessons, pages: stored, minute, playground } = JSON.parse(props.value || '{"lessons":[]}');
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),

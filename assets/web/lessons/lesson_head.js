@@ -1,9 +1,9 @@
-// Draws what stays the same through the steps of a lesson: the title, the notes for
-// teachers, the links, the live button.
+// Draws what stays the same through the steps of a lesson: the title, the notes for teachers, the links, the live button.
+import { makeFind } from '../lib/dom.js';
 
 // ``isStored``: the site has no server, so its sheets are files and nothing runs live.
 export function drawLessonHead(element, page, markup, isStored) {
-  const find = selector => element.querySelector(selector);
+  const find = makeFind(element);
   find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
   find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
   find('.sl-lesson-teacher').open = find('.sl-lesson-own').open = false;

@@ -1,9 +1,9 @@
 // Draws where the learner is in a lesson: the count, the Back and Next buttons, and a dot for each step.
-import { make, makeButton } from '../lib/dom.js';
+import { make, makeButton, makeFind } from '../lib/dom.js';
 
 // ``at``: the step, of which the last is the quiz; ``done``: the steps that were done; ``go(index)`` goes to a step.
 export function drawLessonNav(root, { page, at, complete, done, hasNext, go }) {
-  const find = selector => root.querySelector(selector),
+  const find = makeFind(root),
     nextButton = find('[data-lesson="next"]'),
     last = page.steps.length;
   find('.sl-lesson-where').textContent =

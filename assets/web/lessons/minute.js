@@ -1,6 +1,6 @@
 // Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
 
-import { make, makeButton, setText } from '../lib/dom.js';
+import { isCalm, make, makeButton, setText } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 import { meter } from './widgets.js';
@@ -75,7 +75,7 @@ function makeMinute(page, markup, links) {
       return draw();
     }
     if (isLed()) return advance();
-    if (!matchMedia('(prefers-reduced-motion: reduce)').matches) return wait();
+    if (!isCalm()) return wait();
     at = moves.length - 1;
     draw();
   }

@@ -16,6 +16,17 @@ export function make(tag, className, content, attributes = {}) {
   return node;
 }
 
+// Returns a function that finds an element of ``root`` by its selector.
+/** @param {ParentNode} root @returns {(selector: string) => HTMLElement} */
+export const makeFind = root => selector => root.querySelector(selector);
+
+// The nearest element around an event's target that matches. Null for none, and for the document as a target.
+/** @param {EventTarget} target @param {string} selector @returns {HTMLElement | null} */
+export const closest = (target, selector) => (target instanceof Element ? target.closest(selector) : null);
+
+// Whether the reader has asked for less motion.
+export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+
 // Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
 export function onValue({ props, watch }, read) {
   const again = () => read(props.value || '');

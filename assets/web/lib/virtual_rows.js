@@ -1,6 +1,8 @@
 // Draws a long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room
 // of the others. So a trace of 2,000 tokens costs no more than a short one.
 
+import { lastWhere } from './search.js';
+
 const GUESS = 36; // px, the height of a row that was not drawn yet
 const BESIDE = 6; // rows drawn above and below those in sight
 
@@ -32,16 +34,7 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
     tops = [0];
   }
   // The last row that begins at ``top`` or above it; 0 for none.
-  function rowAt(top) {
-    let low = 0,
-      high = count;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (topOf(middle) <= top) low = middle;
-      else high = middle;
-    }
-    return low;
-  }
+  const rowAt = top => lastWhere(count, number => topOf(number) <= top);
   // From the top of the scrolled content to the first row.
   const headHeight = () => list.getBoundingClientRect().top - frame.getBoundingClientRect().top + frame.scrollTop;
 

@@ -9,7 +9,7 @@ import {
   speedupOf,
   toneOf,
 } from '../engine/player_feed.js';
-import { make } from '../lib/dom.js';
+import { make, makeFind } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { page } from './page.js';
@@ -17,7 +17,7 @@ import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
 
 const MB = 1e6,
   SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
-const find = selector => document.querySelector(selector);
+const find = makeFind(document);
 const form = find('.sl-tab-form'),
   fields = form.elements,
   buttons = Object.fromEntries([...document.querySelectorAll('[data-tab]')].map(node => [node.dataset.tab, node]));

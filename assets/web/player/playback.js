@@ -10,9 +10,10 @@ const COMFORT = 1.4; // seconds a round needs to be followed easily
  * What moved or changed the place: the reader, the clock, another pace, new rounds, or the page itself.
  * @typedef {'reader' | 'clock' | 'pace' | 'news' | 'program'} Mover
  * @param {import('./timeline.js').Timeline} timeline
- * @param {(by: Mover) => void} changed
  */
-export function makePlayback(timeline, changed) {
+export function makePlayback(timeline) {
+  /** @type {(by: Mover) => void} */
+  let changed = () => {};
   let at = 0,
     playing = false,
     live = false,
@@ -23,12 +24,14 @@ export function makePlayback(timeline, changed) {
     timer = null,
     request = null;
 
+  /** @param {number} index of a round */
   const seconds = index => {
     const { start, end } = timeline.rounds[index],
       next = timeline.rounds[index + 1];
     return Math.max(1e-3, (next ? next.start : end) - start);
   };
 
+  /** @param {number} to @param {Mover} by */
   function move(to, by) {
     const bounded = Math.max(0, Math.min(to, timeline.steps));
     if (by === 'reader') {
@@ -123,6 +126,12 @@ export function makePlayback(timeline, changed) {
     settle,
     round,
     move,
+    // ``callback(by)`` is called after each change.
+    /** @param {(by: Mover) => void} callback */
+    listen(callback) {
+      changed = callback;
+    },
+    redraw: () => changed('program'),
     toggle() {
       if (playing || live) {
         pause();

@@ -2,6 +2,7 @@
 // is the one clock: it runs through both bars.
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
+import { lastWhere } from '../lib/search.js';
 
 // ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of
 // a run beside others does; null without an engine.
@@ -53,16 +54,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.
-  function endedBy(ends, time) {
-    let low = 0,
-      high = ends.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (ends[middle] <= time + 1e-9) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
+  const endedBy = (ends, time) => lastWhere(ends.length + 1, count => ends[count - 1] <= time + 1e-9);
 
   // The clock of a position: within a round its steps share the time evenly.
   function timeAt({ index, step }) {

@@ -1,12 +1,12 @@
 // Draws the transport: the place, the slider, the play button and the pace; reads each round out.
-import { make, setText } from '../lib/dom.js';
+import { make, makeFind, setText } from '../lib/dom.js';
 import { PACES } from './playback.js';
 import { endSentence, paceSentence, roundSentence } from './sentences.js';
 
 const SILENCE = 1000; // milliseconds between two announcements
 
 export function makeTransport(root, timeline, playback) {
-  const find = selector => root.querySelector(selector);
+  const find = makeFind(root);
   const words = find('.sl-place'),
     pace = find('.sl-pace'),
     playButton = find('[data-do="play"]'),

@@ -1,5 +1,5 @@
 // Shows the tree of the round at the playhead, or the last tree before it. Drawn while its tab is open.
-import { make, setText } from '../lib/dom.js';
+import { make, makeFind, setText } from '../lib/dom.js';
 import { format, quantity, spokenPercent } from '../lib/format.js';
 import { draftedSentence } from './draft_sentences.js';
 import { navigateRows } from './row_navigation.js';
@@ -9,7 +9,7 @@ import { makeTooltip } from './tooltip.js';
 export function mount(part) {
   const { element } = part;
   const root = element.querySelector('.sl-tree-tab'),
-    find = selector => root.querySelector(selector),
+    find = makeFind(root),
     frame = find('.sl-tree-frame');
   const tokens = new WeakMap(),
     tooltip = makeTooltip(find('.sl-tip'), frame); // token element → token

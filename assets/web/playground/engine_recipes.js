@@ -1,11 +1,11 @@
 // Draws a tab for each engine: its recipe as text, and a button that copies it. The value is views.engine_recipes.
 
 import { copyText } from '../lib/copy_button.js';
-import { makeButton, onValue } from '../lib/dom.js';
+import { makeButton, makeFind, onValue } from '../lib/dom.js';
 
 export function mount(part) {
   const { element } = part;
-  const find = selector => element.querySelector(selector);
+  const find = makeFind(element);
   const lead = find('.sl-production-lead'),
     tabs = find('.sl-engines'),
     panel = find('.sl-recipe');

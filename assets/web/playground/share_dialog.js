@@ -1,7 +1,7 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
 
 import { copyText } from '../lib/copy_button.js';
-import { onValue } from '../lib/dom.js';
+import { makeFind, onValue } from '../lib/dom.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
@@ -17,7 +17,7 @@ const CHANGES = {
 
 export function mount(part) {
   const { element, trigger } = part;
-  const find = selector => element.querySelector(selector),
+  const find = makeFind(element),
     all = selector => [...element.querySelectorAll(selector)];
   const dialog = find('.sl-share'),
     field = find('#sl-share-link'),
