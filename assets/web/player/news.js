@@ -16,7 +16,7 @@ export function makeNews(root, parts, { askAgain, runStarted, onStatus }) {
   const { timeline, branch, playback, playhead, labels, lane, strip, opening } = parts;
   const say = makeNotice(makeFind(root)('.sl-notice'));
 
-  function started() {
+  function beginRun() {
     opening.cancel();
     timeline.clear();
     branch.clear();
@@ -30,7 +30,7 @@ export function makeNews(root, parts, { askAgain, runStarted, onStatus }) {
   }
 
   /** @type {Events['arrived']} */
-  function arrived({ hasRounds, hasBranchRounds, numbers, status }) {
+  function showNews({ hasRounds, hasBranchRounds, numbers, status }) {
     if (hasBranchRounds && !hasRounds) playback.redraw();
     if (numbers) strip.read(numbers);
     if (hasRounds || (timeline.ended && numbers)) showRounds(hasRounds);
@@ -63,19 +63,19 @@ export function makeNews(root, parts, { askAgain, runStarted, onStatus }) {
     lane.showHeads();
   }
 
-  function finished() {
+  function endRun() {
     labels.show();
     playback.settle();
   }
 
   return {
-    started,
+    started: beginRun,
     about: showLabels,
-    finished,
+    finished: endRun,
     labelled: labels.show,
     branched: lane.rebuild,
     branchEnded: lane.showHeads,
-    arrived,
+    arrived: showNews,
     missing: askAgain,
   };
 }

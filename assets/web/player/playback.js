@@ -13,7 +13,7 @@ const COMFORT = 1.4; // seconds a round needs to be followed easily
  */
 export function makePlayback(timeline) {
   /** @type {(by: Mover) => void} */
-  let changed = () => {};
+  let tell = () => {};
   let at = 0,
     playing = false,
     live = false,
@@ -39,7 +39,7 @@ export function makePlayback(timeline) {
       pause();
     }
     at = bounded;
-    changed(by);
+    tell(by);
   }
 
   function frame() {
@@ -58,7 +58,7 @@ export function makePlayback(timeline) {
     }
     if (to !== at) {
       at = to;
-      changed('clock');
+      tell('clock');
     }
     if (at >= timeline.steps) return stopAtEnd();
     waitFor((cost - spent) / pace);
@@ -75,7 +75,7 @@ export function makePlayback(timeline) {
   function stopAtEnd() {
     playing = false;
     live = !timeline.ended; // caught up with a run that still goes on
-    changed('clock');
+    tell('clock');
   }
 
   function play() {
@@ -83,7 +83,7 @@ export function makePlayback(timeline) {
     if (at >= timeline.steps) {
       if (!timeline.ended) {
         live = true;
-        return changed('reader');
+        return tell('reader');
       }
       at = 0; // again from the start
     }
@@ -92,7 +92,7 @@ export function makePlayback(timeline) {
     spent = 0;
     before = performance.now();
     waitFor(0);
-    changed('clock');
+    tell('clock');
   }
 
   function pause() {
@@ -129,13 +129,13 @@ export function makePlayback(timeline) {
     // ``callback(by)`` is called after each change.
     /** @param {(by: Mover) => void} callback */
     listen(callback) {
-      changed = callback;
+      tell = callback;
     },
-    redraw: () => changed('program'),
+    redraw: () => tell('program'),
     toggle() {
       if (playing || live) {
         pause();
-        changed('reader');
+        tell('reader');
       } else play();
     },
     step: by => move(at + by, 'reader'),
@@ -144,21 +144,21 @@ export function makePlayback(timeline) {
       move(timeline.steps, 'reader');
       if (!timeline.ended) {
         live = true;
-        changed('reader');
+        tell('reader');
       }
     },
     follow() {
       playing = false;
       live = !timeline.ended;
       at = timeline.steps;
-      changed('program');
+      tell('program');
     },
     arrivals() {
       if (live) {
         at = timeline.steps;
         live = !timeline.ended;
       }
-      changed('news');
+      tell('news');
     },
     reset() {
       at = 0;
@@ -179,7 +179,7 @@ export function makePlayback(timeline) {
     set pace(value) {
       pace = value;
       chosen = true;
-      changed('pace');
+      tell('pace');
     },
   };
 }

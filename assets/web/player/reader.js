@@ -13,7 +13,7 @@ import { makeNdjsonReader } from '../lib/ndjson_reader.js';
  * @typedef {{ kind: string, text?: string, fraction?: number, old?: boolean, place?: number }} Status
  * The last numbers and status of a value, and whether it brought rounds.
  * @typedef {{ hasRounds?: boolean, hasBranchRounds?: boolean, numbers?: Numbers, status?: Status }} News
- * What is called for each line, and ``arrived`` at the end of each value; ``missing``: after a run of which rounds were
+ * A function for each line, and ``arrived`` for the end of each value; ``missing``: after a run of which rounds were
  * lost on the way.
  * @typedef {Record<'started' | 'about' | 'finished' | 'labelled' | 'branched' | 'branchEnded' | 'missing', () => void> &
  *   { arrived: (news: News) => void }} Events
