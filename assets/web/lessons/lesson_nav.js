@@ -2,15 +2,15 @@
 import { make, makeButton, makeFind } from '../lib/dom.js';
 
 // ``at``: the step, of which the last is the quiz; ``done``: the steps that were done; ``go(index)`` goes to a step.
-export function drawLessonNav(root, { page, at, complete, done, hasNext, go }) {
+export function drawLessonNav(root, { page, at, isComplete, done, hasNext, go }) {
   const find = makeFind(root),
     nextButton = find('[data-lesson="next"]'),
     last = page.steps.length;
   find('.sl-lesson-where').textContent =
     at === last ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last + 1}`;
   find('[data-lesson="back"]').disabled = at === 0;
-  nextButton.textContent = at === last ? (hasNext ? 'Next lesson' : 'All lessons') : complete ? 'Next' : 'Skip';
-  nextButton.dataset.ready = complete;
+  nextButton.textContent = at === last ? (hasNext ? 'Next lesson' : 'All lessons') : isComplete ? 'Next' : 'Skip';
+  nextButton.dataset.ready = isComplete;
   const titles = [...page.steps.map(each => each.title), 'Check yourself'];
   find('.sl-lesson-steps').replaceChildren(
     ...titles.map((title, index) => {

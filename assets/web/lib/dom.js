@@ -28,12 +28,14 @@ export const closest = (target, selector) => (target instanceof Element ? target
 export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 // Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
+/** @param {import('./part.d.ts').Part} part @param {(value: string) => void} read */
 export function onValue({ props, watch }, read) {
   const again = () => read(props.value || '');
   watch('value', again);
   again();
 }
 
+/** @param {string | any[]} content @param {(event: MouseEvent) => void} action @param {Record<string, any>} [attributes] */
 export function makeButton(content, action, className = 'sl-button', attributes = {}) {
   const node = make('button', className, content, { type: 'button', ...attributes });
   node.addEventListener('click', action);
