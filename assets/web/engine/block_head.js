@@ -1,6 +1,5 @@
 // Drafts with a block head, all guesses of a round from one pass, as engine/drafters/block.py does with a fixed γ:
 // masked slots follow the last token that the target has read, and each guess is drawn from its own row.
-// @ts-check
 import { expandAll, expandRow } from './gguf_tensors.js';
 import { loadModel } from './pass.js';
 import { DRAFTING } from './random_streams.js';

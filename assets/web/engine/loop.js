@@ -1,6 +1,5 @@
 // Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for
 // chains; with no drafts it is plain decoding.
-// @ts-check
 import { makeBlock } from './block_head.js';
 import { makeDraftLength } from './draft_length.js';
 import { makeNgram } from './ngram.js';

@@ -1,6 +1,5 @@
 // Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is
 // the rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
-// @ts-check
 import { draw, residual } from './warping.js';
 
 // p [N+1] rows: row i is the target's distribution after node i, node 0 being the pending token. q [N] rows that the

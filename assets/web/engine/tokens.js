@@ -1,5 +1,4 @@
 // Encodes prompts and decodes tokens as the served engine does, with the vocabulary of the model's own file.
-// @ts-check
 import { bytesOf, makeCutter } from '../lib/byte_pairs.js';
 
 const UNFINISHED = '\ufffd'; // what bytes become whose character is not complete

@@ -1,5 +1,4 @@
 // Makes the events of a run, with the fields of engine/trace/events.py; a test compares the two.
-// @ts-check
 import { residual, topOf } from './warping.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */

@@ -1,6 +1,5 @@
 // Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The
 // site's build puts the runtime before this module, as ``globalThis.ort``.
-// @ts-check
 import { loadBlockHead } from './block_head.js';
 import { expandAll, expandRow } from './gguf_tensors.js';
 import { decode } from './loop.js';

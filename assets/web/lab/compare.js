@@ -68,7 +68,7 @@ export function mount(part) {
 
   function showRows() {
     const count = Math.max(0, ...columns.map(length));
-    find('.sl-compare-table').setAttribute('aria-rowcount', count + 2);
+    find('.sl-compare-table').setAttribute('aria-rowcount', String(count + 2));
     rows.showRows(count);
   }
 

@@ -14,12 +14,14 @@ export function mount(part) {
   const sliders = Object.fromEntries([...root.querySelectorAll('input[type=range]')].map(input => [input.name, input]));
   const modes = [...root.querySelectorAll('input[type=radio]')];
   const boxes = { gamma: find('[data-plot=gamma]'), alpha: find('[data-plot=alpha]'), map: find('[data-plot=map]') };
-  const spoken = find('.sl-theory-spoken'),
-    toRun = find('.sl-theory-to-run');
-  let run = NONE,
-    mostC = 1,
-    frames = {};
+  const spoken = find('.sl-theory-spoken');
+  /** @type {HTMLButtonElement} */
+  const toRun = find('.sl-theory-to-run');
+  let run = NONE;
+  let mostC = 1;
+  let frames = {};
 
+  /** @returns {Record<string, number>} */
   const sliderValues = () =>
     Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
   const mode = name => modes.find(each => each.value === name);
@@ -68,6 +70,7 @@ export function mount(part) {
 
   // ── words ──
 
+  /** @param {Record<string, number>} values @param {Record<string, number>} v */
   function fill({ alpha, gamma, c }, v) {
     const tokens = expectedTokens(alpha, gamma),
       scoring = interpolate(v, gamma + 1),

@@ -1,24 +1,21 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
-// @ts-check
 /** @import { Part } from '../lib/part.d.ts' */
 /** @import { Lab, LessonPage, LessonsValue, Step } from './lesson_page.d.ts' */
 import { closest, makeButton, makeFind, setText } from '../lib/dom.js';
 import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
-import { drawLessonHead } from './lesson_head.js';
+import { drawLessonHead, listenForOwnText } from './lesson_head.js';
 import { listenForKeys } from './lesson_keys.js';
 import { drawLessonList } from './lesson_list.js';
 import { drawLessonNav } from './lesson_nav.js';
 import { makeLessonPages } from './lesson_pages.js';
 import { makeLessonPlayer } from './lesson_player.js';
-import { quizNodes, stepNodes } from './lesson_step.js';
+import { quizNodes, stepNodes, turnSentence } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
 import { mountMinute } from './minute.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
-import { TOOLS } from './tools.js';
-import { isClass } from './widgets.js';
 
 /** @param {Part} part */
 export function mount({ element, props, trigger }) {
@@ -30,8 +27,6 @@ export function mount({ element, props, trigger }) {
     turn = find('.sl-lesson-turn'),
     problem = find('.sl-lesson-problem'),
     nextButton = find('[data-lesson="next"]');
-  /** @type {HTMLDetailsElement} */
-  const own = element.querySelector('.sl-lesson-own');
   const markup = makeMarkup(find('.sl-define'));
   const progress = makeProgress();
   const stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
@@ -132,17 +127,6 @@ export function mount({ element, props, trigger }) {
   /** @param {Step} step */
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
 
-  // Made when it is opened, because the tokenizer takes a moment.
-  function drawOwn() {
-    const { note, ...settings } = page.own;
-    find('.sl-lesson-own > div').replaceChildren(
-      ...(own.open ? [markup.line('p', note), TOOLS.own_text(settings, () => {})] : []),
-    );
-  }
-  own.addEventListener('toggle', () => {
-    if (page) drawOwn();
-  });
-
   /** @param {Lab} lab */
   function labWay(lab) {
     if (stored) return labNote(lab);
@@ -157,12 +141,8 @@ export function mount({ element, props, trigger }) {
     showRun(content);
     stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask)); // otherwise they would answer the question beside them
-    if (content.ask) say(content.ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
-    else if (content.tool) say('Your turn: try it and watch what changes.');
-    else if (stored && (content.live || content.lab)) isComplete = true;
-    else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
-    else if (content.lab) say('Your turn: open the experiment. A button at the bottom brings you back here.');
-    else if (!content.points) isComplete = true;
+    say(turnSentence(content, Boolean(stored)));
+    isComplete = !turn.textContent && (!content.points || content.live || Boolean(content.lab));
     if (!content.ask) point(content);
   }
 
@@ -257,6 +237,7 @@ export function mount({ element, props, trigger }) {
   };
   element.addEventListener('click', ({ target }) => actions[closest(target, '[data-lesson]')?.dataset.lesson]?.());
 
+  listenForOwnText(element, markup, () => page);
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
   const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open, list });

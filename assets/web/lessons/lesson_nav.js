@@ -8,7 +8,9 @@ export function drawLessonNav(root, { page, at, isComplete, done, hasNext, go })
     last = page.steps.length;
   find('.sl-lesson-where').textContent =
     at === last ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last + 1}`;
-  find('[data-lesson="back"]').disabled = at === 0;
+  /** @type {HTMLButtonElement} */
+  const backButton = find('[data-lesson="back"]');
+  backButton.disabled = at === 0;
   nextButton.textContent = at === last ? (hasNext ? 'Next lesson' : 'All lessons') : isComplete ? 'Next' : 'Skip';
   nextButton.dataset.ready = isComplete;
   const titles = [...page.steps.map(each => each.title), 'Check yourself'];

@@ -40,8 +40,8 @@ function readLines(text, entry) {
       new RegExp(`${words} *(${NUMBER})`).exec(line)?.[1],
     ]);
     const figures = Object.fromEntries(found.filter(([, number]) => number).map(([name, number]) => [name, +number]));
-    let key = rows.size,
-      row = derive(entry, {});
+    let key = String(rows.size);
+    let row = derive(entry, {});
     if (['accepted', 'drafted', last].every(name => name in figures || name === 'kind')) {
       row = derive(entry, figures, entry.reached ? numbersIn(new RegExp(entry.reached).exec(line)?.[1]) : [], kind);
       if (entry.totals_of) key = `${{ kind, ...figures }[last]}`;
@@ -126,7 +126,7 @@ function objectsOf(text) {
   return text.split('\n').flatMap(untrimmed => {
     const line = untrimmed.trim(),
       body = line.replace(/^data:/, '').trim();
-    stream += line === 'data: [DONE]';
+    stream += Number(line === 'data: [DONE]');
     const value = /^[{[]/.test(body) ? parseJson(body) : undefined;
     return value === undefined ? [] : within(value, line === body ? null : `stream ${stream}`, 0);
   });

@@ -1,6 +1,6 @@
 // Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
 
-import { isCalm, make, makeButton, setText } from '../lib/dom.js';
+import { isCalm, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 import { meter } from './widgets.js';
@@ -169,7 +169,7 @@ export function mountMinute(box, page, markup, playground) {
   const content = box.querySelector('div'),
     openPlayground = () => {
       document.getElementById('playground-tab-button').click();
-      document.querySelector('#prompt textarea')?.focus(); // which brings it into sight
+      makeFind(document)('#prompt textarea')?.focus(); // which brings it into sight
     };
   const waysOn = () => [
     make('a', 'sl-button', 'Be the drafter yourself', { href: '#lesson-in_five_minutes' }),

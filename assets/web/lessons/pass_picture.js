@@ -77,7 +77,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
       ...Array.from({ length: width() }, (_, i) => {
         const isDraft = zoom === 'users' ? i % seats > 0 : i > 0,
           node = make('span', `sl-pass-token${isDraft ? ' sl-pass-draft' : ''}`, '', { '--at': at / BLOCKS });
-        if (zoom === 'users') node.dataset.user = Math.floor(i / seats) % 4;
+        if (zoom === 'users') node.dataset.user = String(Math.floor(i / seats) % 4);
         return node;
       }),
     );

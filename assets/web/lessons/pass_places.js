@@ -42,9 +42,9 @@ export function judge(parents, rejected) {
 export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
-    const missing = Object.entries(left).map(([word, mass]) => [word, Math.max(0, mass - (q[word] || 0))]),
-      all = missing.reduce((sum, [, mass]) => sum + mass, 0);
-    return all > 1e-9 ? Object.fromEntries(missing.map(([word, mass]) => [word, mass / all])) : null;
+    const missing = Object.entries(left).map(([word, mass]) => ({ word, mass: Math.max(0, mass - (q[word] || 0)) }));
+    const all = missing.reduce((sum, { mass }) => sum + mass, 0);
+    return all > 1e-9 ? Object.fromEntries(missing.map(({ word, mass }) => [word, mass / all])) : null;
   }, p);
 }
 

@@ -1,9 +1,14 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
-// @ts-check
 
 // ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name
 // that begins with -- is a property for CSS.
-/** @param {string} tag @param {string} [className] @param {string | any[]} [content] @param {Record<string, any>} [attributes] */
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {string} [className]
+ * @param {string | any[]} [content]
+ * @param {Record<string, any>} [attributes]
+ */
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
@@ -17,7 +22,7 @@ export function make(tag, className, content, attributes = {}) {
 }
 
 // Returns a function that finds an element of ``root`` by its selector.
-/** @param {ParentNode} root @returns {(selector: string) => HTMLElement} */
+/** @param {ParentNode} root @returns {<E extends HTMLElement = HTMLElement>(selector: string) => E} */
 export const makeFind = root => selector => root.querySelector(selector);
 
 // The nearest element around an event's target that matches. Null for none, and for the document as a target.

@@ -1,5 +1,4 @@
 // Writes tokens, numbers and shares as texts for people.
-// @ts-check
 
 // A token's text with visible whitespace; the output text keeps its whitespace as it is.
 /** @param {string} piece */

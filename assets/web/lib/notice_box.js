@@ -27,6 +27,6 @@ export function makeNotice(box) {
     empty.textContent = '';
     if (kind === 'error') box.scrollIntoView({ block: 'nearest' }); // it may be about a button far below
     progress.hidden = kind !== 'progress' || fraction == null;
-    if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;
+    if (!progress.hidden) find('.sl-progress > div').style.transform = `scaleX(${fraction})`;
   };
 }

@@ -1,5 +1,4 @@
 // Searches a list that is in order, by halves.
-// @ts-check
 
 // Returns the last index below ``count`` of which ``holds`` is true, 0 for none. Where it is false, so it is beyond.
 /** @param {number} count @param {(index: number) => boolean} holds never asked about 0 */

@@ -8,6 +8,12 @@ const BESIDE = 6; // rows drawn above and below those in sight
 
 // ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)``
 // brings it up to date at each drawing.
+/**
+ * @param {HTMLElement} frame
+ * @param {HTMLElement} list
+ * @param {(number: number) => HTMLElement} create
+ * @param {(node: HTMLElement, number: number) => void} [update]
+ */
 export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map(); // row number → its element
   let count = 0,

@@ -1,4 +1,6 @@
 // Connects the form of the engine in this tab to its worker and to the player.
+/** @import { Run } from '../engine/player_feed.js' */
+/** @import { Fields } from './tab_form.js' */
 import {
   aboutLine,
   comparedLine,
@@ -18,18 +20,24 @@ import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
 const MB = 1e6,
   SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
 const find = makeFind(document);
-const form = find('.sl-tab-form'),
-  fields = form.elements,
-  buttons = Object.fromEntries([...document.querySelectorAll('[data-tab]')].map(node => [node.dataset.tab, node]));
+/** @type {HTMLFormElement & { elements: Fields }} */
+const form = find('.sl-tab-form');
+/** @type {HTMLButtonElement} */
+const runButton = find('.sl-tab-run');
+const fields = form.elements;
+/** @type {NodeListOf<HTMLButtonElement>} */
+const named = document.querySelectorAll('button[data-tab]');
+const buttons = Object.fromEntries([...named].map(node => [node.dataset.tab, node]));
 const source = { address: new URL(page.address, location.href).href, sha256: page.sha256 },
   host = new URL(source.address).host || 'this site';
 
 // ── the stage ──
 const part = { element: find('#stage'), props: { value: '' } };
-let readers = [],
-  lanes = {}, // run and plain, as traces
-  worker = null,
-  isRunning = false;
+const readers = [];
+/** @type {{ run?: Run, plain?: Run }} */
+let lanes = {};
+let worker = null;
+let isRunning = false;
 mount({ ...part, isOffline: true, watch: (_, read) => readers.push(read), trigger() {} });
 
 function show(text) {
@@ -125,6 +133,7 @@ const VERDICTS = {
   faster: value => `${value}× the speed of plain decoding in this tab (one run each).`,
   slower: value => `Slower here: ${value}× the speed without drafting (one run each). Try a text that repeats itself.`,
 };
+/** @param {{ run?: Run, plain?: Run }} lanes */
 function verdict({ run, plain }, tone, note) {
   const wasStopped = [run, plain].some(lane => lane?.finished?.reason === 'cancelled'),
     words = tone ? VERDICTS[tone](speedupOf(run, plain).toFixed(2)) : wasStopped ? 'Stopped.' : 'Done.';
@@ -140,7 +149,7 @@ function abandon() {
 
 function end() {
   isRunning = false;
-  find('.sl-tab-run').disabled = false;
+  runButton.disabled = false;
   buttons.stop.disabled = true;
   buttons.save.disabled = !lanes.run?.started;
   buttons.baseline.disabled = !lanes.plain?.started;
@@ -155,7 +164,7 @@ form.addEventListener('submit', event => {
   if (!fields.prompt.value.trim()) return say('error', 'The prompt is empty; type something for the model to answer.');
   lanes = {};
   isRunning = true;
-  find('.sl-tab-run').disabled = buttons.save.disabled = buttons.baseline.disabled = true;
+  runButton.disabled = buttons.save.disabled = buttons.baseline.disabled = true;
   buttons.stop.disabled = false;
   const method = fields.method.value,
     config = name => configOf(fields, page.defaults, name),
@@ -186,8 +195,10 @@ function save(trace, name) {
   URL.revokeObjectURL(url);
 }
 
-find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
-  const file = target.files[0];
+/** @type {HTMLInputElement} */
+const opener = find('.sl-tab-open input');
+opener.addEventListener('change', async () => {
+  const file = opener.files[0];
   if (!file || isRunning) return;
   begin();
   try {
@@ -207,14 +218,16 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
     begin();
     say('error', 'This file is not a run that this page can open.');
   } finally {
-    target.value = '';
+    opener.value = '';
     end();
   }
 });
 
 find('.sl-tab-note').textContent = fillForm(fields, find('.sl-tab-examples'), page);
-buttons.back?.addEventListener('click', () => {
-  buttons.back.href = linkOf(fields, new URL('../', location.href));
+/** @type {HTMLAnchorElement | null} */
+const back = find('[data-tab="back"]');
+back?.addEventListener('click', () => {
+  back.href = linkOf(fields, new URL('../', location.href));
 });
 describe([false, false]);
 if (!obstacle()) askWhetherStored();

@@ -10,9 +10,14 @@ const FIELDS = {
   seed: 'seed',
   tokens: 'max_new_tokens',
 };
-const AUTO = 'auto',
-  LONGEST = 16; // γ
+const AUTO = 'auto';
+const LONGEST = 16; // γ
 const LABEL_STAYS = 3000; // milliseconds
+
+/**
+ * @typedef {HTMLFormControlsCollection & { prompt: HTMLTextAreaElement, method: HTMLSelectElement,
+ *   gamma: HTMLSelectElement } & Record<'temperature' | 'seed' | 'max_new_tokens', HTMLInputElement>} Fields
+ */
 
 // A run's settings as a trace has them. ``defaults``: of what the form doesn't ask for.
 export function configOf(fields, defaults, method) {
@@ -47,7 +52,7 @@ export function offerLink(button, fields) {
 export function fillForm(fields, examples, page) {
   for (const [name, title] of Object.entries(page.titles))
     fields.method.append(make('option', '', title, { value: name }));
-  for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', gamma));
+  for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', String(gamma)));
   for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
     const fill = () => {
       fields.prompt.value = prompt;

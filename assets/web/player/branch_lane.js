@@ -1,5 +1,4 @@
 // Shows a branch beside its run: the heads of both lanes, and what keeping and dropping a branch do.
-// @ts-check
 /** @import { Engine, Parts } from './parts.js' */
 import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';

@@ -1,5 +1,4 @@
 // Chooses the token that the inspector shows: the one of a step by hand, or one that is locked by a click.
-// @ts-check
 /** @import { Engine, Parts } from './parts.js' */
 /** @import { Position, Token } from './timeline.js' */
 import { makeFind } from '../lib/dom.js';

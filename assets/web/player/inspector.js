@@ -1,5 +1,4 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
-// @ts-check
 /** @import { Stage } from '../lib/statuses.js' */
 /** @import { About, Round, Token } from './timeline.js' */
 import { make, makeButton } from '../lib/dom.js';

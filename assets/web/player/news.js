@@ -1,5 +1,4 @@
 // Shows what reader.js has read: a new run, its rounds and its branch's, its numbers, and a sentence.
-// @ts-check
 /** @import { Parts } from './parts.js' */
 /** @import { Events, Status } from './reader.js' */
 import { makeFind } from '../lib/dom.js';

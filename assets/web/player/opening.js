@@ -1,6 +1,5 @@
 // Plays a recorded run once it comes into sight: the first slowly, with captions, others as fast as they ran. With
 // reduced motion it shows the run to its end instead.
-// @ts-check
 /** @import { Parts } from './parts.js' */
 /** @import { Round } from './timeline.js' */
 import { isCalm } from '../lib/dom.js';

@@ -1,5 +1,4 @@
 // Makes the parts of the player, each after those it needs, and connects none of them to the reader or the server.
-// @ts-check
 import { makeFind } from '../lib/dom.js';
 import { makeBranch } from './branch.js';
 import { makeBranchLane } from './branch_lane.js';

@@ -1,7 +1,6 @@
 // Holds the player's position, in steps of the timeline, and the clock that moves it. Knows no DOM.
 //
 // A round lasts on screen as long as it took, times the pace; its steps share that time evenly.
-// @ts-check
 
 export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
 const COMFORT = 1.4; // seconds a round needs to be followed easily

@@ -1,5 +1,4 @@
 // Runs the player: the playhead moves rows, outputs, transport and inspector; the reader and the server's lines move it.
-// @ts-check
 /** @import { Engine, Parts } from './parts.js' */
 /** @import { Mover } from './playback.js' */
 /** @import { Timeline, Token } from './timeline.js' */

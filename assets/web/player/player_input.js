@@ -1,5 +1,4 @@
 // Listens to the reader: the buttons, the keys, and a press or the arrow keys on a token.
-// @ts-check
 /** @import { Parts } from './parts.js' */
 /** @import { Token } from './timeline.js' */
 import { closest, makeFind } from '../lib/dom.js';

@@ -1,5 +1,4 @@
 // Reads the server's lines into the timelines of the run and of its branch. Knows no DOM.
-// @ts-check
 /** @import { About, Compared, Ended, Prefix, Round, Timeline } from './timeline.js' */
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 

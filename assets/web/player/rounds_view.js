@@ -1,7 +1,6 @@
 // Draws the rounds as rows; virtual_rows.js keeps only those in sight. A tree is one line of the drafts that were
 // tested; it unfolds while its round is played or one of its tokens is inspected. With a branch a row has two cells,
 // one for each lane. Knows the timeline and the branch, and nothing of playing.
-// @ts-check
 import { make, setText } from '../lib/dom.js';
 import { isUntested } from '../lib/statuses.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';

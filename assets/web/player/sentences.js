@@ -1,5 +1,4 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
-// @ts-check
 /** @import { Stage } from '../lib/statuses.js' */
 /** @import { Compared, Ended, Round, Token } from './timeline.js' */
 import { format, isolate, quantity, spokenPercent, tokenText, visible } from '../lib/format.js';

@@ -2,7 +2,6 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
-// @ts-check
 /** @import * as Trace from './trace.d.ts' */
 import { lastWhere } from '../lib/search.js';
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';

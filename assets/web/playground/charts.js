@@ -130,8 +130,9 @@ export function mount(part) {
   const observer = new IntersectionObserver(
     entries => {
       for (const { target, isIntersecting } of entries) {
-        slots[target.dataset.chart].seen = isIntersecting;
-        draw(target.dataset.chart);
+        const name = target.getAttribute('data-chart');
+        slots[name].seen = isIntersecting;
+        draw(name);
       }
     },
     { rootMargin: '300px' },

@@ -23,9 +23,11 @@ export function mount(part) {
     panel.hidden = tabs.hidden = !engine;
     if (!engine) return;
     current = engine.name;
-    for (const tab of tabs.children) {
+    /** @type {NodeListOf<HTMLElement>} */
+    const buttons = tabs.querySelectorAll('[role="tab"]');
+    for (const tab of buttons) {
       const on = tab.dataset.engine === current;
-      tab.setAttribute('aria-selected', on);
+      tab.setAttribute('aria-selected', String(on));
       tab.tabIndex = on ? 0 : -1;
       if (on) panel.setAttribute('aria-labelledby', tab.id);
       if (on && focus) tab.focus();
