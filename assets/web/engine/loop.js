@@ -113,8 +113,8 @@ export async function* decode(run) {
       keys,
       drafts.slice(0, verdict.tested).map((_, i) => i < verdict.last),
     );
-    const draftTexts = text.peek(drafts),
-      texts = [];
+    const draftTexts = text.peek(drafts);
+    const texts = [];
     for (const id of [...drafts.slice(0, verdict.last), verdict.closing]) if (!reason) texts.push(append(id));
     const tail = (await poll()) ? text.tail() : '';
     output += tail;

@@ -12,8 +12,8 @@ import { draw, residual } from './warping.js';
  * @param {number[]} uClosing
  */
 export function verifyChain(p, q, tokens, u, uClosing) {
-  const qOf = i => (q ? q[i][tokens[i]] : 1),
-    accept = tokens.map((token, i) => Math.min(1, Math.fround(p[i][token] / qOf(i))));
+  const qOf = i => (q ? q[i][tokens[i]] : 1);
+  const accept = tokens.map((token, i) => Math.min(1, Math.fround(p[i][token] / qOf(i))));
   let last = 0;
   while (last < tokens.length && Math.fround(u[last] * qOf(last)) < p[last][tokens[last]]) last++;
   const row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last];

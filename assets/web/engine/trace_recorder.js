@@ -78,8 +78,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   // ``round``: {drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position}, as in the loop.
   function tokensOf({ drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position }) {
     const N = drafts.length,
-      statuses = classify(N, verdict, texts.length),
-      tokens = [];
+      statuses = classify(N, verdict, texts.length);
+    const tokens = [];
     const lastEmitted = statuses.findLastIndex(status => status !== 'rejected' && status !== 'discarded');
     const { last, closing, accept } = verdict;
     for (const [i, status] of statuses.entries()) {

@@ -7,8 +7,8 @@ import { bestMap, MOST, overAlpha, overGamma, times } from './theory_charts.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-theory'),
-    find = makeFind(root);
+  const root = element.querySelector('.sl-theory');
+  const find = makeFind(root);
   const START = { alpha: 0.7, gamma: 4, c: 0.1, slope: 0.08 };
   const NONE = { words: '', alpha: null, gamma: null, c: null, v: null, here: null };
   const sliders = Object.fromEntries([...root.querySelectorAll('input[type=range]')].map(input => [input.name, input]));

@@ -3,8 +3,8 @@ import { make, makeButton, makeFind } from '../lib/dom.js';
 
 // ``at``: the step, of which the last is the quiz; ``done``: the steps that were done; ``go(index)`` goes to a step.
 export function drawLessonNav(root, { page, at, isComplete, done, hasNext, go }) {
-  const find = makeFind(root),
-    nextButton = find('[data-lesson="next"]'),
+  const find = makeFind(root);
+  const nextButton = find('[data-lesson="next"]'),
     last = page.steps.length;
   find('.sl-lesson-where').textContent =
     at === last ? `Step ${at + 1} of ${at + 1}: questions` : `Step ${at + 1} of ${last + 1}`;

@@ -20,8 +20,8 @@ const outcomes = (markup, page) => [
 // prediction was made.
 /** @param {LessonPage} page @param {number} at */
 export function stepNodes(page, at, markup, { labWay, done, answered }) {
-  const content = page.steps[at],
-    parts = [];
+  const content = page.steps[at];
+  const parts = [];
   if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
   const blocks = content.blocks.map(markup.block),
     tool = content.tool && TOOLS[content.tool](content.settings, () => done('')),
@@ -59,9 +59,9 @@ export function turnSentence({ ask, tool, live, lab }, isStored) {
 // ``solved()`` is called when every question was answered right.
 /** @param {LessonPage} page */
 export function quizNodes(page, markup, hasNext, solved) {
-  const right = new Set(),
-    firsts = new Set(),
-    end = make('p', 'sl-lesson-end', '', { role: 'status' });
+  const right = new Set();
+  const firsts = new Set();
+  const end = make('p', 'sl-lesson-end', '', { role: 'status' });
   const box = makeQuiz(markup, page.quiz, (index, first) => {
     right.add(index);
     if (first) firsts.add(index);

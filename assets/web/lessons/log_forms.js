@@ -30,8 +30,8 @@ const equalDrafts = (drafted, rounds) => (rounds && drafted && drafted % rounds 
 // ── lines of a log ──
 
 function readLines(text, entry) {
-  const rows = new Map(),
-    last = entry.totals_of ?? 'accepted';
+  const rows = new Map();
+  const last = entry.totals_of ?? 'accepted';
   for (const [, ...groups] of text.matchAll(new RegExp(entry.line, 'g'))) {
     const line = groups.pop(),
       [kind] = groups;
@@ -150,8 +150,8 @@ function countsOf(found, names) {
 // Reads answers by the names of their counts. The counts of one answer grow, so its last ones are its totals. Any other
 // text than JSON is searched for the names.
 function readAnswers(text, entry) {
-  const names = Object.values(entry.keys),
-    last = new Map();
+  const names = Object.values(entry.keys);
+  const last = new Map();
   for (const [id, each] of objectsOf(text)) {
     const counts = countsOf(each, names);
     if (counts) last.set(id ?? last.size, [counts, each]);

@@ -85,8 +85,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
   }
 
   // How long a pass over ``width`` tokens of each user takes, in passes over one.
-  const sharedTime = width => Math.max(1, (users.value * width) / seats),
-    time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
+  const sharedTime = width => Math.max(1, (users.value * width) / seats);
+  const time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
 
   function drawMore(tokens, from, seen) {
     const whole = ownRounds(tokens, from, gamma.value, ways);

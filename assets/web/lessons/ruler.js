@@ -82,9 +82,9 @@ function makeBars() {
   );
 
   function show(time, { gamma }) {
-    const end = Math.max(time.total, time.plain),
-      share = x => `${(100 * x) / end}%`,
-      one = time.plain / time.tokens;
+    const end = Math.max(time.total, time.plain);
+    const share = x => `${(100 * x) / end}%`;
+    const one = time.plain / time.tokens;
     for (const kind of kinds) pieces[kind].style.width = share(time[kind]);
     pieces.drafting.style.setProperty('--steps', String(Math.max(1, gamma)));
     plain.replaceChildren(

@@ -16,9 +16,9 @@ const BESIDE = 6; // rows drawn above and below those in sight
  */
 export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map(); // row number → its element
-  let count = 0,
-    heights = [],
-    tops = [0]; // px: each row's height as measured, and its distance from the first row
+  let count = 0;
+  let heights = []; // px, of each row as it was measured
+  let tops = [0]; // px, from the first row to each
   let sticks = false; // to the end, until the reader scrolls away from it
   let ownScroll = -1,
     waiting = false,

@@ -17,8 +17,8 @@ import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { page } from './page.js';
 import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
 
-const MB = 1e6,
-  SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
+const MB = 1e6;
+const SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
 const find = makeFind(document);
 /** @type {HTMLFormElement & { elements: Fields }} */
 const form = find('.sl-tab-form');
@@ -166,9 +166,9 @@ form.addEventListener('submit', event => {
   isRunning = true;
   runButton.disabled = buttons.save.disabled = buttons.baseline.disabled = true;
   buttons.stop.disabled = false;
-  const method = fields.method.value,
-    config = name => configOf(fields, page.defaults, name),
-    runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
+  const method = fields.method.value;
+  const config = name => configOf(fields, page.defaults, name);
+  const runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
   say('progress', 'Starting …');
   ask({ type: 'run', lanes: runs, source });
 });

@@ -12,8 +12,8 @@ const SECONDS_TO_READ = 2.8; // the captions, before the recorded run plays on
  * @param {Pick<Parts, 'timeline' | 'playback' | 'rows' | 'labels'>} parts
  */
 export function makeOpening(root, { timeline, playback, rows, labels }) {
-  let isWaiting = false,
-    isInSight = false;
+  let isWaiting = false;
+  let isInSight = false;
 
   function open() {
     const isFirst = !root.dataset.played;

@@ -13,15 +13,15 @@ const COMFORT = 1.4; // seconds a round needs to be followed easily
 export function makePlayback(timeline) {
   /** @type {(by: Mover) => void} */
   let tell = () => {};
-  let at = 0,
-    playing = false,
-    live = false,
-    pace = 1 / 20;
-  let before = 0,
-    spent = 0,
-    chosen = false,
-    timer = null,
-    request = null;
+  let at = 0;
+  let playing = false;
+  let live = false; // it follows a run that goes on
+  let pace = 1 / 20;
+  let chosen = false; // by the reader
+  let before = 0; // when the last frame was, in ms
+  let spent = 0; // seconds that no step has used yet
+  let timer = null;
+  let request = null;
 
   /** @param {number} index of a round */
   const seconds = index => {

@@ -27,8 +27,8 @@ const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 export function makeRoundsView(frame, list, timeline, branch) {
   const rows = makeRoundRows(timeline, branch);
   let place = { index: -1, step: 0 };
-  let shownRounds = 0,
-    shownStep = Infinity; // only that many rounds are on screen, the last one only up to that step
+  let shownRounds = 0; // only so many are on screen
+  let shownStep = Infinity; // of the last of them
   const tokens = new WeakMap(); // token element → token
   let marked = null; // the token that is inspected
   const virtual = makeVirtualRows(frame, list, rowNode, update);
@@ -79,8 +79,8 @@ export function makeRoundsView(frame, list, timeline, branch) {
   function fill(row, number) {
     const { from, to } = rows.range(number),
       [label, , line, kept, took, how, second] = row.children,
-      last = Math.min(to, shownRounds),
-      staged = [];
+      last = Math.min(to, shownRounds);
+    const staged = [];
     for (let index = from; index < last; index++) {
       const round = timeline.rounds[index],
         step = index === shownRounds - 1 ? shownStep : Infinity;

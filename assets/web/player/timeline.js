@@ -84,10 +84,10 @@ function placeTree(round) {
 // numbers from the token that was tested in its place.
 /** @param {Round} round */
 function addForbidden(round) {
-  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain
-    // The node before the closing token.
-    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1,
-    testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
+  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round; // those of a chain
+  // The node before the closing token.
+  const closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1;
+  const testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
   round.forbidden = (round.forbidden ?? []).map(draft => {
     const { p_top, removed } = testedAt(draft.parent) ?? {};
     return { ...draft, status: 'forbidden', round: round.index, index: -1, isPastEnd: false, p_top, removed };
@@ -101,8 +101,8 @@ function addForbidden(round) {
 // the last one first.
 /** @param {number[] | undefined} parents @param {number} drafts */
 function fromTheLeaves(parents, drafts) {
-  const children = Array.from({ length: drafts + 1 }, () => []),
-    order = [];
+  const children = Array.from({ length: drafts + 1 }, () => []);
+  const order = [];
   for (let i = 0; i < drafts; i++) children[parents ? parents[i] : i].push(i);
   (function visit(node) {
     for (const i of children[node]) {
@@ -125,7 +125,12 @@ export function isOnPath(round, index, last) {
 const NOTHING_YET = { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 };
 
 export function makeTimeline() {
-  let text, stepsBefore, tokensBefore; // of all rounds; before round i, one more entry being all
+  /** @type {string} */
+  let text; // of all rounds
+  /** @type {number[]} */
+  let stepsBefore; // each round, with one more entry: all
+  /** @type {number[]} */
+  let tokensBefore;
   /** @type {Timeline} */
   const timeline = {
     ...NOTHING_YET,
@@ -160,8 +165,8 @@ export function makeTimeline() {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
     const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
-    const rejected = round.tokens.find(token => token.status === 'rejected'),
-      last = timeline.rounds.at(-1);
+    const rejected = round.tokens.find(token => token.status === 'rejected');
+    const last = timeline.rounds.at(-1);
     let order = 0;
     round.tokens.forEach((token, index) => {
       token.round = round.index;

@@ -8,13 +8,14 @@ import { makeTooltip } from './tooltip.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-tree-tab'),
-    find = makeFind(root),
-    frame = find('.sl-tree-frame');
-  const tokens = new WeakMap(),
-    tooltip = makeTooltip(find('.sl-tip'), frame); // token element → token
-  let playhead = null,
-    shownTree = -1;
+  const root = element.querySelector('.sl-tree-tab');
+  const find = makeFind(root);
+  const frame = find('.sl-tree-frame');
+  const tokens = new WeakMap(); // token element → token
+  const tooltip = makeTooltip(find('.sl-tip'), frame);
+  /** @type {import('./player.js').Place | null} */
+  let playhead = null;
+  let shownTree = -1;
 
   const isOpen = () => Boolean(root.offsetParent);
 

@@ -4,8 +4,8 @@ import { onValue } from '../lib/dom.js';
 export function mount(part) {
   const { element } = part;
   const root = element.querySelector('.sl-charts');
-  const slots = {},
-    waiting = {}; // name → its elements; name → a figure not drawn yet
+  const slots = {}; // name → its elements
+  const waiting = {}; // name → a figure not drawn yet
   for (const node of root.querySelectorAll('.sl-chart')) {
     const plot = node.querySelector('.sl-plot'),
       note = node.querySelector('.sl-chart-note');

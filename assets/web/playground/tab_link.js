@@ -6,9 +6,9 @@ import { closest } from '../lib/dom.js';
 // ``controls``: each one's name, its default (null for one that is always named), and the
 // control and value with which it counts.
 function settings(controls, values) {
-  const all = Object.fromEntries(controls.map(([name], i) => [name, values[i]])),
-    counts = ([name, usual, only]) => all[name] !== usual && (!only || all[only[0]] === only[1]),
-    text = value => (typeof value === 'boolean' ? Number(value) : value) ?? '';
+  const all = Object.fromEntries(controls.map(([name], i) => [name, values[i]]));
+  const counts = ([name, usual, only]) => all[name] !== usual && (!only || all[only[0]] === only[1]);
+  const text = value => (typeof value === 'boolean' ? Number(value) : value) ?? '';
   return new URLSearchParams(controls.filter(counts).map(([name]) => [name, text(all[name])]));
 }
 
