@@ -196,9 +196,9 @@ function save(trace, name) {
 }
 
 /** @type {HTMLInputElement} */
-const opener = find('.sl-tab-open input');
-opener.addEventListener('change', async () => {
-  const file = opener.files[0];
+const fileField = find('.sl-tab-open input');
+fileField.addEventListener('change', async () => {
+  const file = fileField.files[0];
   if (!file || isRunning) return;
   begin();
   try {
@@ -218,7 +218,7 @@ opener.addEventListener('change', async () => {
     begin();
     say('error', 'This file is not a run that this page can open.');
   } finally {
-    opener.value = '';
+    fileField.value = '';
     end();
   }
 });
