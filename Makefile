@@ -103,7 +103,7 @@ check: $(DEV)
 $(BIOME):
 	@npm install --prefix $(VENV)/biome-$(BIOME_VERSION) --silent --no-audit --no-fund @biomejs/biome@$(BIOME_VERSION)
 
-# Checks the types of the modules that begin with @ts-check (assets/web/jsconfig.json).
+# Checks the types of the browser's modules (assets/web/jsconfig.json).
 $(TSC):
 	@npm install --prefix $(VENV)/typescript-$(TSC_VERSION) --silent --no-audit --no-fund typescript@$(TSC_VERSION)
 

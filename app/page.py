@@ -12,6 +12,7 @@ from app.api.http import http_route
 from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
+from app.lessons_tab.page import STYLES as LESSON_STYLES
 from app.lessons_tab.page import lessons
 from app.playground import engine_status, share_panel, tab_page
 from app.playground.page import playground
@@ -36,8 +37,7 @@ STYLES = [
     "playground/charts.css",
     "playground/files.css",
     "playground/share_dialog.css",
-    "lessons/lessons.css",
-    "lessons/minute.css",
+    *LESSON_STYLES,
     "lab/lab.css",
     "lab/answer.css",
     "lab/compare.css",

@@ -18,6 +18,7 @@ from app.jobs.browser_engine import BESIDE, WEIGHTS, BrowserEngine, browser_engi
 from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
 from app.lessons_tab import handlers, sheets, view
+from app.lessons_tab import page as lessons_page
 from app.playground import html_export, tab_page
 from app.playground.startup_run import load_recorded
 from app.ui.html_component import template
@@ -30,7 +31,7 @@ from lessons.loader import FOLDER, glossary, lessons, run
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 TAB = {tab_page.NAME: tab_page.TITLE}  # where the site has an engine
 CHECKING = "one_token_differs"  # the lesson that explains check_server.py
-LESSON_STYLES = (*html_export.STYLES, "lessons/lessons.css", "lessons/minute.css")
+LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES)
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 NOT_LIVE = (
     "This copy runs no model. Its runs are recorded; the live page runs your own prompts and measures this machine."

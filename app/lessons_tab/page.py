@@ -7,6 +7,13 @@ from app.lessons_tab.handlers import LessonHandlers, contents
 from app.ui.html_component import component, template
 from app.ui.widgets import QUIET
 
+STYLED_TOOLS = (  # each has a style beside its module
+    "budget", "bursts", "drafters", "duel", "experts", "float_sums", "formula_blocks", "grow_tree", "guess_words",
+    "json_masks", "kinds_of_text", "overlap", "own_text", "pass_picture", "pass_places", "rejection_demo", "reports",
+    "ruler", "tokenizer_mismatch",
+)  # fmt: skip
+STYLES = tuple(f"lessons/{name}.css" for name in ("lessons", "questions", "widgets", *STYLED_TOOLS, "minute"))
+
 
 def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:
     """Lays out the tab. ``stage``: the playground's; ``controls``: all of them, in the order of form.NAMES."""

@@ -3,8 +3,8 @@
 Each module becomes a function that returns its exports; the functions run in the order of the imports. A module may use
 ``import { a, b } from './other.js';``, ``import DATA from './data.json' with { type: 'json' };``, and ``export`` before
 a function, a class, or a constant of one name. Comments from ``//`` to the end of a line, types in ``/** */`` at the
-beginning of lines, indentation and empty lines are left out, because every exported file carries the script; so a
-template of several lines may not depend on them.
+beginning of lines, indentation, empty lines and the break after a comma or an opening bracket are left out, because
+every exported file carries the script; so a template of several lines may not depend on them.
 """
 
 import json
@@ -19,6 +19,7 @@ TYPES = re.compile(r"^[ \t]*/\*\*.*?\*/", re.MULTILINE | re.DOTALL)
 # A comment after code holds no quotes, because " // " within a string would be followed by one.
 LEFT_OUT = re.compile(r"^[ \t]*//.*\n|[ \t]+//[ \t][^'\"`\n]*$|^[ \t]+", re.MULTILINE)
 EMPTY = re.compile(r"\n{2,}")
+CONTINUED = re.compile(r"^((?:(?!//).)*[,({\[])\n", re.MULTILINE)  # not where a comment is left
 OTHER = re.compile(r"^[ \t]*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
 
 
@@ -55,7 +56,7 @@ class _Bundle:
         self.pending.pop()
         self.exports[path] = EXPORT.findall(text)
         names = ", ".join(self.exports[path])
-        code = EMPTY.sub("\n", LEFT_OUT.sub("", code))
+        code = CONTINUED.sub(r"\1", EMPTY.sub("\n", LEFT_OUT.sub("", code)))
         self.scripts.append(f"modules['{path}'] = (() => {{\n{code}return {{ {names} }};\n}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:

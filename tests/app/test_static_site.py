@@ -7,6 +7,9 @@ from pathlib import PurePosixPath
 import pytest
 
 from app import static_site
+from app.lessons_tab import sheets
+from app.lessons_tab.page import STYLES
+from app.ui.html_component import WEB
 from lessons.loader import lessons
 
 pytestmark = pytest.mark.xdist_group("static-site")
@@ -26,6 +29,11 @@ def test_every_link_leads_to_a_file_and_nothing_is_asked_of_others(site):
         assert target in site, f"{name} links to {link}"
     assert sum(len(text.encode()) for text in site.values()) < 10_000_000  # bytes, for a slow network
     assert all("default-src 'none'" in unescape(text) for name, text in site.items() if name.endswith(".html"))
+
+
+def test_every_style_of_the_lessons_is_loaded():
+    files = {f"lessons/{path.name}" for path in (WEB / "lessons").glob("*.css")}
+    assert files == {*STYLES, *sheets.STYLES}
 
 
 def test_site_without_engine_has_no_page_for_it(site):

@@ -1,6 +1,5 @@
 // Drafts with a block head, all guesses of a round from one pass, as engine/drafters/block.py does with a fixed γ:
 // masked slots follow the last token that the target has read, and each guess is drawn from its own row.
-// @ts-check
 import { expandAll, expandRow } from './gguf_tensors.js';
 import { loadModel } from './pass.js';
 import { DRAFTING } from './random_streams.js';
@@ -28,8 +27,8 @@ const CHUNK = 64;
 export async function loadBlockHead(ort, graph, file, facts, embed) {
   const view = new DataView(file),
     own = facts.recipe.filter(([name]) => name in facts.tensors),
-    weights = new Float32Array(facts.bytes / 4),
-    rows = embed(facts.words); // its output layer, which comes last
+    weights = new Float32Array(facts.bytes / 4);
+  const rows = embed(facts.words); // its output layer, which comes last
   weights.set(expandAll(view, facts.tensors, own, facts.bytes - rows.byteLength));
   weights.set(rows, weights.length - rows.length);
   const mask = new Float32Array(facts.tensors[facts.mask].shape.at(-1));
@@ -87,10 +86,10 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
     for (const i of masks.keys()) features.set(mask, (known - start + i) * mask.length);
     const rows = await model.pass([...committed.slice(start + 1), ...masks], start, count, features);
     length = known; // the masked slots are written again by the next pass
-    const end = rows.findIndex(row => !row.every(Number.isFinite)),
-      guesses = (end < 0 ? rows : rows.slice(0, end)).map((row, i) =>
-        sample(row, uniform(DRAFTING + 4 * i, position + i)),
-      );
+    const end = rows.findIndex(row => !row.every(Number.isFinite));
+    const guesses = (end < 0 ? rows : rows.slice(0, end)).map((row, i) =>
+      sample(row, uniform(DRAFTING + 4 * i, position + i)),
+    );
     return {
       drafts: guesses.map(({ id }) => id),
       q: sampling.temperature ? guesses.map(({ q }) => q) : null,

@@ -1,6 +1,5 @@
 // Decides how many tokens each round drafts, as engine/decoding/draft_length.py does for drafts whose keys are known
 // before they are made: a fixed γ, or with "auto" the length with the most expected tokens per cost.
-// @ts-check
 import { bestLength } from '../lib/speedup_model.js';
 
 const MOST = 16; // drafts of a round

@@ -1,6 +1,5 @@
 // Expands the tensors of a GGUF file to fp32, with the values of engine/models/gguf_blocks.py, and those of a packed
 // head (engine/models/portable_head.py), whose scales are in fp32 (Q8_F32).
-// @ts-check
 
 const GROUP = 32; // weights that share a scale
 const BYTES = { F32: 4 * GROUP, Q8_F32: 36, Q8_0: 34, Q4_1: 20 }; // of each group

@@ -1,6 +1,5 @@
 // Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for
 // chains; with no drafts it is plain decoding.
-// @ts-check
 import { makeBlock } from './block_head.js';
 import { makeDraftLength } from './draft_length.js';
 import { makeNgram } from './ngram.js';
@@ -114,8 +113,8 @@ export async function* decode(run) {
       keys,
       drafts.slice(0, verdict.tested).map((_, i) => i < verdict.last),
     );
-    const draftTexts = text.peek(drafts),
-      texts = [];
+    const draftTexts = text.peek(drafts);
+    const texts = [];
     for (const id of [...drafts.slice(0, verdict.last), verdict.closing]) if (!reason) texts.push(append(id));
     const tail = (await poll()) ? text.tail() : '';
     output += tail;

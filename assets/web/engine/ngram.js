@@ -1,6 +1,5 @@
 // Drafts by prompt lookup, as engine/drafters/ngram.py does for a chain: proposes what followed the most recent
 // occurrence of the longest matching end of the text.
-// @ts-check
 import { continuation, LONGEST, occurrences } from '../lib/prompt_lookup.js';
 
 // ``copyFrom``: the first prompt token that may be copied; ``eos`` ends a text, ``control``: ids that no

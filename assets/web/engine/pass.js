@@ -1,6 +1,5 @@
 // Runs the passes of a graph that the site's build wrote, on ONNX Runtime's WASM: the target's
 // (engine/models/portable_graph.py) or a head's (portable_head.py).
-// @ts-check
 const ROWS = 2; // of an attention at least: one row alone takes another kernel, which adds in another order
 
 /**

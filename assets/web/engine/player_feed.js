@@ -1,6 +1,5 @@
 // Turns the events of a run into the player's lines, as app/views/player_feed.py and tiles.py do for the served page; a
 // test compares the two. For runs of our own engines, whose every number is known.
-// @ts-check
 import { quantity } from '../lib/format.js';
 import { isEmitted, isTested } from '../lib/statuses.js';
 

@@ -1,6 +1,5 @@
 // Computes a run's uniforms as numpy's Philox4x64-10 does, so that a seed gives the
 // same draws here as in the served engine.
-// @ts-check
 
 export const DRAFTING = 0;
 export const ACCEPTING = 1;

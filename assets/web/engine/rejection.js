@@ -1,6 +1,5 @@
 // Decides by rejection sampling which drafts of a chain are accepted, and draws the token that closes the round. It is
 // the rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
-// @ts-check
 import { draw, residual } from './warping.js';
 
 // p [N+1] rows: row i is the target's distribution after node i, node 0 being the pending token. q [N] rows that the
@@ -13,8 +12,8 @@ import { draw, residual } from './warping.js';
  * @param {number[]} uClosing
  */
 export function verifyChain(p, q, tokens, u, uClosing) {
-  const qOf = i => (q ? q[i][tokens[i]] : 1),
-    accept = tokens.map((token, i) => Math.min(1, Math.fround(p[i][token] / qOf(i))));
+  const qOf = i => (q ? q[i][tokens[i]] : 1);
+  const accept = tokens.map((token, i) => Math.min(1, Math.fround(p[i][token] / qOf(i))));
   let last = 0;
   while (last < tokens.length && Math.fround(u[last] * qOf(last)) < p[last][tokens[last]]) last++;
   const row = last < tokens.length ? residual(p[last], q ? q[last] : tokens[last]) : p[last];

@@ -1,5 +1,4 @@
 // Encodes prompts and decodes tokens as the served engine does, with the vocabulary of the model's own file.
-// @ts-check
 import { bytesOf, makeCutter } from '../lib/byte_pairs.js';
 
 const UNFINISHED = '\ufffd'; // what bytes become whose character is not complete
@@ -60,9 +59,9 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
 // nothing until the token that completes it.
 /** @param {{ join: (list: number[]) => string }} tokenizer */
 export function makeDetokenizer({ join }) {
-  let list = [],
-    start = 0, // decoding begins here again: two stretches that are settled are enough context
-    settled = 0; // ids before this one have been returned as text
+  let list = [];
+  let start = 0; // decoding begins here again: two stretches that are settled are enough context
+  let settled = 0; // ids before this one have been returned as text
 
   /** @param {number} id */
   function push(id) {

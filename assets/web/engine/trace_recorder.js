@@ -1,5 +1,4 @@
 // Makes the events of a run, with the fields of engine/trace/events.py; a test compares the two.
-// @ts-check
 import { residual, topOf } from './warping.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */
@@ -79,8 +78,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   // ``round``: {drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position}, as in the loop.
   function tokensOf({ drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position }) {
     const N = drafts.length,
-      statuses = classify(N, verdict, texts.length),
-      tokens = [];
+      statuses = classify(N, verdict, texts.length);
+    const tokens = [];
     const lastEmitted = statuses.findLastIndex(status => status !== 'rejected' && status !== 'discarded');
     const { last, closing, accept } = verdict;
     for (const [i, status] of statuses.entries()) {

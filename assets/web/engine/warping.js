@@ -1,6 +1,5 @@
 // Turns logits into probabilities and draws tokens from them, as engine/sampling/warping.py does: fp32 at the same
 // places, because a draw that falls between two tokens must fall on the same side.
-// @ts-check
 
 const { fround } = Math;
 const GUESS = 128; // candidates ranked for top-p before a whole row is sorted

@@ -1,6 +1,5 @@
 // Gets the model's file: from this browser's storage, else from the address that the page named. Checks its SHA-256
 // each time and stores only a file that is right.
-// @ts-check
 
 const STORE = 'speclens-weights';
 

@@ -1,6 +1,5 @@
 // Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The
 // site's build puts the runtime before this module, as ``globalThis.ort``.
-// @ts-check
 import { loadBlockHead } from './block_head.js';
 import { expandAll, expandRow } from './gguf_tensors.js';
 import { decode } from './loop.js';
@@ -59,8 +58,8 @@ async function load(facts, source) {
   Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpack('ort.wasm.gz') });
   const { bytes, note } = await getWeights(facts, source.address, facts, 'the model');
   say('Preparing the model', null);
-  const { tensors, recipe, embedding, width, bytes: size } = facts.graph,
-    file = new DataView(bytes); // it stays, because rows of the embedding are expanded when they are needed
+  const { tensors, recipe, embedding, width, bytes: size } = facts.graph;
+  const file = new DataView(bytes); // it stays, because rows of the embedding are expanded when they are needed
   function embed(ids) {
     const rows = new Float32Array(ids.length * width);
     for (const [i, id] of ids.entries()) expandRow(file, tensors[embedding], id, rows, i * width);
@@ -83,8 +82,8 @@ async function loadHead(facts) {
 async function run({ lanes, source }) {
   stopped = false;
   about ??= await describe();
-  const { facts, tokenizer } = about,
-    prompt = tokenizer.encodePrompt(lanes[0][1].prompt); // of all lanes
+  const { facts, tokenizer } = about;
+  const prompt = tokenizer.encodePrompt(lanes[0][1].prompt); // of all lanes
   if (prompt.length > facts.promptTokens)
     throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
   engine ??= await load(facts, source);

@@ -1,6 +1,6 @@
 // Draws runs side by side: reads the server's lines, keeps a timeline for each column, and draws the rows in sight.
 
-import { make, onValue } from '../lib/dom.js';
+import { make, makeFind, onValue } from '../lib/dom.js';
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
 import { firstBelow, navigateRows } from '../player/row_navigation.js';
@@ -10,23 +10,23 @@ import { CHUNK, cellOfRound, cellOfText, factsCell, nameCell } from './compare_c
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-compare'),
-    find = selector => root.querySelector(selector);
+  const root = element.querySelector('.sl-compare');
+  const find = makeFind(root);
   const frame = find('.sl-compare-frame'),
     names = find('.sl-compare-names'),
     facts = find('.sl-compare-facts');
-  const shownTokens = new WeakMap(),
-    tooltip = makeTooltip(find('.sl-tip'), frame);
+  const shownTokens = new WeakMap();
+  const tooltip = makeTooltip(find('.sl-tip'), frame);
   const rows = makeVirtualRows(frame, find('.sl-compare-rows'), rowNode);
   const WHY = {
     round:
       'Row n is round n of every run: the drafts, the verdicts on them, and the token that closed the round. A run with fewer rows needs fewer passes of the target.',
     text: `Every row holds the same ${CHUNK} places of the text. The fewer passes a run needs for them, the more its drafts were worth there.`,
   };
-  let columns = [],
-    by = 'round',
-    follow = false,
-    changed = new Set(); // ``changed``: numbers of rows to draw again
+  let columns = [];
+  let by = 'round';
+  let follow = false;
+  let changed = new Set(); // numbers of rows to draw again
 
   // ── drawing ──
   function rowNode(number) {
@@ -68,7 +68,7 @@ export function mount(part) {
 
   function showRows() {
     const count = Math.max(0, ...columns.map(length));
-    find('.sl-compare-table').setAttribute('aria-rowcount', count + 2);
+    find('.sl-compare-table').setAttribute('aria-rowcount', String(count + 2));
     rows.showRows(count);
   }
 

@@ -32,8 +32,8 @@ export function cellOfRound(column, index, shownTokens) {
 export function cellOfText(column, chunk, shownTokens) {
   const tokens = column.written.slice(chunk * CHUNK, (chunk + 1) * CHUNK);
   if (!tokens.length) return cellOf();
-  const begins = token => column.timeline.rounds[token.round].emitted[0] === token,
-    passes = tokens.filter(begins).length;
+  const begins = token => column.timeline.rounds[token.round].emitted[0] === token;
+  const passes = tokens.filter(begins).length;
   return cellOf(
     make(
       'span',

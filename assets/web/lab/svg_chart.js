@@ -107,8 +107,8 @@ export function plot(box, width, height, x, y, right = EDGE.right) {
     },
     // The axes' values under a pointer, within their limits.
     at(event) {
-      const place = box.getBoundingClientRect(),
-        clamp = (value, { low, high }) => Math.min(high, Math.max(low, value));
+      const place = box.getBoundingClientRect();
+      const clamp = (value, { low, high }) => Math.min(high, Math.max(low, value));
       return [
         clamp(x.low + ((event.clientX - place.left - EDGE.left) / inner.w) * (x.high - x.low), x),
         clamp(y.high - ((event.clientY - place.top - EDGE.top) / inner.h) * (y.high - y.low), y),

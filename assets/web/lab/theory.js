@@ -1,25 +1,27 @@
 // Draws the theory tab: sliders, a sentence, the formula with their numbers, three pictures. Everything is worked out
 // here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py).
 
-import { onValue } from '../lib/dom.js';
+import { makeFind, onValue } from '../lib/dom.js';
 import { bestGamma, breakEven, expectedTokens, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
 import { bestMap, MOST, overAlpha, overGamma, times } from './theory_charts.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-theory'),
-    find = name => root.querySelector(name);
+  const root = element.querySelector('.sl-theory');
+  const find = makeFind(root);
   const START = { alpha: 0.7, gamma: 4, c: 0.1, slope: 0.08 };
   const NONE = { words: '', alpha: null, gamma: null, c: null, v: null, here: null };
   const sliders = Object.fromEntries([...root.querySelectorAll('input[type=range]')].map(input => [input.name, input]));
   const modes = [...root.querySelectorAll('input[type=radio]')];
   const boxes = { gamma: find('[data-plot=gamma]'), alpha: find('[data-plot=alpha]'), map: find('[data-plot=map]') };
-  const spoken = find('.sl-theory-spoken'),
-    toRun = find('.sl-theory-to-run');
-  let run = NONE,
-    mostC = 1,
-    frames = {};
+  const spoken = find('.sl-theory-spoken');
+  /** @type {HTMLButtonElement} */
+  const toRun = find('.sl-theory-to-run');
+  let run = NONE;
+  let mostC = 1;
+  let frames = {};
 
+  /** @returns {Record<string, number>} */
   const sliderValues = () =>
     Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
   const mode = name => modes.find(each => each.value === name);
@@ -68,6 +70,7 @@ export function mount(part) {
 
   // ── words ──
 
+  /** @param {Record<string, number>} values @param {Record<string, number>} v */
   function fill({ alpha, gamma, c }, v) {
     const tokens = expectedTokens(alpha, gamma),
       scoring = interpolate(v, gamma + 1),

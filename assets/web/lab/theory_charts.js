@@ -145,8 +145,8 @@ function fields(frame, v, mostC, width) {
 // Cells that touch in a row are one rectangle, a little too large so that no seam shows.
 function field(frame, gamma, members, columns, perC) {
   const w = frame.X(1 / columns) - frame.X(0),
-    h = frame.Y(0) - frame.Y(1 / perC),
-    strips = [];
+    h = frame.Y(0) - frame.Y(1 / perC);
+  const strips = [];
   for (const [column, row] of members) {
     const last = strips.at(-1);
     if (last && last[1] === row && last[0] + last[2] === column) last[2]++;
@@ -181,8 +181,8 @@ function fieldNames(frame, cells, columns, perC) {
   cells.forEach((members, gamma) => {
     if (members.length < 24) return;
     const mean = place => members.reduce((sum, cell) => sum + cell[place], 0) / members.length;
-    const [a, b] = [mean(0), mean(1)],
-      far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
+    const [a, b] = [mean(0), mean(1)];
+    const far = cell => (cell[0] - a) ** 2 + (cell[1] - b) ** 2;
     const [column, row] = members.reduce((near, cell) => (far(cell) < far(near) ? cell : near));
     const x = frame.X((column + 0.5) / columns),
       y = frame.Y((row + 0.5) / perC) + 5;

@@ -9,6 +9,14 @@ import { figure, makeResult, meter, short, slider } from './widgets.js';
 // ``gamma``: used where the text does not name the rounds. Returns {problem} or the reading of the longest drafts with
 // {tau, perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by
 // position, told: whether the rounds are, unused}.
+/**
+ * @typedef {{ problem?: string, engine?: string, form?: string, tau?: number, rounds?: number, gamma?: number,
+ *   perDrafted?: number, reached?: number[], alphas?: (number | null)[], exact?: boolean, told?: boolean,
+ *   unused?: string[] }} Acceptance
+ * @param {string} whole
+ * @param {number} gamma
+ * @returns {Acceptance}
+ */
 export function readAcceptance(whole, gamma) {
   if (!whole.trim()) return { problem: 'Paste lines of your engine’s log, its /metrics or an answer.' };
   const { readings, unused } = readLog(whole),
@@ -41,6 +49,7 @@ function geometric(tau, gamma) {
 }
 
 // [speedup for γ = 0, 1, …], each position with its own α; beyond the known ones α is taken to remain the last.
+/** @param {Acceptance} found @param {number} c @param {number} slope @param {number} most */
 export function speedupsOf({ reached }, c, slope, most) {
   const last =
     reached.length > 1 && reached[reached.length - 2]
@@ -58,6 +67,7 @@ export function speedupsOf({ reached }, c, slope, most) {
   ];
 }
 
+/** @param {Acceptance} found @param {number} best @param {number} most */
 export function adviceFor({ alphas, gamma }, best, most) {
   if (alphas[0] < 0.3)
     return 'Few first drafts are accepted: check that the drafter, its chat template and the text fit this model.';

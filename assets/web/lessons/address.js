@@ -1,6 +1,7 @@
 // Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the
 // numbers of the edition before the lessons were put in another order, so that its links still open. With -guess-2
 // after it, it is the second text of the lesson's guessing game. #minute is the page before the lessons.
+import { closest } from '../lib/dom.js';
 
 const NUMBERED = [
   'in_five_minutes',
@@ -64,8 +65,8 @@ export function makeAddress(element, { isHere, current, open, list }) {
     'click',
     event => {
       if (!event.isTrusted) return; // a link that opens the tab has its own address
-      if (event.target.closest?.('.sl-minute-tab')) clear(); // the other tabs write their own
-      if (event.target.closest?.('#lessons-tab-button')) writeCurrent();
+      if (closest(event.target, '.sl-minute-tab')) clear(); // the other tabs write their own
+      if (closest(event.target, '#lessons-tab-button')) writeCurrent();
     },
     true,
   );

@@ -1,6 +1,6 @@
 // Lets the learner spend a pass's rows on the drafts of many users. The sums are below, apart from the page.
 
-import { make, makeButton } from '../lib/dom.js';
+import { make, makeButton, makeFind } from '../lib/dom.js';
 import { figure, makeResult, meter, short, slider } from './widgets.js';
 
 const ROWS = 20; // a pass over so many tokens takes as long as one over a single token
@@ -92,7 +92,7 @@ export function makeBudget(settings, touched) {
   // A press tests the drafts up to this one; a press on the last one tested takes it back.
   const press = (user, place) => {
     take(depths.map((depth, i) => (i === user ? (depth === place + 1 ? place : place + 1) : depth)));
-    list.querySelector(`[data-card="${user}.${place}"]`)?.focus();
+    makeFind(list)(`[data-card="${user}.${place}"]`)?.focus();
   };
 
   function show() {

@@ -33,9 +33,9 @@ export function makeCases(title, { cases, noun, verdicts, verdictOf, parts, draw
     const verdict = verdictOf(cases[at]),
       isLast = at === cases.length - 1;
     isOver = true;
-    right += chosen === verdict;
+    right += Number(chosen === verdict);
     for (const { dataset } of answers)
-      if ([verdict, chosen].includes(dataset.cause)) dataset.right = dataset.cause === verdict;
+      if ([verdict, chosen].includes(dataset.cause)) dataset.right = String(dataset.cause === verdict);
     result.textContent = reply(cases[at], chosen);
     next.textContent = isLast ? 'Once more' : `Next ${noun}`;
     next.hidden = false;

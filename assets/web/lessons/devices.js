@@ -16,11 +16,11 @@ const choices = readObject(KEY);
 
 // ``options``: [words, value, key]. ``kept``: under which name the key of the choice is kept.
 function keptPicker(label, kept, options, first) {
-  const index = key => options.findIndex(option => option[2] === key),
-    known = index(choices[kept]);
+  const index = key => options.findIndex(option => option[2] === key);
+  const known = index(choices[kept]);
   const list = picker(label, options, known < 0 ? index(first) : known);
-  list.row.addEventListener('input', event => {
-    choices[kept] = options[event.target.selectedIndex][2];
+  list.row.addEventListener('input', () => {
+    choices[kept] = options[list.index][2];
     storeObject(KEY, choices);
   });
   return list;

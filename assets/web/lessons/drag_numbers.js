@@ -60,8 +60,8 @@ function makeDraggable(node, range, changed) {
 // Brings the numbers in ``blocks`` to life. ``sentence``: the model's name, its other inputs, the numbers and the
 // digits of each result. A number with a ``slider`` moves the slider of that label in ``tool``, and follows it.
 export function makeSentence(blocks, { model, inputs, numbers, results }, tool, touched) {
-  const find = (kind, name) => blocks.flatMap(block => [...block.querySelectorAll(`[data-${kind}="${name}"]`)]),
-    values = { ...inputs };
+  const find = (kind, name) => blocks.flatMap(block => [...block.querySelectorAll(`[data-${kind}="${name}"]`)]);
+  const values = { ...inputs };
   function compute() {
     for (const [name, value] of Object.entries(MODELS[model](values)))
       for (const node of find('live', name))

@@ -1,6 +1,6 @@
 // Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
 
-import { make, makeButton, setText } from '../lib/dom.js';
+import { isCalm, make, makeButton, setText } from '../lib/dom.js';
 import { figure, makeResult, meter, short } from './widgets.js';
 
 // ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
@@ -10,22 +10,21 @@ export function makeDuel({ rounds }, touched) {
   const tokens = rounds.flatMap(([, texts]) => texts),
     end = rounds[rounds.length - 1][0],
     least = Math.min(end, tokens.length);
+  const countAlone = time => Math.min(tokens.length, Math.floor(time + 1e-9));
+  const countWithDrafts = time =>
+    rounds.reduce((count, [at, texts]) => count + (at <= time + 1e-9 ? texts.length : 0), 0);
   const lanes = [
-    ['One token at a time', time => Math.min(tokens.length, Math.floor(time + 1e-9))],
-    ['With drafts', time => rounds.reduce((count, [at, texts]) => count + (at <= time + 1e-9 ? texts.length : 0), 0)],
-  ].map(([name, written]) => {
-    const bar = meter('sl-meter-p'),
-      text = make('p', 'sl-duel-text');
-    return { name, written, bar, text };
-  });
+    { name: 'One token at a time', countAt: countAlone },
+    { name: 'With drafts', countAt: countWithDrafts },
+  ].map(lane => ({ ...lane, bar: meter('sl-meter-p'), text: make('p', 'sl-duel-text') }));
   const result = makeResult(),
     start = makeButton('Start the race', run);
   let clock = 0,
     ticking = null;
 
   function draw() {
-    for (const { name, written, bar, text } of lanes) {
-      const count = written(clock);
+    for (const { name, countAt, bar, text } of lanes) {
+      const count = countAt(clock);
       bar.set(name, count / tokens.length, `${count} of ${tokens.length}`);
       setText(text, tokens.slice(0, count).join('') || '\u00a0');
     }
@@ -35,7 +34,7 @@ export function makeDuel({ rounds }, touched) {
     clearInterval(ticking);
     clock = 0;
     result.textContent = '';
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches) {
+    if (isCalm()) {
       clock = least;
       return finish();
     }

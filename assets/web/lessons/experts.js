@@ -32,8 +32,8 @@ export function makeExperts(settings, touched) {
     };
   }
   function choice(token) {
-    const next = order(token),
-      chosen = new Set();
+    const next = order(token);
+    const chosen = new Set();
     while (chosen.size < EXPERTS.used) chosen.add(Math.floor(next() * EXPERTS.all));
     return chosen;
   }

@@ -77,6 +77,7 @@ export const WAYS = {
 };
 
 // In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
+/** @param {number[][]} pair */
 export function orders([a, b], how, times, seed) {
   const random = makeRandom(seed),
     counts = { ahead: 0, equal: 0, behind: 0 };
@@ -137,9 +138,10 @@ export function makeFloatSums(settings, touched) {
   const digits = x => (precision.value === 'fp32' ? x.toFixed(6) : String(Number(x.toFixed(6))));
 
   function draw() {
-    const how = PRECISIONS[precision.value],
-      pair = twoLogits(leadAt(lead.value), seed),
-      winnerOf = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
+    const how = PRECISIONS[precision.value];
+    const pair = twoLogits(leadAt(lead.value), seed);
+    /** @param {number[]} sums */
+    const winnerOf = ([a, b]) => (a > b ? 'A' : a === b ? 'equal' : 'B');
     rows.replaceChildren(
       row(['order', 'A', 'B', 'highest'], 'sl-float-head'),
       ...Object.entries({ forwards: 'forwards', backwards: 'backwards', blocks: 'blocks of eight' }).map(

@@ -6,11 +6,11 @@ import { figure, makeResult, short } from './widgets.js';
 // The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out.
 // ``places``: by block, "above", "below" or "".
 function readFraction(places, blocks) {
-  const blocksOn = side => Object.keys(blocks).filter(name => places[name] === side),
-    sum = names => names.reduce((all, name) => all + blocks[name].value, 0);
+  const blocksOn = side => Object.keys(blocks).filter(name => places[name] === side);
+  const sum = names => names.reduce((all, name) => all + blocks[name].value, 0);
   const above = blocksOn('above'),
-    below = blocksOn('below'),
-    is = (names, wanted) => [...names].sort().join() === [...wanted].sort().join();
+    below = blocksOn('below');
+  const is = (names, wanted) => [...names].sort().join() === [...wanted].sort().join();
   const value = above.length ? sum(above) / (below.length ? sum(below) : 1) : null;
   return { value, says: say(), isRight: is(above, ['tau']) && is(below, ['drafting', 'pass']) };
 

@@ -26,14 +26,14 @@ export function worth(tree, first, second, row) {
 // Adds the likeliest word as long as that makes the round faster. No other shape of
 // as many words is accepted more often.
 export function bestTree(first, second, row, most) {
-  const tree = [],
-    open = [{ into: tree, rank: 0, reach: 1 }];
+  const tree = [];
+  const open = [{ into: tree, rank: 0, reach: 1 }];
   const chance = place => place.reach * rankChance(place.rank, first, second);
   while (worth(tree, first, second, row).words < most) {
     const place = open.reduce((a, b) => (chance(b) > chance(a) ? b : a)),
       before = worth(tree, first, second, row).speedup;
-    const child = [],
-      reach = chance(place);
+    const child = [];
+    const reach = chance(place);
     place.into.push(child);
     if (worth(tree, first, second, row).speedup <= before) {
       place.into.pop();
@@ -62,8 +62,8 @@ export function makeGrowTree(settings, touched) {
   });
   const row = slider('Cost of a row, in plain steps', { low: 0, high: 0.4, step: 0.01, value: 0.05 });
   const picture = make('div', 'sl-grow', '', { role: 'group', 'aria-label': 'The tree' }),
-    result = makeResult(),
-    added = [];
+    result = makeResult();
+  const added = [];
   let tree = [];
 
   function redraw(focus) {

@@ -86,7 +86,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
     guesses.push(candidate);
     if (guesses.length === countDrafts() || (limit === 1 && candidate !== now.tokens[at + guesses.length - 1])) judge();
     ask();
-    if (hadFocus) (options.isConnected && !question.hidden ? options.children[0] : again).focus();
+    if (hadFocus) (options.isConnected && !question.hidden ? options.querySelector('button') : again).focus();
   }
 
   function judge() {

@@ -75,9 +75,9 @@ function maskOf(rule, { start, here, isLast }) {
 
 // One pass: a row for each draft and one more. ``emitted``: the accepted drafts and the word that closes the round.
 export function maskedRound(text, rule) {
-  const drafts = draftsFor(text, rule),
-    rows = [],
-    emitted = [];
+  const drafts = draftsFor(text, rule);
+  const rows = [];
+  const emitted = [];
   let isOpen = true;
   for (const [i, draft] of [...drafts, undefined].entries()) {
     const here = [...text, ...drafts.slice(0, i)],

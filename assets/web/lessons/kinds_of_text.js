@@ -55,7 +55,7 @@ export function makeKindsOfText({ table }, touched) {
     result.textContent = made
       ? `${right} of ${kinds.length} found.`
       : 'You made no guess, but here is what was measured.';
-    result.dataset.right = right;
+    result.dataset.right = String(right);
     touched();
   }
   return figure(

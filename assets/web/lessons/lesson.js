@@ -1,39 +1,43 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
-
-import { makeButton, setText } from '../lib/dom.js';
-import { press } from '../lib/format.js';
+/** @import { Part } from '../lib/part.d.ts' */
+/** @import { Lab, LessonPage, LessonsValue, Step } from './lesson_page.d.ts' */
+import { closest, makeButton, makeFind, setText } from '../lib/dom.js';
+import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
-import { drawLessonHead } from './lesson_head.js';
+import { drawLessonHead, listenForOwnText } from './lesson_head.js';
 import { listenForKeys } from './lesson_keys.js';
 import { drawLessonList } from './lesson_list.js';
 import { drawLessonNav } from './lesson_nav.js';
 import { makeLessonPages } from './lesson_pages.js';
 import { makeLessonPlayer } from './lesson_player.js';
-import { quizNodes, stepNodes } from './lesson_step.js';
+import { quizNodes, stepNodes, turnSentence } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
 import { mountMinute } from './minute.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
-import { TOOLS } from './tools.js';
-import { isClass } from './widgets.js';
 
+const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.';
+
+/** @param {Part} part */
 export function mount({ element, props, trigger }) {
-  const find = selector => element.querySelector(selector),
-    { lessons, pages: stored, minute, playground } = JSON.parse(props.value || '{"lessons":[]}');
+  const find = makeFind(element);
+  /** @type {LessonsValue} */
+  const { lessons, pages: stored, minute, playground } = JSON.parse(props.value || '{"lessons":[]}');
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),
     turn = find('.sl-lesson-turn'),
-    problem = find('.sl-lesson-problem');
-  const nextButton = find('[data-lesson="next"]');
-  const markup = makeMarkup(find('.sl-define')),
-    progress = makeProgress(),
-    stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
+    problem = find('.sl-lesson-problem'),
+    nextButton = find('[data-lesson="next"]');
+  const markup = makeMarkup(find('.sl-define'));
+  const progress = makeProgress();
+  const stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
   const hintBar = makePlaygroundHint({ back: openTab });
   const load = makeLessonPages(stored);
-  let page = null,
-    at = 0,
-    complete = false;
+  /** @type {LessonPage | null} null while the list is shown */
+  let page = null;
+  let at = 0; // the step, of which the last is the quiz
+  let isComplete = false;
   markup.listen(frame);
 
   function openTab() {
@@ -41,6 +45,7 @@ export function mount({ element, props, trigger }) {
     address.writeCurrent();
     requestAnimationFrame(settleView); // the playground may have been scrolled far down
   }
+  /** @param {string} text */
   const say = text => setText(turn, text);
 
   // ── the list ──
@@ -59,7 +64,9 @@ export function mount({ element, props, trigger }) {
   }
 
   // ── opening one ──
+  /** @type {string | null} the one asked for last */
   let opening = null;
+  /** @param {string} name @param {number} [text] of the guessing game */
   async function open(name, text) {
     opening = name;
     problem.textContent = '';
@@ -87,8 +94,8 @@ export function mount({ element, props, trigger }) {
     markup.use(page.words);
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
-    const { at: left, over } = progress.read(page.slug),
-      game = text ? page.steps.findIndex(step => step.tool === 'guess_words') : -1;
+    const { at: left, over } = progress.read(page.slug);
+    const game = text ? page.steps.findIndex(step => step.tool === 'guess_words') : -1;
     if (game >= 0) page.steps[game].settings.text = text;
     go(game >= 0 ? game : over ? 0 : left); // a finished lesson begins again
     find('#sl-lesson-title').focus({ preventScroll: true });
@@ -100,10 +107,11 @@ export function mount({ element, props, trigger }) {
   const nextLesson = () => lessons.find(each => each.number === page.number + 1);
   const hasNext = () => Boolean(nextLesson());
 
+  /** @param {number} to */
   function go(to) {
     at = Math.max(0, Math.min(to, last()));
     progress.at(page.slug, at);
-    complete = false;
+    isComplete = false;
     hintBar.hide();
     stage.calm();
     stage.hideNumbers(false);
@@ -118,19 +126,10 @@ export function mount({ element, props, trigger }) {
     else showRun(page.steps.at(-1));
     drawNav();
   }
+  /** @param {Step} step */
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
 
-  // Made when it is opened, because the tokenizer takes a moment.
-  function drawOwn() {
-    const { note, ...settings } = page.own;
-    find('.sl-lesson-own > div').replaceChildren(
-      ...(find('.sl-lesson-own').open ? [markup.line('p', note), TOOLS.own_text(settings, () => {})] : []),
-    );
-  }
-  find('.sl-lesson-own').addEventListener('toggle', () => {
-    if (page) drawOwn();
-  });
-
+  /** @param {Lab} lab */
   function labWay(lab) {
     if (stored) return labNote(lab);
     return labButton(lab, () => {
@@ -139,36 +138,33 @@ export function mount({ element, props, trigger }) {
     });
   }
 
+  /** @param {Step} content */
   function begin(content) {
     showRun(content);
     stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask)); // otherwise they would answer the question beside them
-    if (content.ask) say(content.ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.');
-    else if (content.tool) say('Your turn: try it and watch what changes.');
-    else if (stored && (content.live || content.lab)) complete = true;
-    else if (content.live && getComputedStyle(find('[data-lesson="live"]')).display === 'none') {
-      complete = true;
-      say('This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.');
-    } else if (content.live) say('Your turn: “Run it live” fills the playground’s controls. You press Run there.');
-    else if (content.lab) say('Your turn: open the experiment. A button at the bottom brings you back here.');
-    else if (!content.points) complete = true;
+    const isFixed = content.live && !stored && getComputedStyle(find('[data-lesson="live"]')).display === 'none';
+    say(isFixed ? FIXED : turnSentence(content, Boolean(stored)));
+    isComplete = isFixed || (!turn.textContent && (!content.points || content.live || Boolean(content.lab)));
     if (!content.ask) point(content);
   }
 
   // Makes the token of the step glow until it is locked.
+  /** @param {Step} content */
   function point(content) {
     if (!content.points?.token) return;
     stage.glow(content.points.token, () => completeStep(''));
     if (content.ask || content.tool) return;
-    say(`Your turn: ${press} the glowing token. `);
+    say(`Your turn: ${pressVerb} the glowing token. `);
     turn.append(makeButton('Show it to me', stage.press));
   }
 
+  /** @param {string} words */
   function completeStep(words) {
     // Otherwise the key N would be typed into the field.
     if (document.activeElement?.closest('.sl-guess')) nextButton.focus({ preventScroll: true });
     progress.done(page.slug, at);
-    complete = true;
+    isComplete = true;
     if (page.steps[at]?.dark === 'done') stage.darken(false);
     say(words);
     drawNav();
@@ -182,6 +178,7 @@ export function mount({ element, props, trigger }) {
   }
 
   // Shows the prediction's solution.
+  /** @param {Step} content */
   function showSolution(content) {
     stage.hideNumbers(false);
     if (content.then) stage.go(content.then);
@@ -196,12 +193,12 @@ export function mount({ element, props, trigger }) {
   }
 
   function drawNav() {
-    drawLessonNav(element, { page, at, complete, done: progress.read(page.slug).done, hasNext: hasNext(), go });
+    drawLessonNav(element, { page, at, isComplete, done: progress.read(page.slug).done, hasNext: hasNext(), go });
   }
 
   // ── input from the learner ──
   function next() {
-    if (complete) progress.done(page.slug, at);
+    if (isComplete) progress.done(page.slug, at);
     if (at < last()) {
       go(at + 1);
       return settleView();
@@ -222,10 +219,10 @@ export function mount({ element, props, trigger }) {
   }
 
   function live() {
-    const { points, live } = page.steps[at] || {},
-      stood = at;
-    hintBar.show(page.live.hint, live ? points?.control : '', () => {
-      if (page && at === stood && live) completeStep('');
+    const step = page.steps[at];
+    const stood = at;
+    hintBar.show(page.live.hint, step?.live ? step.points?.control : '', () => {
+      if (page && at === stood && step?.live) completeStep('');
     });
     address.clear();
     trigger('live', { lesson: page.number });
@@ -241,8 +238,9 @@ export function mount({ element, props, trigger }) {
       drawList();
     },
   };
-  element.addEventListener('click', event => actions[event.target.closest('[data-lesson]')?.dataset.lesson]?.());
+  element.addEventListener('click', ({ target }) => actions[closest(target, '[data-lesson]')?.dataset.lesson]?.());
 
+  listenForOwnText(element, markup, () => page);
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
   const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open, list });

@@ -1,17 +1,19 @@
 // Controls the player beside the lesson: shows one of its runs, goes to a place in it, makes a token glow.
-import { make } from '../lib/dom.js';
+import { make, makeFind } from '../lib/dom.js';
 import { makePlayer } from '../player/player.js';
 
+/** @param {HTMLElement} root @param {HTMLElement} caption */
 export function makeLessonPlayer(root, caption) {
-  const box = root.querySelector('.sl-player');
+  const box = makeFind(root)('.sl-player');
   box.dataset.told = 'lesson'; // only the lesson starts it
-  const player = makePlayer(box),
-    { timeline, playback, rows } = player;
-  const panel = root.querySelector('.sl-inspector');
+  const player = makePlayer(box);
+  const { timeline, playback, rows } = player;
+  const panel = makeFind(root)('.sl-inspector');
   panel.append(make('p', 'sl-guess-first', 'Make your guess first. Then you can see each token’s numbers here.'));
-  let shown = null,
-    glowing = null,
-    acted = null;
+  let shown = null; // the value of the run
+  /** @type {import('../player/timeline.js').Token | null} */
+  let glowing = null;
+  let acted = null; // called when the learner has locked it
 
   // "2 scored" → steps of the timeline; rounds are counted from 1.
   function steps(place) {

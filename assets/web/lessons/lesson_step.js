@@ -1,8 +1,10 @@
 // Makes the contents of one step of a lesson, and the quiz after the last step.
+/** @import { LessonPage, Step } from './lesson_page.d.ts' */
 import { make } from '../lib/dom.js';
 import { makeSentence } from './drag_numbers.js';
 import { makePrediction, makeQuiz } from './questions.js';
 import { TOOLS } from './tools.js';
+import { isClass } from './widgets.js';
 
 // How long it takes, and what a learner can say afterwards.
 const outcomes = (markup, page) => [
@@ -16,9 +18,10 @@ const outcomes = (markup, page) => [
 
 // ``labWay(lab)`` makes the way to the lab; ``done(words)`` is called when a tool was used, ``answered(step)`` when the
 // prediction was made.
+/** @param {LessonPage} page @param {number} at */
 export function stepNodes(page, at, markup, { labWay, done, answered }) {
-  const content = page.steps[at],
-    parts = [];
+  const content = page.steps[at];
+  const parts = [];
   if (at === 0) parts.push(make('div', 'sl-outcomes', outcomes(markup, page)));
   const blocks = content.blocks.map(markup.block),
     tool = content.tool && TOOLS[content.tool](content.settings, () => done('')),
@@ -42,11 +45,23 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
   return parts;
 }
 
+// What the learner does in a step; '' for one to read, with a token to press, or with nothing live on a site without a
+// server.
+/** @param {Step} step @param {boolean} isStored */
+export function turnSentence({ ask, tool, live, lab }, isStored) {
+  if (ask) return ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.';
+  if (tool) return 'Your turn: try it and watch what changes.';
+  if (isStored) return '';
+  if (live) return 'Your turn: “Run it live” fills the playground’s controls. You press Run there.';
+  return lab ? 'Your turn: open the experiment. A button at the bottom brings you back here.' : '';
+}
+
 // ``solved()`` is called when every question was answered right.
+/** @param {LessonPage} page */
 export function quizNodes(page, markup, hasNext, solved) {
-  const right = new Set(),
-    firsts = new Set(),
-    end = make('p', 'sl-lesson-end', '', { role: 'status' });
+  const right = new Set();
+  const firsts = new Set();
+  const end = make('p', 'sl-lesson-end', '', { role: 'status' });
   const box = makeQuiz(markup, page.quiz, (index, first) => {
     right.add(index);
     if (first) firsts.add(index);

@@ -30,8 +30,8 @@ const equalDrafts = (drafted, rounds) => (rounds && drafted && drafted % rounds 
 // ── lines of a log ──
 
 function readLines(text, entry) {
-  const rows = new Map(),
-    last = entry.totals_of ?? 'accepted';
+  const rows = new Map();
+  const last = entry.totals_of ?? 'accepted';
   for (const [, ...groups] of text.matchAll(new RegExp(entry.line, 'g'))) {
     const line = groups.pop(),
       [kind] = groups;
@@ -40,8 +40,8 @@ function readLines(text, entry) {
       new RegExp(`${words} *(${NUMBER})`).exec(line)?.[1],
     ]);
     const figures = Object.fromEntries(found.filter(([, number]) => number).map(([name, number]) => [name, +number]));
-    let key = rows.size,
-      row = derive(entry, {});
+    let key = String(rows.size);
+    let row = derive(entry, {});
     if (['accepted', 'drafted', last].every(name => name in figures || name === 'kind')) {
       row = derive(entry, figures, entry.reached ? numbersIn(new RegExp(entry.reached).exec(line)?.[1]) : [], kind);
       if (entry.totals_of) key = `${{ kind, ...figures }[last]}`;
@@ -126,7 +126,7 @@ function objectsOf(text) {
   return text.split('\n').flatMap(untrimmed => {
     const line = untrimmed.trim(),
       body = line.replace(/^data:/, '').trim();
-    stream += line === 'data: [DONE]';
+    stream += Number(line === 'data: [DONE]');
     const value = /^[{[]/.test(body) ? parseJson(body) : undefined;
     return value === undefined ? [] : within(value, line === body ? null : `stream ${stream}`, 0);
   });
@@ -150,8 +150,8 @@ function countsOf(found, names) {
 // Reads answers by the names of their counts. The counts of one answer grow, so its last ones are its totals. Any other
 // text than JSON is searched for the names.
 function readAnswers(text, entry) {
-  const names = Object.values(entry.keys),
-    last = new Map();
+  const names = Object.values(entry.keys);
+  const last = new Map();
   for (const [id, each] of objectsOf(text)) {
     const counts = countsOf(each, names);
     if (counts) last.set(id ?? last.size, [counts, each]);

@@ -12,11 +12,11 @@ function lookUp(text, gamma, besides) {
 // rows }. ``ways`` 2: ``others`` are guesses from another place, and ``isOther`` if theirs were accepted. The last
 // round drafts no more than is left but one.
 export function ownRounds(tokens, known, gamma, ways = 1) {
-  const rounds = [],
-    right = (drafts, at) => {
-      const wrong = drafts.findIndex((draft, i) => draft !== tokens[at + i]);
-      return wrong < 0 ? drafts.length : wrong;
-    };
+  const rounds = [];
+  const right = (drafts, at) => {
+    const wrong = drafts.findIndex((draft, i) => draft !== tokens[at + i]);
+    return wrong < 0 ? drafts.length : wrong;
+  };
   for (let at = known; at < tokens.length; ) {
     const text = tokens.slice(0, at),
       most = Math.min(gamma, tokens.length - at - 1),

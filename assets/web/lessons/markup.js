@@ -1,4 +1,5 @@
 // Draws a lesson's text from spans [style, text, glossary entry]. Text only ever meets textContent.
+/** @import { Block, Line, Span } from './lesson_page.d.ts' */
 import { make } from '../lib/dom.js';
 
 export function makeMarkup(definition) {
@@ -22,6 +23,7 @@ export function makeMarkup(definition) {
     return make('span', 'sl-math', [content], { role: 'math', 'aria-label': text });
   }
 
+  /** @param {Span} span */
   function piece([style, text, entry]) {
     if (style === 'formula') return formula(text);
     if (style === 'lesson') return make('a', 'sl-lesson-link', text, { href: `#lesson-${entry}` });
@@ -31,6 +33,7 @@ export function makeMarkup(definition) {
   }
 
   // Keeps “target” and “'s” together: a word is a button, and a line may break after a button even without a space.
+  /** @param {keyof HTMLElementTagNameMap} tag @param {Line} pieces @param {string} [className] */
   function line(tag, pieces, className) {
     const node = make(tag, className);
     pieces.forEach((each, i) => {
@@ -44,6 +47,7 @@ export function makeMarkup(definition) {
     return node;
   }
 
+  /** @param {Block} block */
   function block({ kind, lines }) {
     if (kind === 'paragraph') return line('p', lines[0]);
     return make(

@@ -42,7 +42,7 @@ export function makeMemory(settings, touched) {
       fits = all <= memory,
       extra = sizes[1] + sizes[3];
     lines.forEach(({ name, bar }, i) => bar.set(name, sizes[i] / Math.max(all, memory), `${short(sizes[i])} GB`));
-    result.dataset.fits = fits;
+    result.dataset.fits = String(fits);
     result.textContent = `That’s ${short(all)} GB in all, which ${fits ? 'fits' : 'doesn’t fit'} into ${memory} GB. The draft model takes ${short(extra)} GB of it.`;
     const free = memory - sizes[0],
       alone = Math.floor(Math.max(0, free) / cacheOf(large, context.value)),

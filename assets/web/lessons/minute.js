@@ -1,14 +1,14 @@
 // Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
 
-import { make, makeButton, setText } from '../lib/dom.js';
+import { isCalm, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
 import { meter } from './widgets.js';
 
-const MOVES = ['guess', 'check', 'keep'],
-  NAMES = { guess: 'Guess', check: 'Check', keep: 'Keep' },
-  SLOW = 650, // milliseconds for a move in the first rounds that play by themselves
-  FAST = 150; // in all others
+const MOVES = ['guess', 'check', 'keep'];
+const NAMES = { guess: 'Guess', check: 'Check', keep: 'Keep' };
+const SLOW = 650; // milliseconds for a move in the first rounds that play by themselves
+const FAST = 150; // in all others
 
 // The texts that a round adds: its accepted drafts, and the target's own token.
 const addedTexts = ({ drafts, own }) => [
@@ -31,8 +31,8 @@ export function standing(rounds, { round, move }) {
 
 // What became of a round's guesses, in a sentence.
 export function verdictOn({ drafts, own }) {
-  const quote = text => `“${text.trim()}”`,
-    accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quote(text)),
+  const quote = text => `“${text.trim()}”`;
+  const accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quote(text)),
     rejected = drafts.find(([, status]) => status === 'rejected');
   if (!drafts.length) return `Nothing to copy here. The model writes ${quote(own[0])}.`;
   const list = accepted.join(', ');
@@ -64,9 +64,9 @@ function makeMinute(page, markup, links) {
     const line = markup.line('span', page[move]);
     return make('li', '', [make('strong', '', `${NAMES[move]}. `), line], { 'data-move': move });
   }
-  const isOver = () => at === moves.length - 1,
-    // The reader makes the moves of the first round; then it plays by itself.
-    isLed = () => moves[at + 1]?.round === moves[first + 1].round;
+  const isOver = () => at === moves.length - 1;
+  // The reader makes the moves of the first round; then it plays by itself.
+  const isLed = () => moves[at + 1]?.round === moves[first + 1].round;
 
   function press() {
     if (timer) return stop();
@@ -75,7 +75,7 @@ function makeMinute(page, markup, links) {
       return draw();
     }
     if (isLed()) return advance();
-    if (!matchMedia('(prefers-reduced-motion: reduce)').matches) return wait();
+    if (!isCalm()) return wait();
     at = moves.length - 1;
     draw();
   }
@@ -166,11 +166,11 @@ function makeMinute(page, markup, links) {
 // Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson.
 // ``playground``: what takes the place of that tab on a site without a server.
 export function mountMinute(box, page, markup, playground) {
-  const content = box.querySelector('div'),
-    openPlayground = () => {
-      document.getElementById('playground-tab-button').click();
-      document.querySelector('#prompt textarea')?.focus(); // which brings it into sight
-    };
+  const content = box.querySelector('div');
+  function openPlayground() {
+    document.getElementById('playground-tab-button').click();
+    makeFind(document)('#prompt textarea')?.focus(); // which brings it into sight
+  }
   const waysOn = () => [
     make('a', 'sl-button', 'Be the drafter yourself', { href: '#lesson-in_five_minutes' }),
     playground

@@ -18,8 +18,8 @@ export function outcome(p, q, from) {
 
 // ``p``, ``q``: the two sets of chances at temperature 1, by word.
 export function makeOverlap({ p: targets, q: offers }, touched) {
-  const words = Object.keys(targets),
-    logs = row => words.map(word => Math.log(row[word]));
+  const words = Object.keys(targets);
+  const logs = row => words.map(word => Math.log(row[word]));
   const temperature = slider('Temperature', { low: 0, high: 2, step: 0.1, value: 1 });
   const drafter = picker('Drafter', [
     ['draws from q', 'sampled'],
@@ -91,10 +91,10 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
   }
 
   function show() {
-    const { p, q } = now(),
-      share = x => (counts.all ? x / counts.all : 0),
-      top = 1.12 * Math.max(...p, ...q),
-      percentOf = x => `${Math.min(100, (100 * x) / top)}%`;
+    const { p, q } = now();
+    const share = x => (counts.all ? x / counts.all : 0);
+    const top = 1.12 * Math.max(...p, ...q);
+    const percentOf = x => `${Math.min(100, (100 * x) / top)}%`;
     columnsOf.forEach((each, i) => {
       const kept = share(counts.accepted[i]),
         added = share(counts.replaced[i]);

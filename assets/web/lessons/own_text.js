@@ -85,8 +85,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
   }
 
   // How long a pass over ``width`` tokens of each user takes, in passes over one.
-  const sharedTime = width => Math.max(1, (users.value * width) / seats),
-    time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
+  const sharedTime = width => Math.max(1, (users.value * width) / seats);
+  const time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
 
   function drawMore(tokens, from, seen) {
     const whole = ownRounds(tokens, from, gamma.value, ways);
@@ -104,7 +104,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       aside.textContent = best
         ? `The best γ for this text is ${best}. It’s predicted to be ${short(speeds[best])} × as fast as plain decoding.`
         : 'On this text copying never pays off, so it’s best left switched off (γ = 0).';
-      aside.dataset.best = best;
+      aside.dataset.best = String(best);
     } else if (view === 'tree') {
       const chain = ownRounds(tokens, from, gamma.value);
       aside.textContent = `All of it: ${quantity(chain.length, 'pass')} as one chain, ${whole.length} with a second place to copy from${v ? `. That’s predicted to be ${short(ownSpeedup(chain, time))} × and ${short(ownSpeedup(whole, time))} × as fast as plain decoding` : ''}.`;

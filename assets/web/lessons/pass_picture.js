@@ -1,6 +1,6 @@
 // Draws one pass: weights come from memory once, and every token of the pass is multiplied with them.
 
-import { make, makeButton } from '../lib/dom.js';
+import { isCalm, make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { DEVICES } from './device_figures.js';
@@ -60,7 +60,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
 
   function start() {
     clearInterval(ticking);
-    at = matchMedia('(prefers-reduced-motion: reduce)').matches ? BLOCKS : 0;
+    at = isCalm() ? BLOCKS : 0;
     draw();
     touched();
     if (at < BLOCKS)
@@ -77,7 +77,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
       ...Array.from({ length: width() }, (_, i) => {
         const isDraft = zoom === 'users' ? i % seats > 0 : i > 0,
           node = make('span', `sl-pass-token${isDraft ? ' sl-pass-draft' : ''}`, '', { '--at': at / BLOCKS });
-        if (zoom === 'users') node.dataset.user = Math.floor(i / seats) % 4;
+        if (zoom === 'users') node.dataset.user = String(Math.floor(i / seats) % 4);
         return node;
       }),
     );

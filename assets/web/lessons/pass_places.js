@@ -15,8 +15,8 @@ export function sees(parents, row, column) {
 // The accepted path, and each row's state: accepted, rejected, gone (assumes a rejected draft), branch (not taken).
 export function judge(parents, rejected) {
   const rows = parents.map((_, i) => i + 1),
-    path = [0],
-    tested = [];
+    path = [0];
+  const tested = [];
   for (let at = 0; at !== undefined; ) {
     const children = rows.filter(row => parents[row - 1] === at);
     at = children.find(row => !rejected.has(row));
@@ -42,9 +42,9 @@ export function judge(parents, rejected) {
 export function closingChances(p, offers) {
   return offers.reduce((left, q) => {
     if (!left) return null;
-    const missing = Object.entries(left).map(([word, mass]) => [word, Math.max(0, mass - (q[word] || 0))]),
-      all = missing.reduce((sum, [, mass]) => sum + mass, 0);
-    return all > 1e-9 ? Object.fromEntries(missing.map(([word, mass]) => [word, mass / all])) : null;
+    const missing = Object.entries(left).map(([word, mass]) => ({ word, mass: Math.max(0, mass - (q[word] || 0)) }));
+    const all = missing.reduce((sum, { mass }) => sum + mass, 0);
+    return all > 1e-9 ? Object.fromEntries(missing.map(({ word, mass }) => [word, mass / all])) : null;
   }, p);
 }
 
@@ -177,8 +177,8 @@ export function makePassPlaces(shapes, touched) {
       state = isJudged ? verdict.states[row] : '';
     setText(knows, `Reads ${quote(row)}. Knows “${known.join(' ')}”.`);
     setText(gives, ran ? chancesOf(state, drafts) : 'Its chances come with the pass.');
-    const isShown = ran && state !== 'rejected' && state !== 'gone',
-      chance = word => now.p[row][word] || 0;
+    const isShown = ran && state !== 'rejected' && state !== 'gone';
+    const chance = word => now.p[row][word] || 0;
     vocabulary.forEach((word, i) =>
       bars[i].set(word, isShown ? chance(word) : 0, isShown ? chance(word).toFixed(2) : '–'),
     );

@@ -93,7 +93,7 @@ export function makePrediction(markup, ask, answered) {
 const VOTES = new WeakMap();
 
 // A click on an option, or its number key, counts one hand.
-function makeVote(markup, ask, [, text], reply, reveal) {
+function makeVote(markup, ask, head, reply, reveal) {
   const votes = VOTES.get(ask) ?? ask.options.map(() => 0),
     shown = ask.options.map(() => make('span', 'sl-vote'));
   VOTES.set(ask, votes);
@@ -133,7 +133,7 @@ function makeVote(markup, ask, [, text], reply, reveal) {
     );
   }
   count();
-  return make('div', 'sl-question', [make('p', 'sl-question-kind', 'Vote, then look'), text, list, buttons, reply]);
+  return make('div', 'sl-question', [make('p', 'sl-question-kind', 'Vote, then look'), head[1], list, buttons, reply]);
 }
 
 // ``answered(index, first)`` is called once for each question, after its right answer; ``first``: at the first try.

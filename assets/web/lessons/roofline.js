@@ -24,7 +24,7 @@ export function makeRoofline({ machine }, touched) {
       ceiling = passesPerSecond(speed, gigabytes),
       fits = !memory || gigabytes < memory;
     bar.set('of 500', fits ? ceiling / 500 : 0, fits ? `${short(ceiling)}/s` : 'does not fit');
-    result.dataset.fits = fits;
+    result.dataset.fits = String(fits);
     if (!fits) result.textContent = `Does not fit: ${short(gigabytes)} GB of weights, and the device has ${memory}.`;
     else if (ceiling > OTHER_COSTS)
       result.textContent = `Over ${OTHER_COSTS.toLocaleString('en')} passes per second: at that speed something else becomes the limit first.`;

@@ -14,6 +14,8 @@ const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOK
 
 // The time of a round in plain steps of one user, and its tokens for each.
 // ``launch``: for each draft step, and once more.
+/** @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
+/** @param {Setting} setting */
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
   const tokens = expectedTokens(alpha, gamma),
     drafting = gamma * c,
@@ -80,11 +82,11 @@ function makeBars() {
   );
 
   function show(time, { gamma }) {
-    const end = Math.max(time.total, time.plain),
-      share = x => `${(100 * x) / end}%`,
-      one = time.plain / time.tokens;
+    const end = Math.max(time.total, time.plain);
+    const share = x => `${(100 * x) / end}%`;
+    const one = time.plain / time.tokens;
     for (const kind of kinds) pieces[kind].style.width = share(time[kind]);
-    pieces.drafting.style.setProperty('--steps', Math.max(1, gamma));
+    pieces.drafting.style.setProperty('--steps', String(Math.max(1, gamma)));
     plain.replaceChildren(
       ...Array.from({ length: Math.ceil(time.tokens - 1e-9) }, (_, i) =>
         make('i', 'sl-ruler-step', '', { '--share': share(Math.min(1, time.tokens - i) * one) }),
@@ -134,8 +136,16 @@ export function makeRuler({ healthy, mine }, touched) {
   const start = makeButton(healthy ? 'A healthy run' : 'This lesson’s run', () => set(healthy || mine));
 
   function draw() {
-    const values = Object.fromEntries(Object.entries(sliders).map(([name, each]) => [name, each.value])),
-      time = roundTime(values);
+    const { gamma, alpha, c, slope, users, launch } = sliders;
+    const values = {
+      gamma: gamma.value,
+      alpha: alpha.value,
+      c: c.value,
+      slope: slope.value,
+      users: users.value,
+      launch: launch.value,
+    };
+    const time = roundTime(values);
     bars.show(time, values);
     result.textContent = `${quantity(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${quantity(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
     const speeds = Array.from({ length: 17 }, (_, gamma) => roundTime({ ...values, gamma }).speedup),
@@ -176,16 +186,18 @@ export const MYSTERIES = [
 ];
 
 // What an engine's log and a profiler would show of such a round.
-function symptoms({ gamma, users, ...rest }) {
-  const { tokens, drafting, pass, overhead, total } = roundTime({ gamma, users, ...rest }),
-    accepted = tokens - 1,
-    share = x => `${Math.round(100 * x)} %`;
+/** @param {Setting} setting */
+function symptoms(setting) {
+  const { gamma, users, slope } = setting;
+  const { tokens, drafting, pass, overhead, total } = roundTime(setting);
+  const accepted = tokens - 1;
+  const share = x => `${Math.round(100 * x)} %`;
   return [
     ['mean acceptance length', tokens.toFixed(2)],
     ['drafts accepted', `${share(accepted / gamma)} of ${gamma} a round`],
     ['running requests', String(users)],
     ['one draft step', `${short(drafting / gamma)} of a plain step`],
-    ['the pass', `${short(pass / passCost(1, users, rest.slope))} plain steps`],
+    ['the pass', `${short(pass / passCost(1, users, slope))} plain steps`],
     ['device idle', share(overhead / total)],
   ];
 }

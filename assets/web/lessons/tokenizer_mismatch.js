@@ -28,8 +28,8 @@ export function makeTokenizer(merges) {
 
 // Groups two tokenizations of one text between common borders: [[pieces of one, pieces of the other], …].
 function stretches(one, other) {
-  const groups = [],
-    size = row => row.join('').length;
+  const groups = [];
+  const size = row => row.join('').length;
   for (let i = 0, k = 0; i < one.length || k < other.length; ) {
     const top = [one[i++]],
       below = [other[k++]];

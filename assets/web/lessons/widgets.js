@@ -22,7 +22,7 @@ export function slider(label, { low, high, step, value, words = short }) {
       return Number(input.value);
     },
     set value(to) {
-      input.value = to;
+      input.value = String(to);
       say();
     },
   };
@@ -38,6 +38,9 @@ export function picker(label, options, chosen = 0) {
   select.selectedIndex = chosen;
   return {
     row: make('label', 'sl-pick', [make('span', '', label), select]),
+    get index() {
+      return select.selectedIndex;
+    },
     get value() {
       return options[select.selectedIndex][1];
     },

@@ -2,8 +2,8 @@
 
 // GPT-2's characters for bytes: a printable byte is its own character, the others follow from 256 on.
 export const BYTE_MARKS = (() => {
-  const plain = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173 && byte < 256),
-    marks = [];
+  const plain = byte => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173 && byte < 256);
+  const marks = [];
   for (let byte = 0, more = 256; byte < 256; byte++) marks.push(String.fromCharCode(plain(byte) ? byte : more++));
   return marks;
 })();

@@ -1,9 +1,14 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
-// @ts-check
 
 // ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name
 // that begins with -- is a property for CSS.
-/** @param {string} tag @param {string} [className] @param {string | any[]} [content] @param {Record<string, any>} [attributes] */
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {string} [className]
+ * @param {string | any[]} [content]
+ * @param {Record<string, any>} [attributes]
+ */
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
@@ -16,13 +21,26 @@ export function make(tag, className, content, attributes = {}) {
   return node;
 }
 
+// Returns a function that finds an element of ``root`` by its selector.
+/** @param {ParentNode} root @returns {<E extends HTMLElement = HTMLElement>(selector: string) => E} */
+export const makeFind = root => selector => root.querySelector(selector);
+
+// The nearest element around an event's target that matches. Null for none, and for the document as a target.
+/** @param {EventTarget} target @param {string} selector @returns {HTMLElement | null} */
+export const closest = (target, selector) => (target instanceof Element ? target.closest(selector) : null);
+
+// Whether the reader has asked for less motion.
+export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+
 // Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
+/** @param {import('./part.d.ts').Part} part @param {(value: string) => void} read */
 export function onValue({ props, watch }, read) {
   const again = () => read(props.value || '');
   watch('value', again);
   again();
 }
 
+/** @param {string | any[]} content @param {(event: MouseEvent) => void} action @param {Record<string, any>} [attributes] */
 export function makeButton(content, action, className = 'sl-button', attributes = {}) {
   const node = make('button', className, content, { type: 'button', ...attributes });
   node.addEventListener('click', action);

@@ -1,5 +1,4 @@
 // Writes tokens, numbers and shares as texts for people.
-// @ts-check
 
 // A token's text with visible whitespace; the output text keeps its whitespace as it is.
 /** @param {string} piece */
@@ -39,4 +38,4 @@ export const percent = x =>
 export const spokenPercent = x => percent(x).replace('<', 'less than ').replace('>', 'more than ');
 
 // What a reader does to a token.
-export const press = matchMedia('(pointer: coarse)').matches ? 'tap' : 'click';
+export const pressVerb = matchMedia('(pointer: coarse)').matches ? 'tap' : 'click';

@@ -5,9 +5,9 @@
 
 // Waits longer each time, because the events of thirty waiting pages cost the engine time; and only three times where no
 // answer need come.
-const FIRST = 4000,
-  LONGEST = 32000,
-  TRIES = 3; // milliseconds
+const FIRST = 4000; // milliseconds
+const LONGEST = 32000;
+const TRIES = 3;
 
 // Returns ``expectValues(isRunning)``, to be called whenever a value comes; ``isRunning``: more will follow.
 export function makeHeartbeat({ element, trigger }) {

@@ -1,4 +1,3 @@
-// @ts-check
 // Reads a component's value: lines of JSON, of which the first names the run. A page that is busy sees only the last of
 // several values. So each value repeats some lines of the one before, and ``readers`` must pass over those they know.
 //

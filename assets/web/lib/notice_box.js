@@ -1,10 +1,10 @@
 // Shows one sentence at a time in a notice: progress, a verdict or an error. Its text may
 // quote the visitor, so it is only text.
-import { setText } from './dom.js';
+import { makeFind, setText } from './dom.js';
 
 // Returns a function that shows a status, and is called again for each.
 export function makeNotice(box) {
-  const find = selector => box.querySelector(selector);
+  const find = makeFind(box);
   const words = find('.sl-words'),
     alert = find('.sl-alert'),
     progress = find('.sl-progress');
@@ -15,6 +15,7 @@ export function makeNotice(box) {
     box.toggleAttribute('data-whole', isCut && !box.hasAttribute('data-whole'));
   });
 
+  /** @param {{ kind?: string, text?: string, fraction?: number, old?: boolean }} status */
   return function show({ kind = 'quiet', text = '', fraction, old = false }) {
     box.dataset.kind = kind;
     box.toggleAttribute('data-old', old); // the figures below are pale
@@ -26,6 +27,6 @@ export function makeNotice(box) {
     empty.textContent = '';
     if (kind === 'error') box.scrollIntoView({ block: 'nearest' }); // it may be about a button far below
     progress.hidden = kind !== 'progress' || fraction == null;
-    if (!progress.hidden) progress.firstElementChild.style.transform = `scaleX(${fraction})`;
+    if (!progress.hidden) find('.sl-progress > div').style.transform = `scaleX(${fraction})`;
   };
 }

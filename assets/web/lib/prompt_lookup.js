@@ -1,6 +1,5 @@
 // Looks up where the end of a text occurred before, and what followed. The engine's
 // drafter and the lessons' rounds use it.
-// @ts-check
 
 export const LONGEST = 8; // tokens of the longest match that is looked up
 

@@ -1,6 +1,5 @@
 // Holds the table of engine/trace/events.py, by a token's status or by the stage
 // before it has one; a test compares the two.
-// @ts-check
 /** @import { Status } from '../player/trace.d.ts' */
 
 /**

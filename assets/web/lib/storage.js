@@ -46,4 +46,7 @@ export function storeForReload(key, text) {
   }
 }
 
-export const isReload = () => performance.getEntriesByType('navigation')[0]?.type === 'reload';
+export function isReload() {
+  const [entry] = performance.getEntriesByType('navigation');
+  return entry instanceof PerformanceNavigationTiming && entry.type === 'reload';
+}

@@ -1,16 +1,24 @@
 // Draws a long list of which only the rows in sight, and a few beside them, are in the document; padding takes the room
 // of the others. So a trace of 2,000 tokens costs no more than a short one.
 
+import { lastWhere } from './search.js';
+
 const GUESS = 36; // px, the height of a row that was not drawn yet
 const BESIDE = 6; // rows drawn above and below those in sight
 
 // ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)``
 // brings it up to date at each drawing.
+/**
+ * @param {HTMLElement} frame
+ * @param {HTMLElement} list
+ * @param {(number: number) => HTMLElement} create
+ * @param {(node: HTMLElement, number: number) => void} [update]
+ */
 export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map(); // row number → its element
-  let count = 0,
-    heights = [],
-    tops = [0]; // px: each row's height as measured, and its distance from the first row
+  let count = 0;
+  let heights = []; // px, of each row as it was measured
+  let tops = [0]; // px, from the first row to each
   let sticks = false; // to the end, until the reader scrolls away from it
   let ownScroll = -1,
     waiting = false,
@@ -32,16 +40,7 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
     tops = [0];
   }
   // The last row that begins at ``top`` or above it; 0 for none.
-  function rowAt(top) {
-    let low = 0,
-      high = count;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (topOf(middle) <= top) low = middle;
-      else high = middle;
-    }
-    return low;
-  }
+  const rowAt = top => lastWhere(count, number => topOf(number) <= top);
   // From the top of the scrolled content to the first row.
   const headHeight = () => list.getBoundingClientRect().top - frame.getBoundingClientRect().top + frame.scrollTop;
 

@@ -1,5 +1,4 @@
 // Keeps the engine's page and files in this browser, and deletes them.
-// @ts-check
 
 export const PREFIX = 'speclens-engine-'; // of the stores that have them, one for each version
 

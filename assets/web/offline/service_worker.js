@@ -1,6 +1,5 @@
 // Answers for the files of the engine in this tab once it has run, so that it opens and runs without a network. The
 // model's file is not among them: the engine stores it itself.
-// @ts-check
 import { PREFIX } from './kept_files.js';
 
 // ``version``: of all files together; ``files``: their paths, relative to this script. A newer version is kept beside

@@ -1,4 +1,6 @@
 // Connects the form of the engine in this tab to its worker and to the player.
+/** @import { Run } from '../engine/player_feed.js' */
+/** @import { Fields } from './tab_form.js' */
 import {
   aboutLine,
   comparedLine,
@@ -9,27 +11,33 @@ import {
   speedupOf,
   toneOf,
 } from '../engine/player_feed.js';
-import { make } from '../lib/dom.js';
+import { make, makeFind } from '../lib/dom.js';
 import { mount } from '../player/stage.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { page } from './page.js';
 import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
 
-const MB = 1e6,
-  SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
-const find = selector => document.querySelector(selector);
-const form = find('.sl-tab-form'),
-  fields = form.elements,
-  buttons = Object.fromEntries([...document.querySelectorAll('[data-tab]')].map(node => [node.dataset.tab, node]));
+const MB = 1e6;
+const SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
+const find = makeFind(document);
+/** @type {HTMLFormElement & { elements: Fields }} */
+const form = find('.sl-tab-form');
+/** @type {HTMLButtonElement} */
+const runButton = find('.sl-tab-run');
+const fields = form.elements;
+/** @type {NodeListOf<HTMLButtonElement>} */
+const named = document.querySelectorAll('button[data-tab]');
+const buttons = Object.fromEntries([...named].map(node => [node.dataset.tab, node]));
 const source = { address: new URL(page.address, location.href).href, sha256: page.sha256 },
   host = new URL(source.address).host || 'this site';
 
 // ── the stage ──
 const part = { element: find('#stage'), props: { value: '' } };
-let readers = [],
-  lanes = {}, // run and plain, as traces
-  worker = null,
-  isRunning = false;
+const readers = [];
+/** @type {{ run?: Run, plain?: Run }} */
+let lanes = {};
+let worker = null;
+let isRunning = false;
 mount({ ...part, isOffline: true, watch: (_, read) => readers.push(read), trigger() {} });
 
 function show(text) {
@@ -125,6 +133,7 @@ const VERDICTS = {
   faster: value => `${value}× the speed of plain decoding in this tab (one run each).`,
   slower: value => `Slower here: ${value}× the speed without drafting (one run each). Try a text that repeats itself.`,
 };
+/** @param {{ run?: Run, plain?: Run }} lanes */
 function verdict({ run, plain }, tone, note) {
   const wasStopped = [run, plain].some(lane => lane?.finished?.reason === 'cancelled'),
     words = tone ? VERDICTS[tone](speedupOf(run, plain).toFixed(2)) : wasStopped ? 'Stopped.' : 'Done.';
@@ -140,7 +149,7 @@ function abandon() {
 
 function end() {
   isRunning = false;
-  find('.sl-tab-run').disabled = false;
+  runButton.disabled = false;
   buttons.stop.disabled = true;
   buttons.save.disabled = !lanes.run?.started;
   buttons.baseline.disabled = !lanes.plain?.started;
@@ -155,11 +164,11 @@ form.addEventListener('submit', event => {
   if (!fields.prompt.value.trim()) return say('error', 'The prompt is empty; type something for the model to answer.');
   lanes = {};
   isRunning = true;
-  find('.sl-tab-run').disabled = buttons.save.disabled = buttons.baseline.disabled = true;
+  runButton.disabled = buttons.save.disabled = buttons.baseline.disabled = true;
   buttons.stop.disabled = false;
-  const method = fields.method.value,
-    config = name => configOf(fields, page.defaults, name),
-    runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
+  const method = fields.method.value;
+  const config = name => configOf(fields, page.defaults, name);
+  const runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
   say('progress', 'Starting …');
   ask({ type: 'run', lanes: runs, source });
 });
@@ -186,8 +195,10 @@ function save(trace, name) {
   URL.revokeObjectURL(url);
 }
 
-find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
-  const file = target.files[0];
+/** @type {HTMLInputElement} */
+const fileField = find('.sl-tab-open input');
+fileField.addEventListener('change', async () => {
+  const file = fileField.files[0];
   if (!file || isRunning) return;
   begin();
   try {
@@ -207,14 +218,16 @@ find('.sl-tab-open input').addEventListener('change', async ({ target }) => {
     begin();
     say('error', 'This file is not a run that this page can open.');
   } finally {
-    target.value = '';
+    fileField.value = '';
     end();
   }
 });
 
 find('.sl-tab-note').textContent = fillForm(fields, find('.sl-tab-examples'), page);
-buttons.back?.addEventListener('click', () => {
-  buttons.back.href = linkOf(fields, new URL('../', location.href));
+/** @type {HTMLAnchorElement | null} */
+const back = find('[data-tab="back"]');
+back?.addEventListener('click', () => {
+  back.href = linkOf(fields, new URL('../', location.href));
 });
 describe([false, false]);
 if (!obstacle()) askWhetherStored();

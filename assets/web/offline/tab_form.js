@@ -10,14 +10,19 @@ const FIELDS = {
   seed: 'seed',
   tokens: 'max_new_tokens',
 };
-const AUTO = 'auto',
-  LONGEST = 16; // γ
+const AUTO = 'auto';
+const LONGEST = 16; // γ
 const LABEL_STAYS = 3000; // milliseconds
+
+/**
+ * @typedef {HTMLFormControlsCollection & { prompt: HTMLTextAreaElement, method: HTMLSelectElement,
+ *   gamma: HTMLSelectElement } & Record<'temperature' | 'seed' | 'max_new_tokens', HTMLInputElement>} Fields
+ */
 
 // A run's settings as a trace has them. ``defaults``: of what the form doesn't ask for.
 export function configOf(fields, defaults, method) {
-  const number = name => Number(fields[name].value),
-    sampling = { ...defaults.sampling, temperature: number('temperature') },
+  const number = name => Number(fields[name].value);
+  const sampling = { ...defaults.sampling, temperature: number('temperature') },
     gamma = method === 'none' ? 0 : fields.gamma.value === AUTO ? AUTO : number('gamma');
   const [prompt, seed, max_new_tokens] = [fields.prompt.value, number('seed'), number('max_new_tokens')];
   return { ...defaults, prompt, method, gamma, sampling, seed, max_new_tokens };
@@ -47,7 +52,7 @@ export function offerLink(button, fields) {
 export function fillForm(fields, examples, page) {
   for (const [name, title] of Object.entries(page.titles))
     fields.method.append(make('option', '', title, { value: name }));
-  for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', gamma));
+  for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', String(gamma)));
   for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
     const fill = () => {
       fields.prompt.value = prompt;
@@ -62,8 +67,8 @@ export function fillForm(fields, examples, page) {
 
 // Fills in a link's settings, or those nearest to them here. Returns the ones that this page has not, in words.
 function takeOver(fields, { absent, defaults }, query) {
-  const words = [],
-    instead = (name, value) => words.push(`${name} (${value} instead)`);
+  const words = [];
+  const instead = (name, value) => words.push(`${name} (${value} instead)`);
   for (const [name, field] of Object.entries(FIELDS)) {
     const node = fields[field],
       wanted = query.get(name) ?? '';

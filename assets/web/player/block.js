@@ -1,5 +1,4 @@
 // Shows how the drafts of a block were decided on together: a line a draft, and the block rolled again.
-// @ts-check
 /** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
 import { format, spokenPercent, tokenText } from '../lib/format.js';

@@ -1,15 +1,17 @@
 // Holds the second lane: a branch of the run, from a token that was forced. Knows no DOM.
 //
 // The forced token is in the row of the round whose token it replaces; the branch's own rounds follow, a row each.
-// @ts-check
+/** @import { Timeline, Token } from './timeline.js' */
 import { massOf, probabilitiesOf } from './probabilities.js';
 import { makeTimeline, stageOf } from './timeline.js';
 
-/** @param {import('./timeline.js').Timeline} run */
+/** @param {Timeline} run */
 export function makeBranch(run) {
   const timeline = makeTimeline();
-  let kept = [],
-    replaced = null; // of that round: the tokens before the forced one, and the one it replaces
+  /** @type {Token[]} */
+  let kept = []; // the tokens of that round before the forced one
+  /** @type {Token | null} */
+  let replaced = null; // the one in whose place it was forced
   const branch = {
     timeline,
     begin,

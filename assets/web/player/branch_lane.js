@@ -1,11 +1,14 @@
-// Shows a branch beside its run: the heads of both lanes, and what forcing a token, keeping and dropping a branch do.
-import { isUntested } from '../lib/statuses.js';
+// Shows a branch beside its run: the heads of both lanes, and what keeping and dropping a branch do.
+/** @import { Engine, Parts } from './parts.js' */
 import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';
 
-// ``player``: {timeline, branch, playback, rows, texts}; ``unlock()``: lets the inspected token go; ``moved()``: draws
-// the place again; ``engine``: see makePlayer.
-export function makeBranchLane(root, { timeline, branch, playback, rows, texts }, { unlock, moved }, engine) {
+/**
+ * @param {HTMLElement} root
+ * @param {Pick<Parts, 'timeline' | 'branch' | 'playback' | 'rows' | 'outputs' | 'inspection'>} parts
+ * @param {Engine | null} engine
+ */
+export function makeBranchLane(root, { timeline, branch, playback, rows, outputs, inspection }, engine) {
   const heads = makeLaneHeads(
     root.querySelector('.sl-lane-heads'),
     engine && {
@@ -20,34 +23,22 @@ export function makeBranchLane(root, { timeline, branch, playback, rows, texts }
     },
   );
 
-  // What forces a candidate in a token's place; only the output's own places can be gone on from.
-  function forkOf(token) {
-    if (!engine || !timeline.ended) return null;
-    if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
-    if (isUntested(token)) return null;
-    return id => {
-      unlock();
-      engine.fork(token.position, id);
-      rows.focus();
-    };
-  }
-
   // After a branch came or went.
   function rebuild() {
-    texts.choose(branch.on ? 'branch' : 'run');
-    texts.resetBranch();
+    outputs.choose(branch.on ? 'branch' : 'run');
+    outputs.resetBranch();
     rows.rebuild();
     showHeads();
-    if (!branch.on) return moved();
+    if (!branch.on) return playback.redraw();
     endCaptions(root);
     playback.move(timeline.steps, 'reader');
-    unlock();
+    inspection.unlock();
     rows.scrollTo(branch.from);
   }
 
   function end() {
     if (!branch.on) return;
-    unlock();
+    inspection.unlock();
     branch.clear();
     rebuild();
     rows.focus();
@@ -58,5 +49,5 @@ export function makeBranchLane(root, { timeline, branch, playback, rows, texts }
     root.toggleAttribute('data-branch', branch.on);
   }
 
-  return { forkOf, rebuild, showHeads };
+  return { rebuild, showHeads };
 }

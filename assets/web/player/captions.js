@@ -1,5 +1,5 @@
 // Points at an accepted, a rejected and a resampled token of the recorded run, until the visitor runs something.
-import { make, makeButton } from '../lib/dom.js';
+import { closest, make, makeButton } from '../lib/dom.js';
 import { readText, storeText } from '../lib/storage.js';
 
 const SEEN = 'speclens-captions';
@@ -65,7 +65,7 @@ function leaveWith(root, row, box) {
   }
   sight.observe(row.querySelector('.sl-line'));
   root.addEventListener('click', event => {
-    if (event.target.closest?.('.sl-list .sl-token')) leave();
+    if (closest(event.target, '.sl-list .sl-token')) leave();
   });
 }
 

@@ -12,8 +12,8 @@ export function chanceNode(token, u, isRolled, isBlock) {
   ]);
   if (!token.sibling && !isBlock)
     exact.lastChild.before(make('span', '', `min(1, ${ratioPart(token.p)} / ${ratioPart(token.q)}) = `));
-  const word = (share, text) => (share >= 0.2 ? text : ''),
-    spoken = u === undefined ? '' : `; u is ${format(u)}`;
+  const word = (share, text) => (share >= 0.2 ? text : '');
+  const spoken = u === undefined ? '' : `; u is ${format(u)}`;
   const track = make(
     'div',
     'sl-chance',

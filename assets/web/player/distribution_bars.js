@@ -56,8 +56,8 @@ function candidates(token, { p, q, residual, isLeft }, drawn, most) {
 
 // What the residual keeps of each row's p: its share of the residual, which is exact, else p over q.
 function leftOver(rows, { residual, weight = 1, ...known }) {
-  const { rows: parts, total } = residualRows({ residual, weight, ...known }),
-    shareOf = id => parts.find(part => part.id === id)?.share ?? 0;
+  const { rows: parts, total } = residualRows({ residual, weight, ...known });
+  const shareOf = id => parts.find(part => part.id === id)?.share ?? 0;
   const others = 1 - rows.reduce((sum, { id }) => sum + shareOf(id), 0);
   return rows.map(({ id, p, q }) =>
     total ? total * (id === null ? others : shareOf(id)) : Math.max(0, weight * (p ?? 0) - (q ?? p ?? 0)) || 0,

@@ -1,14 +1,38 @@
 // Chooses the token that the inspector shows: the one of a step by hand, or one that is locked by a click.
+/** @import { Engine, Parts } from './parts.js' */
+/** @import { Position, Token } from './timeline.js' */
+import { makeFind } from '../lib/dom.js';
+import { isUntested } from '../lib/statuses.js';
 import { makeInspector } from './inspector.js';
 import { currentOf } from './timeline.js';
 
-// ``player``: {timeline, playback, playhead, rows, texts, tooltip}; ``forkOf``: see makeInspector.
-export function makeInspection(root, { timeline, playback, playhead, rows, texts, tooltip }, forkOf) {
-  const find = selector => root.querySelector(selector),
-    panel = find('.sl-inspector');
+/**
+ * @param {HTMLElement} root
+ * @param {Pick<Parts, 'timeline' | 'branch' | 'playback' | 'playhead' | 'rows' | 'outputs' | 'tooltip'>} parts
+ * @param {Engine | null} engine
+ */
+export function makeInspection(root, { timeline, branch, playback, playhead, rows, outputs, tooltip }, engine) {
+  const find = makeFind(root);
+  const panel = find('.sl-inspector');
   const inspector = makeInspector(find('.sl-inspected-token'), lockByButton, forkOf);
+  /** @type {Token | null} */
   let locked = null;
 
+  // What forces a candidate in a token's place; only the output's own places can be gone on from.
+  /** @param {Token} token */
+  function forkOf(token) {
+    if (!engine || !timeline.ended) return null;
+    if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
+    if (isUntested(token)) return null;
+    /** @param {number} id */
+    return id => {
+      unlock();
+      engine.fork(token.position, id);
+      rows.focus();
+    };
+  }
+
+  /** @param {Token} token */
   function inspect(token) {
     const stage = playhead.stageNow(token);
     if (stage === 'hidden') return unlock();
@@ -21,11 +45,13 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     root.toggleAttribute('data-inspected', false);
   }
 
+  /** @param {Token | null} token */
   function mark(token) {
     rows.mark(token);
-    texts.mark(token);
+    outputs.mark(token);
   }
 
+  /** @param {Token} token */
   function lock(token) {
     locked = token;
     mark(token);
@@ -37,16 +63,20 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   }
 
   // The button that was pressed is gone, so the focus goes to the one that closes.
+  /** @param {Token} token */
   function lockByButton(token) {
     lock(token);
     find('.sl-close').focus({ preventScroll: true });
   }
 
+  const isSheet = () => getComputedStyle(panel).position === 'fixed';
+
   // Keeps the token in sight above the inspector, which on a phone covers the lower part.
+  /** @param {HTMLElement | undefined} node */
   function keepAbove(node) {
-    if (!node || getComputedStyle(panel).position !== 'fixed') return;
-    const at = node.getBoundingClientRect(),
-      hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
+    if (!node || !isSheet()) return;
+    const at = node.getBoundingClientRect();
+    const hidden = at.bottom + 12 - panel.getBoundingClientRect().top;
     if (hidden > 0 || at.top < 0) window.scrollBy(0, hidden);
   }
 
@@ -54,12 +84,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   window.addEventListener('scroll', leaveWithRounds, { passive: true });
   function leaveWithRounds() {
     if (!root.isConnected) window.removeEventListener('scroll', leaveWithRounds);
-    else if (
-      locked &&
-      getComputedStyle(panel).position === 'fixed' &&
-      find('.sl-rows').getBoundingClientRect().bottom < 0
-    )
-      unlock();
+    else if (locked && isSheet() && find('.sl-rows').getBoundingClientRect().bottom < 0) unlock();
   }
 
   function unlock() {
@@ -79,6 +104,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   }
 
   // A step by hand inspects the token of that step.
+  /** @param {Position} place */
   function showStep({ index, step }) {
     if (locked) unlock();
     if (index < 0 || playback.live) return clear();
@@ -88,6 +114,7 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
   }
 
   // After the playhead moved to ``at``; ``isByHand``: the reader moved it.
+  /** @param {Position} at @param {boolean} isByHand */
   function follow(at, isByHand) {
     if (isByHand) showStep(at);
     else if (locked) {
@@ -100,7 +127,9 @@ export function makeInspection(root, { timeline, playback, playhead, rows, texts
     follow,
     unlock,
     lockByButton,
+    /** @param {Token} token */
     isLocked: token => token === locked,
+    /** @param {Token} token */
     toggle: token => (token === locked ? unlock() : lock(token)),
     // Unlocks the token. Whether the focus was in the panel, whose buttons are gone then.
     escape() {

@@ -1,11 +1,13 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
+/** @import { Stage } from '../lib/statuses.js' */
+/** @import { About, Round, Token } from './timeline.js' */
 import { make, makeButton } from '../lib/dom.js';
-import { format, press, spokenPercent } from '../lib/format.js';
+import { format, pressVerb, spokenPercent } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
 import { blockNode } from './block.js';
 import { chanceNode } from './chance_bar.js';
 import { BARS, candidatesNode, FEW_BARS, note } from './distribution_bars.js';
-import { ownPart } from './methods.js';
+import { ownPart } from './draft_sentences.js';
 import { probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
 import { removedNode } from './removed.js';
 import { canReroll, makeReroll } from './reroll.js';
@@ -13,16 +15,30 @@ import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentence
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { makeTokenChip, markOf } from './token_chip.js';
 
-// ``ask(token)``: the reader wants to inspect this token;
-// ``forkOf(token)``: a function that forces a candidate in its place, or a sentence why there is none, or null.
-export function makeInspector(box, ask, forkOf = () => null) {
-  let token = null,
-    round = null,
-    about = null,
-    stage = null;
-  const reroll = makeReroll(keepFocus);
+/**
+ * ``ask(token)``: the reader wants to inspect this token; ``forkOf(token)``: a function that forces a candidate in its
+ * place, or a sentence why there is none, or null.
+ * @typedef {((id: number) => void) | string | null} Fork
+ * @param {HTMLElement} box
+ * @param {(token: Token) => void} ask
+ * @param {(token: Token) => Fork} forkOf
+ */
+export function makeInspector(box, ask, forkOf) {
+  /** @type {Token | null} */
+  let token = null;
+  /** @type {Round | null} */
+  let round = null;
+  /** @type {About | null} */
+  let about = null;
+  /** @type {Stage | null} null while no token is shown */
+  let stage = null;
   let isForcing = false; // each candidate has a button that forces it
+  let isEmpty = false;
+  /** @type {Token | null} */
+  let offered = null; // a rejected draft that a button offers to explain
+  const reroll = makeReroll(keepFocus);
 
+  /** @param {Token} nextToken @param {Round} nextRound @param {About} nextAbout @param {Stage} nextStage */
   function show(nextToken, nextRound, nextAbout, nextStage) {
     if (nextToken !== token) {
       reroll.reset();
@@ -32,16 +48,15 @@ export function makeInspector(box, ask, forkOf = () => null) {
     draw();
   }
 
-  // ``example``: a rejected draft that a button offers to explain.
-  let empty = false,
-    offered = null;
+  /** @param {Token | null} [example] */
   function clear(example = null) {
     token = stage = null;
-    if (empty && offered === example) return;
-    [empty, offered] = [true, example];
+    if (isEmpty && offered === example) return;
+    isEmpty = true;
+    offered = example;
     box.replaceChildren(
       make('p', 'sl-empty-inspector', [
-        `${press[0].toUpperCase()}${press.slice(1)} a token, or pause and step, to see the numbers behind its verdict.`,
+        `${pressVerb[0].toUpperCase()}${pressVerb.slice(1)} a token, or pause and step, to see the numbers behind its verdict.`,
         make('span', 'sl-controls-hint', ' Change the temperature or γ above to see what they would do.'),
       ]),
     );
@@ -49,52 +64,64 @@ export function makeInspector(box, ask, forkOf = () => null) {
   }
 
   function draw() {
-    empty = false;
-    const { status } = token,
-      isJudged = stage === status,
-      isScored = stage !== 'waiting',
-      isGreedy = about?.greedy,
-      isDraft = isDrafted(token);
-    const fork = isJudged ? forkOf(token) : null,
-      canFork = typeof fork === 'function',
-      isBlock = isJudged && token.h !== undefined && !isGreedy;
-    const isReplaced =
-      isJudged && ['rejected', 'resampled'].includes(status) && !isGreedy && token.threshold === undefined;
-    const closing = isReplaced ? [token, ...round.tokens].find(each => each.status === 'resampled') : null;
-    const isDrawnHere = closing && [closing, rejectedAt(closing, round)].includes(token); // not from an elder's residual
-    const drawn = isDrawnHere ? closing : null;
-    const { p, q, residual, ...rest } = probabilitiesOf(token, round),
-      probabilities = { ...rest, p: isScored ? p : undefined, q, residual: isReplaced ? residual : undefined },
-      known = [probabilities.p, q].filter(Boolean);
+    isEmpty = false;
+    const isJudged = stage === token.status;
+    const isScored = stage !== 'waiting';
+    const isBlock = isJudged && token.h !== undefined && !about?.greedy;
+    const fork = isJudged ? forkOf(token) : null;
+    const { probabilities, known, drawn } = knownNumbers(isJudged, isScored);
     const written = round.emitted.find(other => other.position === token.position)?.id;
     const hasOthers = known.some(({ top }) => top.some(([id]) => id !== written));
+    const canFork = typeof fork === 'function';
     const force = canFork && !isForcing && hasOthers && makeButton('Force another token', askWhich);
-    const most = isBlock ? FEW_BARS : BARS,
-      forceCandidate = isForcing && canFork ? fork : null;
+    const most = isBlock ? FEW_BARS : BARS;
+    const forceCandidate = isForcing && canFork ? fork : null;
     const parts = [
       // from top to bottom
       head(),
       sentence(),
-      isDraft && isScored && token.accept !== undefined && bar(isJudged),
+      isDrafted(token) && isScored && token.accept !== undefined && bar(isJudged),
       isBlock && blockNode(round, token, reroll.block),
       known.length > 0 && candidatesNode(token, probabilities, drawn, most, forceCandidate, written),
       isScored && token.removed && removedNode(token.removed),
       isJudged && canReroll(token, round)
         ? reroll.node(token, round, force)
         : force && make('div', 'sl-buttons', [force]),
+      ...notes(isJudged, isScored, isBlock),
+      typeof fork === 'string' && note(fork),
+      about?.lean && note('Long trace: candidate lists are left out. p, q and u are all there.'),
+      isJudged && token.p === undefined && !probabilities.p && !about?.server && !isForbidden() && note(BARE),
+    ];
+    box.replaceChildren(...parts.filter(Boolean));
+  }
+
+  const isForbidden = () => token.status === 'forbidden';
+
+  // Of p, q and the residual what the reader may see at this stage, and the token that was drawn from them here.
+  /** @param {boolean} isJudged @param {boolean} isScored */
+  function knownNumbers(isJudged, isScored) {
+    const hasResidual = ['rejected', 'resampled'].includes(token.status) && token.threshold === undefined;
+    const isReplaced = isJudged && hasResidual && !about?.greedy;
+    const closing = isReplaced ? [token, ...round.tokens].find(each => each.status === 'resampled') : null;
+    const isDrawnHere = closing && [closing, rejectedAt(closing, round)].includes(token); // not from an elder's residual
+    const { p, q, residual, ...rest } = probabilitiesOf(token, round);
+    const probabilities = { ...rest, p: isScored ? p : undefined, q, residual: isReplaced ? residual : undefined };
+    return { probabilities, known: [probabilities.p, q].filter(Boolean), drawn: isDrawnHere ? closing : null };
+  }
+
+  /** @param {boolean} isJudged @param {boolean} isScored @param {boolean} isBlock */
+  function notes(isJudged, isScored, isBlock) {
+    const isDraft = isDrafted(token);
+    return [
       ...(about?.server ? serverNotes().map(note) : []),
-      isGreedy && !about.server && !['forced', 'forbidden'].includes(status) && note(GREEDY(token)),
-      isDraft && !isBlock && isScored && !isGreedy && paragraph('sl-why', chanceSentence(token)),
+      about?.greedy && !about.server && token.status !== 'forced' && !isForbidden() && note(greedyNote(token)),
+      isDraft && !isBlock && isScored && !about?.greedy && paragraph('sl-why', chanceSentence(token)),
       isJudged && siblingsOf(token, round).length > 1 ? siblingsNode(token, round) : token.sibling && note(SIBLING),
       token.expected !== undefined && round.row !== undefined && note(budgetSentence(token, round)),
       isDraft && about && paragraph('sl-aside', ownPart(token, round, about)),
       token.grammar && note(DEMANDED),
-      status === 'forced' && note(SAME_DRAWS),
-      typeof fork === 'string' && note(fork),
-      about?.lean && note('Long trace: candidate lists are left out. p, q and u are all there.'),
-      isJudged && token.p === undefined && !probabilities.p && !about?.server && status !== 'forbidden' && note(BARE),
+      token.status === 'forced' && note(SAME_DRAWS),
     ];
-    box.replaceChildren(...parts.filter(Boolean));
   }
 
   // ── the token and its verdict ──
@@ -120,11 +147,11 @@ export function makeInspector(box, ask, forkOf = () => null) {
 
   // A server tells less; what it leaves out is said.
   function serverNotes() {
-    const count = `${round.drafted - round.kept} of ${round.drafted} guesses`,
-      p =
-        token.p === undefined
-          ? 'p is unknown: server record --logprobs asks for it.'
-          : `p = ${format(token.p)}, before temperature.`;
+    const count = `${round.drafted - round.kept} of ${round.drafted} guesses`;
+    const p =
+      token.p === undefined
+        ? 'p is unknown: server record --logprobs asks for it.'
+        : `p = ${format(token.p)}, before temperature.`;
     const own = isUnknown(token) ? `${count} ${round.rejected ? 'were rejected' : 'came after the end'}.` : p;
     return [own, ...about.server];
   }
@@ -142,9 +169,9 @@ export function makeInspector(box, ask, forkOf = () => null) {
   }
 
   function share() {
-    const known = probabilitiesOf(token, round),
-      { rows, total } = residualRows(known),
-      { weight, isLeft } = known;
+    const known = probabilitiesOf(token, round);
+    const { rows, total } = residualRows(known);
+    const { weight, isLeft } = known;
     const part =
       rows.find(row => row.id === token.id)?.share ??
       (total && !isLeft ? (weight * token.p - token.q) / total : undefined);
@@ -153,6 +180,7 @@ export function makeInspector(box, ask, forkOf = () => null) {
       : `: u = ${format(token.u)} drew it, with a share of ${spokenPercent(part)}`;
   }
 
+  /** @param {boolean} isJudged */
   function bar(isJudged) {
     const u = reroll.u ?? (isJudged ? token.u : undefined);
     return chanceNode(token, u, reroll.u !== null, token.h !== undefined && !about?.greedy);
@@ -160,15 +188,19 @@ export function makeInspector(box, ask, forkOf = () => null) {
 
   // Draws again and gives the focus back to the same button, or to the first.
   function keepFocus() {
-    const at = reroll.u === null ? 0 : [...box.querySelectorAll('button')].indexOf(document.activeElement);
+    const buttons = () => [...box.querySelectorAll('button')];
+    const isFocused = button => button === document.activeElement;
+    const at = reroll.u === null ? 0 : buttons().findIndex(isFocused);
     draw();
-    box.querySelectorAll('button')[at]?.focus({ preventScroll: true });
+    buttons()[at]?.focus({ preventScroll: true });
   }
 
   function askWhich() {
     isForcing = true;
     draw();
-    box.querySelector('.sl-fork')?.focus({ preventScroll: true });
+    /** @type {HTMLElement | null} */
+    const first = box.querySelector('.sl-fork');
+    first?.focus({ preventScroll: true });
   }
 
   clear();
@@ -181,14 +213,16 @@ export function makeInspector(box, ask, forkOf = () => null) {
   };
 }
 
-const GREEDY = token => {
+/** @param {Token} token */
+function greedyNote(token) {
   const gap = token.gap === undefined ? '' : ` Its two best tokens were ${format(token.gap)} apart (logits).`;
   const fixed =
     token.accept === undefined
       ? ' So every u draws the same token.'
       : ' So min(1, p/q) is 0 or 1, and no u can change the verdict.';
   return `Temperature 0: the target always takes its first choice, so p is one-hot: 1 for that token, 0 for all others.${fixed}${gap}`;
-};
+}
+/** @param {string} kind @param {string} words */
 const paragraph = (kind, words) => words && make('p', kind, words);
 const BARE = 'This trace was recorded without its numbers.';
 const DEMANDED =

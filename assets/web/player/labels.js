@@ -1,11 +1,11 @@
 // Labels the run on the stage: where it comes from, what ran, and at its end how it ended.
-import { setText } from '../lib/dom.js';
+import { makeFind, setText } from '../lib/dom.js';
 import { comparedSentence, endSentence } from './sentences.js';
 
 const SOURCES = { file: 'From a file', recorded: 'Recorded run', yours: 'Your run', running: 'Running now' };
 
 export function makeLabels(root, timeline, playhead) {
-  const find = selector => root.querySelector(selector);
+  const find = makeFind(root);
 
   function kindOf({ about, ended, rounds }) {
     if (about.origin) return 'file';

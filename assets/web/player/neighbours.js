@@ -6,11 +6,11 @@ export function neighbourOf(token, key, timeline, branch, hides) {
 }
 
 function inRun(token, key, timeline, hides) {
-  const { round } = token,
-    cellsOf = number => timeline.rounds[number]?.cells,
-    cells = cellsOf(round),
-    index = cells.indexOf(token),
-    isShown = other => !hides(other);
+  const { round } = token;
+  const cellsOf = number => timeline.rounds[number]?.cells;
+  const cells = cellsOf(round),
+    index = cells.indexOf(token);
+  const isShown = other => !hides(other);
   if (key === 'ArrowRight') return cells.slice(index + 1).find(isShown) || cellsOf(round + 1)?.find(isShown);
   if (key === 'ArrowLeft') return cells.slice(0, index).findLast(isShown) || cellsOf(round - 1)?.findLast(isShown);
   return cellsOf(key === 'ArrowDown' ? round + 1 : round - 1)?.[0];
@@ -18,8 +18,8 @@ function inRun(token, key, timeline, hides) {
 
 // With two lanes: along a row through both cells, or up and down within the lane.
 function besideIn(token, key, timeline, branch, hides) {
-  const row = branch.rowOf(token),
-    lanes = number => [timeline.rounds[number]?.cells || [], branch.ownIn(number)];
+  const row = branch.rowOf(token);
+  const lanes = number => [timeline.rounds[number]?.cells || [], branch.ownIn(number)];
   if (key === 'ArrowDown' || key === 'ArrowUp')
     return lanes(row + (key === 'ArrowDown' ? 1 : -1))[token.branch ? 1 : 0][0];
   const along = [row - 1, row, row + 1].flatMap(number => lanes(number).flat()).filter(other => !hides(other));

@@ -1,28 +1,35 @@
 // Plays a recorded run once it comes into sight: the first slowly, with captions, others as fast as they ran. With
 // reduced motion it shows the run to its end instead.
+/** @import { Parts } from './parts.js' */
+/** @import { Round } from './timeline.js' */
+import { isCalm } from '../lib/dom.js';
 import { endCaptions, roundToExplain, showCaptions, wasSeen } from './captions.js';
 
 const SECONDS_TO_READ = 2.8; // the captions, before the recorded run plays on
 
-// ``calm``: the reader's wish for reduced motion; ``moved()``: draws the place again.
-export function makeOpening(root, { timeline, playback, rows }, { labels, calm, moved }) {
-  let isWaiting = false,
-    isInSight = false;
+/**
+ * @param {HTMLElement} root
+ * @param {Pick<Parts, 'timeline' | 'playback' | 'rows' | 'labels'>} parts
+ */
+export function makeOpening(root, { timeline, playback, rows, labels }) {
+  let isWaiting = false;
+  let isInSight = false;
 
   function open() {
-    const isFirst = !root.dataset.played,
-      explained = isFirst && roundToExplain(timeline);
+    const isFirst = !root.dataset.played;
+    const explained = isFirst && roundToExplain(timeline);
     playback.settle(isFirst ? undefined : 1);
     root.dataset.played = '1';
     labels.show();
-    playback.move(calm.matches ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'clock');
+    playback.move(isCalm() ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'program');
     if (explained && !wasSeen()) explain(explained);
-    if (calm.matches) return;
+    if (isCalm()) return;
     isWaiting = true;
-    moved();
+    playback.redraw();
     setTimeout(begin, explained ? SECONDS_TO_READ * 1000 : 0);
   }
 
+  /** @param {Round} round */
   function explain(round) {
     const row = rows.nodeOf(round.tokens[0])?.closest('.sl-row');
     if (row)

@@ -8,8 +8,8 @@ import { stageOf } from './timeline.js';
 const ROUNDS_A_PIECE = 32;
 
 export function makeOutputView(box, timeline, frame = box) {
-  const highlights = window.CSS?.highlights && window.Highlight ? CSS.highlights : null,
-    shownPieces = new WeakMap();
+  const highlights = window.CSS?.highlights && window.Highlight ? CSS.highlights : null;
+  const shownPieces = new WeakMap();
   const observer = new IntersectionObserver(entries => {
     for (const { target, isIntersecting } of entries) see(shownPieces.get(target), isIntersecting);
   });
@@ -24,8 +24,8 @@ export function makeOutputView(box, timeline, frame = box) {
     height = frame.clientHeight;
     if (wasAtEnd) frame.scrollTop = frame.scrollHeight;
   }).observe(frame);
-  let pieces = [],
-    lastRound = -1; // {node, text, number, from, inSight, lines: {range, status, end, round} of each underline}
+  const pieces = []; // {node, text, number, from, inSight, lines: {range, status, end, round} of each underline}
+  let lastRound = -1;
 
   function highlight(name) {
     if (!highlights.has(name)) highlights.set(name, new Highlight());

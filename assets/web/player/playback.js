@@ -1,32 +1,36 @@
 // Holds the player's position, in steps of the timeline, and the clock that moves it. Knows no DOM.
 //
 // A round lasts on screen as long as it took, times the pace; its steps share that time evenly.
-// @ts-check
 
 export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
 const COMFORT = 1.4; // seconds a round needs to be followed easily
 
 /**
+ * What moved or changed the place: the reader, the clock, another pace, new rounds, or the page itself.
+ * @typedef {'reader' | 'clock' | 'pace' | 'news' | 'program'} Mover
  * @param {import('./timeline.js').Timeline} timeline
- * @param {(by: 'reader' | 'clock' | 'pace' | 'news') => void} changed
  */
-export function makePlayback(timeline, changed) {
-  let at = 0,
-    playing = false,
-    live = false,
-    pace = 1 / 20;
-  let before = 0,
-    spent = 0,
-    chosen = false,
-    timer = null,
-    request = null;
+export function makePlayback(timeline) {
+  /** @type {(by: Mover) => void} */
+  let tell = () => {};
+  let at = 0;
+  let playing = false;
+  let live = false; // it follows a run that goes on
+  let pace = 1 / 20;
+  let chosen = false; // by the reader
+  let before = 0; // when the last frame was, in ms
+  let spent = 0; // seconds that no step has used yet
+  let timer = null;
+  let request = null;
 
+  /** @param {number} index of a round */
   const seconds = index => {
     const { start, end } = timeline.rounds[index],
       next = timeline.rounds[index + 1];
     return Math.max(1e-3, (next ? next.start : end) - start);
   };
 
+  /** @param {number} to @param {Mover} by */
   function move(to, by) {
     const bounded = Math.max(0, Math.min(to, timeline.steps));
     if (by === 'reader') {
@@ -34,7 +38,7 @@ export function makePlayback(timeline, changed) {
       pause();
     }
     at = bounded;
-    changed(by);
+    tell(by);
   }
 
   function frame() {
@@ -53,7 +57,7 @@ export function makePlayback(timeline, changed) {
     }
     if (to !== at) {
       at = to;
-      changed('clock');
+      tell('clock');
     }
     if (at >= timeline.steps) return stopAtEnd();
     waitFor((cost - spent) / pace);
@@ -70,7 +74,7 @@ export function makePlayback(timeline, changed) {
   function stopAtEnd() {
     playing = false;
     live = !timeline.ended; // caught up with a run that still goes on
-    changed('clock');
+    tell('clock');
   }
 
   function play() {
@@ -78,7 +82,7 @@ export function makePlayback(timeline, changed) {
     if (at >= timeline.steps) {
       if (!timeline.ended) {
         live = true;
-        return changed('reader');
+        return tell('reader');
       }
       at = 0; // again from the start
     }
@@ -87,7 +91,7 @@ export function makePlayback(timeline, changed) {
     spent = 0;
     before = performance.now();
     waitFor(0);
-    changed('clock');
+    tell('clock');
   }
 
   function pause() {
@@ -121,10 +125,16 @@ export function makePlayback(timeline, changed) {
     settle,
     round,
     move,
+    // ``callback(by)`` is called after each change.
+    /** @param {(by: Mover) => void} callback */
+    listen(callback) {
+      tell = callback;
+    },
+    redraw: () => tell('program'),
     toggle() {
       if (playing || live) {
         pause();
-        changed('reader');
+        tell('reader');
       } else play();
     },
     step: by => move(at + by, 'reader'),
@@ -133,21 +143,21 @@ export function makePlayback(timeline, changed) {
       move(timeline.steps, 'reader');
       if (!timeline.ended) {
         live = true;
-        changed('reader');
+        tell('reader');
       }
     },
     follow() {
       playing = false;
       live = !timeline.ended;
       at = timeline.steps;
-      changed('clock');
+      tell('program');
     },
     arrivals() {
       if (live) {
         at = timeline.steps;
         live = !timeline.ended;
-        changed('clock');
-      } else changed('news');
+      }
+      tell('news');
     },
     reset() {
       at = 0;
@@ -168,7 +178,7 @@ export function makePlayback(timeline, changed) {
     set pace(value) {
       pace = value;
       chosen = true;
-      changed('pace');
+      tell('pace');
     },
   };
 }

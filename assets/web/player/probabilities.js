@@ -2,7 +2,6 @@
 //
 // A candidate is [id, text, mass]. The trace keeps the most probable ones and the mass of the rest, not the whole
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
-// @ts-check
 /** @import { Candidate, Distribution } from './trace.d.ts' */
 /** @import { Round, Token } from './timeline.js' */
 import { siblingsOf } from './siblings.js';

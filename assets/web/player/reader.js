@@ -1,16 +1,29 @@
 // Reads the server's lines into the timelines of the run and of its branch. Knows no DOM.
-// @ts-check
-/** @import { Round, Timeline } from './timeline.js' */
+/** @import { About, Compared, Ended, Prefix, Round, Timeline } from './timeline.js' */
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 
-// ``on`` has a function for each event: ``started``, ``about``, ``finished(line)``, ``labelled``, ``branched``,
-// ``branchEnded``; ``missing``, after a run of which rounds were lost on the way; and at the end of each value
-// ``arrived({hasRounds, hasBranchRounds, numbers, status})`` with the last numbers and status.
-/** @param {Timeline} timeline @param {ReturnType<typeof import('./branch.js').makeBranch>} branch @param {Record<string, (line?: any) => void>} on */
+/**
+ * ``tiles``: a number and its words, by the tile; ``plain``: the run without drafts, with the time at which each round
+ * ended and the tokens by then, which a run that goes on does not have yet; ``tone``: how the speedup is coloured.
+ * @typedef {{ seconds: number, tokens: number, ends?: number[], counts?: number[] }} Plain
+ * @typedef {{ tiles: Record<string, [string, string]>, plain?: Plain, measuring?: boolean, note?: string, tone?: string,
+ *   shared?: boolean }} Numbers
+ * ``fraction``: of the progress; ``old``: the figures are those of the run before; ``place``: runs before the visitor's.
+ * @typedef {{ kind: string, text?: string, fraction?: number, old?: boolean, place?: number }} Status
+ * The last numbers and status of a value, and whether it brought rounds.
+ * @typedef {{ hasRounds?: boolean, hasBranchRounds?: boolean, numbers?: Numbers, status?: Status }} News
+ * A function for each line, and ``arrived`` for the end of each value; ``missing``: after a run of which rounds were
+ * lost on the way.
+ * @typedef {Record<'started' | 'about' | 'finished' | 'labelled' | 'branched' | 'branchEnded' | 'missing', () => void> &
+ *   { arrived: (news: News) => void }} Events
+ * @param {Timeline} timeline
+ * @param {ReturnType<typeof import('./branch.js').makeBranch>} branch
+ * @param {Events} on
+ */
 export function makeReader(timeline, branch, on) {
   let isMissing = false,
     isOver = false;
-  /** @type {{ hasRounds?: boolean, hasBranchRounds?: boolean, numbers?: object, status?: object }} */
+  /** @type {News} */
   let news = {};
 
   /** @param {{ rounds: Round[], add: (round: Round) => void }} lane @param {Round} round */
@@ -38,6 +51,7 @@ export function makeReader(timeline, branch, on) {
   const readValue = makeNdjsonReader(
     beginRun,
     {
+      /** @param {About} line */
       about(line) {
         timeline.about = line;
         if (line.prefix && !timeline.rounds.length) timeline.begin(line.prefix);
@@ -47,19 +61,23 @@ export function makeReader(timeline, branch, on) {
       round(line) {
         if (add(timeline, line)) news.hasRounds = true;
       },
+      /** @param {Ended} line */
       finish(line) {
         if (timeline.ended) return;
         timeline.ended = line;
-        on.finished(line);
+        on.finished();
       },
+      /** @param {About} line */
       chosen({ words, why }) {
         Object.assign(timeline.about, { words, why });
         on.labelled();
       },
+      /** @param {Compared} line */
       compared(line) {
         timeline.compared = line;
         on.labelled();
       },
+      /** @param {Prefix & { key: string }} line */
       branch(line) {
         if (branch.begin(line)) on.branched();
       },
@@ -67,15 +85,18 @@ export function makeReader(timeline, branch, on) {
       branch_round(line) {
         if (branch.on && add(branch, line)) news.hasBranchRounds = true;
       },
+      /** @param {Ended} line */
       branch_finish(line) {
         if (!branch.on) return;
         branch.ended = line;
         news.hasBranchRounds = true;
         on.branchEnded();
       },
+      /** @param {Numbers} line */
       numbers(line) {
         news.numbers = line;
       },
+      /** @param {Status} line */
       status(line) {
         news.status = line;
       },
@@ -86,6 +107,7 @@ export function makeReader(timeline, branch, on) {
     endValue,
   );
 
+  /** @param {string} value */
   return value => {
     if (value) readValue(value);
   };

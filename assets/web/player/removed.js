@@ -1,5 +1,4 @@
 // Shows what a constraint took of p in a token's place, and the likeliest words among that.
-// @ts-check
 /** @import { Distribution } from './trace.d.ts' */
 import { make } from '../lib/dom.js';
 import { isolate, spokenPercent, visible } from '../lib/format.js';

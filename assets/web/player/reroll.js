@@ -1,5 +1,4 @@
 // Draws another u for a token, with p and q held fixed, and says what would have come of it.
-// @ts-check
 /** @import { Distribution } from './trace.d.ts' */
 /** @import { Round, Token } from './timeline.js' */
 import { make, makeButton } from '../lib/dom.js';

@@ -1,4 +1,6 @@
 // Groups the rounds into rows: neighbouring plain rounds share one, every other round has its own. Knows no DOM.
+import { lastWhere } from '../lib/search.js';
+
 const STRIP = 24; // plain rounds in one row
 
 export const isPlain = round => round.drafts === 0 && !round.forbidden.length;
@@ -24,16 +26,7 @@ export function makeRoundRows(timeline, branch) {
   }
 
   // The number of the row that holds the round ``index``.
-  function indexOf(index) {
-    let low = 0,
-      high = rows.length;
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (rows[middle].from <= index) low = middle;
-      else high = middle;
-    }
-    return low;
-  }
+  const indexOf = index => lastWhere(rows.length, number => rows[number].from <= index);
 
   return {
     extend,

@@ -1,11 +1,10 @@
 // Draws the rounds as rows; virtual_rows.js keeps only those in sight. A tree is one line of the drafts that were
 // tested; it unfolds while its round is played or one of its tokens is inspected. With a branch a row has two cells,
 // one for each lane. Knows the timeline and the branch, and nothing of playing.
-// @ts-check
 import { make, setText } from '../lib/dom.js';
 import { isUntested } from '../lib/statuses.js';
 import { makeVirtualRows } from '../lib/virtual_rows.js';
-import { columnOf, draftedSentence } from './methods.js';
+import { columnOf, draftedSentence } from './draft_sentences.js';
 import { isPlain, makeRoundRows } from './round_rows.js';
 import { stageOf } from './timeline.js';
 import { makeDrafterTag, makeTokenChip, setStatus } from './token_chip.js';
@@ -28,8 +27,8 @@ const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 export function makeRoundsView(frame, list, timeline, branch) {
   const rows = makeRoundRows(timeline, branch);
   let place = { index: -1, step: 0 };
-  let shownRounds = 0,
-    shownStep = Infinity; // only that many rounds are on screen, the last one only up to that step
+  let shownRounds = 0; // only so many are on screen
+  let shownStep = Infinity; // of the last of them
   const tokens = new WeakMap(); // token element → token
   let marked = null; // the token that is inspected
   const virtual = makeVirtualRows(frame, list, rowNode, update);
@@ -80,8 +79,8 @@ export function makeRoundsView(frame, list, timeline, branch) {
   function fill(row, number) {
     const { from, to } = rows.range(number),
       [label, , line, kept, took, how, second] = row.children,
-      last = Math.min(to, shownRounds),
-      staged = [];
+      last = Math.min(to, shownRounds);
+    const staged = [];
     for (let index = from; index < last; index++) {
       const round = timeline.rounds[index],
         step = index === shownRounds - 1 ? shownStep : Infinity;

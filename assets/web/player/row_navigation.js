@@ -3,8 +3,8 @@
 // ``tokenOf(element)``: its token, if it shows one; ``neighbour(element, key)``: the element an arrow key leads to;
 // ``entrance()``: the element where the keyboard enters; ``leave()``: Escape was pressed.
 export function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hide, leave }) {
-  const elementAt = node => node?.closest?.('.sl-token'),
-    tokenAt = node => tokenOf(elementAt(node));
+  const elementAt = node => node?.closest?.('.sl-token');
+  const tokenAt = node => tokenOf(elementAt(node));
 
   frame.addEventListener('keydown', event => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -1,7 +1,6 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
-// @ts-check
 /** @import { Stage } from '../lib/statuses.js' */
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Compared, Ended, Round, Token } from './timeline.js' */
 import { format, isolate, quantity, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isUnknown } from '../lib/statuses.js';
 
@@ -196,12 +195,12 @@ export function roundSentence(round) {
 }
 
 // ``isBranch``: the tokens before the forced one are not counted.
-/** @param {{ reason: string, tokens: number, notes?: string }} ended */
+/** @param {Ended} ended */
 export function endSentence({ reason, tokens, notes }, isBranch = false) {
   return `${ENDS[reason] || 'Ended'} after ${quantity(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
 }
 
-/** @param {{ verdict: string, at?: number, gap?: number | null }} compared */
+/** @param {Compared} compared */
 export function comparedSentence({ verdict, at, gap }) {
   const tie = gap == null ? '' : ` (there the target’s two best logits were ${gap.toPrecision(2)} apart)`;
   return (

@@ -1,4 +1,4 @@
-// Listens for the player's keys, which player.js lists, while it is in sight and the focus is not in a text field.
+// Listens for the player's keys, which player_input.js lists, while it is in sight and the focus is not in a text field.
 
 export const TYPING =
   'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';

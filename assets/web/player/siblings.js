@@ -1,5 +1,4 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
-// @ts-check
 /** @import { Round, Token } from './timeline.js' */
 import { make } from '../lib/dom.js';
 import { format, tokenText } from '../lib/format.js';

@@ -1,19 +1,26 @@
 // Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds
 // is the one clock: it runs through both bars.
-import { make, makeButton, setText } from '../lib/dom.js';
+/** @import { Numbers, Plain } from './reader.js' */
+/** @import { Position, Timeline } from './timeline.js' */
+import { closest, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
+import { lastWhere } from '../lib/search.js';
 
 // ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of
 // a run beside others does; null without an engine.
+/** @param {HTMLElement} box @param {Timeline} timeline @param {(() => void) | null} [measureAlone] */
 export function makeStrip(box, timeline, measureAlone = null) {
-  const tiles = Object.fromEntries([...box.querySelectorAll('.sl-tile')].map(node => [node.dataset.tile, node]));
+  /** @type {NodeListOf<HTMLElement>} */
+  const nodes = box.querySelectorAll('.sl-tile');
+  const tiles = Object.fromEntries([...nodes].map(node => [node.dataset.tile, node]));
   const ours = laneNode('run', 'this run'),
-    theirs = laneNode('plain', 'no drafting'),
-    lanes = box.querySelector('.sl-lanes');
+    theirs = laneNode('plain', 'no drafting');
+  const lanes = makeFind(box)('.sl-lanes');
   lanes.append(ours.node, theirs.node);
-  let plain = null,
-    isMeasuring = false,
-    note = '';
+  /** @type {Plain | null} */
+  let plain = null;
+  let isMeasuring = false;
+  let note = '';
   const alone = makeButton(
     '',
     () => {
@@ -35,9 +42,10 @@ export function makeStrip(box, timeline, measureAlone = null) {
     };
   }
 
+  /** @param {Numbers} line */
   function read(line) {
     box.hidden = false;
-    box.closest('.sl-player').dataset.strip = '';
+    closest(box, '.sl-player').dataset.strip = '';
     [plain, isMeasuring, note] = [line.plain || null, line.measuring, line.note || ''];
     tiles.grammar.hidden = !line.tiles.grammar; // of runs with a constraint
     for (const [name, [number, words]] of Object.entries(line.tiles)) {
@@ -53,18 +61,11 @@ export function makeStrip(box, timeline, measureAlone = null) {
   }
 
   // The rounds of a lane that ended by ``time``, in seconds since its first round began.
-  function endedBy(ends, time) {
-    let low = 0,
-      high = ends.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (ends[middle] <= time + 1e-9) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
+  /** @param {number[]} ends @param {number} time */
+  const endedBy = (ends, time) => lastWhere(ends.length + 1, count => ends[count - 1] <= time + 1e-9);
 
   // The clock of a position: within a round its steps share the time evenly.
+  /** @param {Position} place */
   function timeAt({ index, step }) {
     if (index < 0) return 0;
     const { start, end, steps } = timeline.rounds[index],
@@ -77,14 +78,15 @@ export function makeStrip(box, timeline, measureAlone = null) {
     bar.style.setProperty('--end', share(end));
     bar.style.setProperty('--now', share(Math.min(time, end)));
     bar.dataset.tokens = tokens;
-    const took = `in ${end.toFixed(2)} s`,
-      noun = timeline.prefix ? 'more token' : 'token'; // than a kept branch begins with
+    const took = `in ${end.toFixed(2)} s`;
+    const noun = timeline.prefix ? 'more token' : 'token'; // than a kept branch begins with
     setText(
       count,
       words ?? (tokens < total ? `${tokens} so far, all ${total} ${took}` : `${quantity(total, noun)} ${took}`),
     );
   }
 
+  /** @param {Position} place */
   function show(place) {
     if (box.hidden) return;
     const { rounds } = timeline,
@@ -111,7 +113,7 @@ export function makeStrip(box, timeline, measureAlone = null) {
       const ended = endedBy(plain.ends, time);
       lane(theirs, longest, plain.seconds, time, ended ? plain.counts[ended - 1] : 0, plain.tokens);
     }
-    box.style.setProperty('--at', Math.min(1, time / longest));
+    box.style.setProperty('--at', String(Math.min(1, time / longest)));
     lanes.title = note;
   }
 

@@ -2,24 +2,37 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
-// @ts-check
 /** @import * as Trace from './trace.d.ts' */
+import { lastWhere } from '../lib/search.js';
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
 /**
  * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of
  * a block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
  * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
- * ``cells``: the tokens and the forbidden drafts, as they are drawn.
- * @typedef {Trace.Token & { round: number, index: number, order?: number, isPastEnd: boolean, block?: number,
- *   counted?: boolean, isChosen?: boolean, place?: Place }} Token
- * @typedef {Omit<Token, 'status'> & { status: 'forbidden', parent: number }} Forbidden
+ * ``branch``: it is in the second lane; ``cells``: the tokens and the forbidden drafts, as they are drawn.
+ * @typedef {Omit<Trace.Token, 'status'> & { status: Trace.Status | 'forced' | 'forbidden', round: number, index: number,
+ *   order?: number, isPastEnd?: boolean, block?: number, counted?: boolean, isChosen?: boolean, place?: Place,
+ *   branch?: boolean }} Token
+ * @typedef {Token & { status: 'forbidden', parent: number }} Forbidden
  * @typedef {Omit<Trace.Round, 'tokens' | 'forbidden'> & { tokens: Token[], forbidden: Forbidden[],
  *   cells: (Token | Forbidden)[], tried: number[], drafts: number, steps: number,
  *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
  * @typedef {{ index: number, step: number }} Position
- * @typedef {{ rounds: Round[], about: any, ended: any, compared: any, prefix: number, forced: number, steps: number,
- *   clear: () => void, begin: (line: any) => void, add: (round: Round) => void, locate: (step: number) => Position,
+ * The lines about a run, as app/views/player_feed.py writes them. ``words``: its pair, method and settings; ``why``: how
+ * auto chose; ``most``: tokens asked for; ``origin``: where a file comes from; ``server``: what a server did not tell.
+ * @typedef {{ id: number, text: string, label?: string }} ForcedToken
+ * @typedef {{ text: string, place: number, forced: ForcedToken }} Prefix
+ * @typedef {{ greedy?: boolean, words?: string, why?: string, recorded?: boolean, prompt?: string, temperature?: number,
+ *   costs?: { c: number, v: Record<string, number>, once: boolean } | null, most?: number, block?: true,
+ *   constraint?: string, lossy?: string, method?: string, lookahead?: { window: number, ngram: number },
+ *   exit?: [number, number], lean?: true, origin?: string, source?: string, server?: string[], counted?: boolean,
+ *   prefix?: Prefix }} About
+ * @typedef {{ reason: string, tokens: number, notes?: string }} Ended
+ * @typedef {{ verdict: string, at?: number, gap?: number | null }} Compared
+ * @typedef {{ rounds: Round[], about: About, ended: Ended | null, compared: Compared | null, prefix: number,
+ *   forced: number, steps: number, clear: () => void, begin: (line: Prefix) => void, add: (round: Round) => void,
+ *   locate: (step: number) => Position,
  *   textFrom: (from: number, to?: number) => string, tokensBefore: (index: number) => number,
  *   startOf: (index: number) => number }} Timeline
  */
@@ -71,10 +84,10 @@ function placeTree(round) {
 // numbers from the token that was tested in its place.
 /** @param {Round} round */
 function addForbidden(round) {
-  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round, // those of a chain
-    // The node before the closing token.
-    closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1,
-    testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
+  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round; // those of a chain
+  // The node before the closing token.
+  const closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1;
+  const testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);
   round.forbidden = (round.forbidden ?? []).map(draft => {
     const { p_top, removed } = testedAt(draft.parent) ?? {};
     return { ...draft, status: 'forbidden', round: round.index, index: -1, isPastEnd: false, p_top, removed };
@@ -88,8 +101,8 @@ function addForbidden(round) {
 // the last one first.
 /** @param {number[] | undefined} parents @param {number} drafts */
 function fromTheLeaves(parents, drafts) {
-  const children = Array.from({ length: drafts + 1 }, () => []),
-    order = [];
+  const children = Array.from({ length: drafts + 1 }, () => []);
+  const order = [];
   for (let i = 0; i < drafts; i++) children[parents ? parents[i] : i].push(i);
   (function visit(node) {
     for (const i of children[node]) {
@@ -112,7 +125,12 @@ export function isOnPath(round, index, last) {
 const NOTHING_YET = { rounds: [], about: {}, ended: null, compared: null, prefix: 0, forced: 0 };
 
 export function makeTimeline() {
-  let text, stepsBefore, tokensBefore; // of all rounds; before round i, one more entry being all
+  /** @type {string} */
+  let text; // of all rounds
+  /** @type {number[]} */
+  let stepsBefore; // each round, with one more entry: all
+  /** @type {number[]} */
+  let tokensBefore;
   /** @type {Timeline} */
   const timeline = {
     ...NOTHING_YET,
@@ -135,6 +153,7 @@ export function makeTimeline() {
   clear();
 
   // The output begins with text that no round has written; the ``forced`` token is the last of it.
+  /** @param {Prefix} line */
   function begin({ text: before, forced }) {
     text = before + forced.text;
     Object.assign(timeline, { prefix: text.length, forced: forced.text.length });
@@ -146,8 +165,8 @@ export function makeTimeline() {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
     const steps = (drafts ? drafts + 1 + tested : 0) + (round.tokens.length - drafts);
-    const rejected = round.tokens.find(token => token.status === 'rejected'),
-      last = timeline.rounds.at(-1);
+    const rejected = round.tokens.find(token => token.status === 'rejected');
+    const last = timeline.rounds.at(-1);
     let order = 0;
     round.tokens.forEach((token, index) => {
       token.round = round.index;
@@ -179,14 +198,9 @@ export function makeTimeline() {
 
   // After ``at`` steps: the index of the round under way, and the steps done in it.
   function locate(at) {
-    let low = 0,
-      high = timeline.rounds.length; // the last round that begins before
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (stepsBefore[middle] < at) low = middle;
-      else high = middle;
-    }
-    return { index: at > 0 ? low : -1, step: at > 0 ? at - stepsBefore[low] : 0 };
+    if (at <= 0) return { index: -1, step: 0 };
+    const index = lastWhere(timeline.rounds.length, i => stepsBefore[i] < at);
+    return { index, step: at - stepsBefore[index] };
   }
 
   return timeline;

@@ -1,20 +1,22 @@
 // Draws the transport: the place, the slider, the play button and the pace; reads each round out.
-import { make, setText } from '../lib/dom.js';
+import { make, makeFind, setText } from '../lib/dom.js';
 import { PACES } from './playback.js';
 import { endSentence, paceSentence, roundSentence } from './sentences.js';
 
 const SILENCE = 1000; // milliseconds between two announcements
 
 export function makeTransport(root, timeline, playback) {
-  const find = selector => root.querySelector(selector);
-  const words = find('.sl-place'),
-    pace = find('.sl-pace'),
-    playButton = find('[data-do="play"]'),
-    scrub = find('.sl-scrub');
-  let announced = -1, // the newest round
-    waiting, // its sentence
-    timer = null,
-    saidAt = -1e9; // milliseconds
+  const find = makeFind(root);
+  const words = find('.sl-place');
+  const playButton = find('[data-do="play"]');
+  /** @type {HTMLSelectElement} */
+  const pace = find('.sl-pace');
+  /** @type {HTMLInputElement} */
+  const scrub = find('.sl-scrub');
+  let announced = -1; // the newest round
+  let waiting; // its sentence
+  let timer = null;
+  let saidAt = -1e9; // milliseconds
 
   pace.append(...PACES.map(rate => make('option', '', paceSentence(rate), { value: rate })));
   scrub.addEventListener('input', () => playback.move(Number(scrub.value), 'reader'));
@@ -26,11 +28,11 @@ export function makeTransport(root, timeline, playback) {
     const rounds = timeline.rounds.length,
       where = rounds ? `Round ${at.index + 1} of ${rounds}` : 'No rounds yet';
     setText(words, playback.live ? `${where}, live` : where);
-    scrub.max = timeline.steps;
-    scrub.value = playback.at;
+    scrub.max = String(timeline.steps);
+    scrub.value = String(playback.at);
     scrub.setAttribute('aria-valuetext', where);
     showButton(playback.playing || playback.live);
-    pace.value = playback.pace;
+    pace.value = String(playback.pace);
     announce(at);
   }
 

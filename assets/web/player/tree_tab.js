@@ -1,20 +1,21 @@
 // Shows the tree of the round at the playhead, or the last tree before it. Drawn while its tab is open.
-import { make, setText } from '../lib/dom.js';
+import { closest, make, makeFind, setText } from '../lib/dom.js';
 import { format, quantity, spokenPercent } from '../lib/format.js';
-import { draftedSentence } from './methods.js';
+import { draftedSentence } from './draft_sentences.js';
 import { navigateRows } from './row_navigation.js';
 import { makeTokenChip, setStatus } from './token_chip.js';
 import { makeTooltip } from './tooltip.js';
 
 export function mount(part) {
   const { element } = part;
-  const root = element.querySelector('.sl-tree-tab'),
-    find = selector => root.querySelector(selector),
-    frame = find('.sl-tree-frame');
-  const tokens = new WeakMap(),
-    tooltip = makeTooltip(find('.sl-tip'), frame); // token element → token
-  let playhead = null,
-    shownTree = -1;
+  const root = element.querySelector('.sl-tree-tab');
+  const find = makeFind(root);
+  const frame = find('.sl-tree-frame');
+  const tokens = new WeakMap(); // token element → token
+  const tooltip = makeTooltip(find('.sl-tip'), frame);
+  /** @type {import('./player.js').Place | null} */
+  let playhead = null;
+  let shownTree = -1;
 
   const isOpen = () => Boolean(root.offsetParent);
 
@@ -45,10 +46,12 @@ export function mount(part) {
 
   // The nodes of a round that is drawn already are kept, and with them the focus.
   function drawTree(round) {
-    const line = frame.firstChild,
-      isSame = line?.children.length === round.cells.length && tokens.get(line.firstChild) === round.cells[0];
+    const line = frame.firstElementChild;
+    const isSame = line?.children.length === round.cells.length && tokens.get(line.firstChild) === round.cells[0];
     if (!isSame) frame.replaceChildren(make('div', 'sl-line sl-tree', round.cells.map(nodeOf)));
-    for (const node of frame.firstChild.children) {
+    /** @type {NodeListOf<HTMLElement>} */
+    const chips = frame.querySelectorAll('.sl-tree > *');
+    for (const node of chips) {
       const stage = playhead.stageNow(tokens.get(node));
       if (node.dataset.stage !== stage) setStatus(node, stage, tokens.get(node).place.up ? ', another branch' : '');
     }
@@ -88,8 +91,8 @@ export function mount(part) {
 
   const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
   root.addEventListener('click', event => {
-    const step = Number(event.target.closest('[data-go]')?.dataset.go),
-      token = tokens.get(event.target.closest('.sl-token'));
+    const step = Number(closest(event.target, '[data-go]')?.dataset.go);
+    const token = tokens.get(closest(event.target, '.sl-token'));
     if (step) tell('speclens-to-round', neighbourOf(step));
     else if (token) tell('speclens-inspect', token);
   });

@@ -1,6 +1,6 @@
 // Says what another γ or another temperature would change in the run on the stage, while its slider is dragged. Of a
 // temperature each guess is tested again by the trace's own p and q; of a γ tokens a pass and speed are predicted.
-import { setText } from '../lib/dom.js';
+import { closest, setText } from '../lib/dom.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { isDrafted, isTested } from '../lib/statuses.js';
 
@@ -96,9 +96,10 @@ export function makeWhatIf(box, about) {
     }, 8000);
   }
   document.addEventListener('input', event => {
-    const control = event.target.closest?.('#gamma, #temperature'),
-      value = Number(event.target.value);
-    if (!control || !box.isConnected || !Number.isFinite(value) || event.target.value === '') return;
+    const control = closest(event.target, '#gamma, #temperature');
+    const { value: text } = /** @type {HTMLInputElement} */ (event.target);
+    const value = Number(text);
+    if (!control || !box.isConnected || !Number.isFinite(value) || text === '') return;
     setText(box, control.id === 'gamma' ? gamma(value) : temperature(value));
     box.hidden = !box.textContent;
     hideLater();

@@ -4,8 +4,8 @@ import { onValue } from '../lib/dom.js';
 export function mount(part) {
   const { element } = part;
   const root = element.querySelector('.sl-charts');
-  const slots = {},
-    waiting = {}; // name → its elements; name → a figure not drawn yet
+  const slots = {}; // name → its elements
+  const waiting = {}; // name → a figure not drawn yet
   for (const node of root.querySelectorAll('.sl-chart')) {
     const plot = node.querySelector('.sl-plot'),
       note = node.querySelector('.sl-chart-note');
@@ -130,8 +130,9 @@ export function mount(part) {
   const observer = new IntersectionObserver(
     entries => {
       for (const { target, isIntersecting } of entries) {
-        slots[target.dataset.chart].seen = isIntersecting;
-        draw(target.dataset.chart);
+        const name = target.getAttribute('data-chart');
+        slots[name].seen = isIntersecting;
+        draw(name);
       }
     },
     { rootMargin: '300px' },

@@ -1,11 +1,11 @@
 // Draws a tab for each engine: its recipe as text, and a button that copies it. The value is views.engine_recipes.
 
 import { copyText } from '../lib/copy_button.js';
-import { makeButton, onValue } from '../lib/dom.js';
+import { makeButton, makeFind, onValue } from '../lib/dom.js';
 
 export function mount(part) {
   const { element } = part;
-  const find = selector => element.querySelector(selector);
+  const find = makeFind(element);
   const lead = find('.sl-production-lead'),
     tabs = find('.sl-engines'),
     panel = find('.sl-recipe');
@@ -23,9 +23,11 @@ export function mount(part) {
     panel.hidden = tabs.hidden = !engine;
     if (!engine) return;
     current = engine.name;
-    for (const tab of tabs.children) {
+    /** @type {NodeListOf<HTMLElement>} */
+    const buttons = tabs.querySelectorAll('[role="tab"]');
+    for (const tab of buttons) {
       const on = tab.dataset.engine === current;
-      tab.setAttribute('aria-selected', on);
+      tab.setAttribute('aria-selected', String(on));
       tab.tabIndex = on ? 0 : -1;
       if (on) panel.setAttribute('aria-labelledby', tab.id);
       if (on && focus) tab.focus();

@@ -1,7 +1,7 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
 
 import { copyText } from '../lib/copy_button.js';
-import { onValue } from '../lib/dom.js';
+import { closest, makeFind, onValue } from '../lib/dom.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
@@ -20,17 +20,21 @@ const CHANGES = {
 
 export function mount(part) {
   const { element, trigger } = part;
-  const find = selector => element.querySelector(selector),
-    all = selector => [...element.querySelectorAll(selector)];
-  const dialog = find('.sl-share'),
-    field = find('#sl-share-link'),
-    message = find('.sl-share-said');
-  const copy = find('[data-share="copy"]'),
+  const find = makeFind(element);
+  const all = selector => [...element.querySelectorAll(selector)];
+  /** @type {HTMLDialogElement} */
+  const dialog = find('.sl-share');
+  /** @type {HTMLInputElement} */
+  const field = find('#sl-share-link');
+  /** @type {HTMLButtonElement} */
+  const copy = find('[data-share="copy"]');
+  /** @type {HTMLInputElement} */
+  const present = find('[name="present"]');
+  const message = find('.sl-share-said'),
     presenting = find('[data-share="present"]'),
     reveal = find('[data-share="show"]');
   const ticks = all('[name="hide"]'),
-    names = ticks.map(tick => tick.value),
-    present = find('[name="present"]');
+    names = ticks.map(tick => tick.value);
   const address = makeUrlQuery(names);
   const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
   const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open'; // what Escape closes or lets go first
@@ -66,7 +70,7 @@ export function mount(part) {
 
   document.addEventListener('keydown', event => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected) return;
-    if (event.key.toLowerCase() !== 'p' || event.target.closest?.(TYPING_HERE)) return;
+    if (event.key.toLowerCase() !== 'p' || closest(event.target, TYPING_HERE)) return;
     event.preventDefault();
     toggle();
   });
@@ -78,7 +82,7 @@ export function mount(part) {
     event => {
       if (event.key !== 'Escape' || !element.isConnected || !document.body.classList.contains('sl-present')) return;
       if (
-        event.target.closest?.(TYPING_HERE) ||
+        closest(event.target, TYPING_HERE) ||
         [...document.querySelectorAll(IN_FRONT)].some(node => node.checkVisibility())
       )
         return;
@@ -129,7 +133,7 @@ export function mount(part) {
       write();
     },
   };
-  element.addEventListener('click', event => actions[event.target.closest('[data-share]')?.dataset.share]?.());
+  element.addEventListener('click', event => actions[closest(event.target, '[data-share]')?.dataset.share]?.());
   for (const tick of [...ticks, present])
     tick.addEventListener('change', () => {
       if (!copy.disabled) write();

@@ -58,4 +58,9 @@ def test_data_is_joined_on_one_line_in_which_no_tag_ends_the_script(joined):
 def test_joined_script_leaves_out_comments_and_indentation(joined):
     code = "// Says it.\nexport function say() {\n  const at = 'https://a.b // c';  // its place\n  return at;\n}\n"
     script = joined({"a.js": code})
-    assert "{\nfunction say() {\nconst at = 'https://a.b // c';\nreturn at;\n}\n" in script
+    assert "{\nfunction say() {const at = 'https://a.b // c';\nreturn at;\n}\n" in script
+
+
+def test_joined_script_keeps_the_break_after_a_comment_that_is_left(joined):
+    script = joined({"a.js": "export const all = [\n  1, // the server's, too,\n  2,\n];\n"})
+    assert "const all = [1, // the server's, too,\n2,];\n" in script

@@ -1,15 +1,21 @@
-// Words how the drafts of a round came about, for the methods of which their order on
-// screen does not tell it. Knows no DOM.
+// Words how the drafts of a round came about, for the methods of which their order on screen does not tell it. Knows no
+// DOM.
+/** @import { About, Round, Token } from './timeline.js' */
 
+/** @param {Round} round @param {About} about */
 const methodOf = (round, about) => round.method ?? about.method;
 
 // The rows of lookahead's window come last in its tree, and of them only the first follows the pending token. Undefined
 // where the window had no room.
-function windowRows({ parents, drafts }, { window, ngram } = {}) {
+/** @param {Round} round @param {About['lookahead']} [sizes] */
+function windowRows({ parents, drafts }, sizes) {
+  if (!sizes) return undefined;
+  const { window, ngram } = sizes;
   const rows = drafts - (parents ? parents.lastIndexOf(0) : 0);
   return rows % window === 0 && rows <= (ngram - 1) * window ? rows : undefined;
 }
 
+/** @param {Round} round @param {About} about */
 function lookaheadSentence(round, about) {
   const rows = windowRows(round, about.lookahead),
     tried = round.drafts - rows;
@@ -17,6 +23,7 @@ function lookaheadSentence(round, about) {
   return `${round.drafts} rows in one pass: ${tried} tried n-grams of the pool, ${rows} moved the window.`;
 }
 
+/** @type {Record<string, (round: Round, about: About) => string>} */
 const HOW_DRAFTED = {
   medusa: ({ drafts }) => (drafts > 1 ? 'Guessed at once, each by a head of its own: none saw the other.' : ''),
   block: ({ drafts }) => (drafts > 1 ? 'Guessed at once, in one pass of a small network: none saw the other.' : ''),
@@ -24,15 +31,18 @@ const HOW_DRAFTED = {
   exit: (round, { exit }) =>
     `The target’s ${exit ? `first ${exit[0]} of ${exit[1]}` : 'lower'} layers guessed, one token after the other; its pass runs all layers.`,
 };
+/** @param {Round} round @param {About} about */
 export const draftedSentence = (round, about) =>
   round.drafts ? (HOW_DRAFTED[methodOf(round, about)]?.(round, about) ?? '') : '';
 
 // No draft of these was drawn after another: they are columns, each called by this and its number.
 const COLUMNS = { medusa: 'head', block: 'place' };
+/** @param {Round} round @param {About} about */
 export const columnOf = (round, about) =>
   round.drafts > 1 && !round.parents ? COLUMNS[methodOf(round, about)] : undefined;
 
 // The part of one draft in that.
+/** @param {Token} token @param {Round} round @param {About} about */
 export function ownPart(token, round, about) {
   const method = methodOf(round, about);
   if (method === 'medusa' && !round.parents)

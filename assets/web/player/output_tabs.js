@@ -1,7 +1,7 @@
 // Shows the text of the run or of its branch, as the reader chooses.
 import { makeOutputView } from './output_view.js';
 
-export function makeTexts(root, timeline, branch) {
+export function makeOutputTabs(root, timeline, branch) {
   const frame = root.querySelector('.sl-text-box');
   const ofRun = makeOutputView(root.querySelector('.sl-text'), timeline, frame);
   const ofBranch = makeOutputView(root.querySelector('.sl-branch-text'), branch.timeline, frame);
