@@ -21,7 +21,7 @@ from engine.trace.events import STATUSES
 from engine.trace.trace import Trace
 
 pytestmark = pytest.mark.browser
-MODULES = [f"player/{name}.js" for name in ("block", "methods", "probabilities", "sentences", "timeline")]
+MODULES = [f"player/{name}.js" for name in ("block", "draft_sentences", "probabilities", "sentences", "timeline")]
 # The lines of a run → [{drafted, said, tokens: [{status, scored, verdict, chance, part, residual, isLeft, expected}]}].
 SPOKEN = """runs => Object.fromEntries(Object.entries(runs).map(([name, value]) => {
   const lines = value.trim().split('\\n').map(line => JSON.parse(line)), timeline = makeTimeline();
