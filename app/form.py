@@ -83,7 +83,7 @@ class Control:
 
 CONTROLS: tuple[Control, ...] = (
     Control("prompt", "Prompt", "Shift + Enter runs it.", START, "text", lines=7),
-    # app.jobs.service lists the pairs, from the catalogue.
+    # app.jobs.offer lists the pairs, from the catalogue.
     Control("pair", "Models", "The target, and what drafts for it.", DEFAULT_PAIR, "choice"),
     Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHOD_LABELS),
     Control("auto", "auto", "Chosen again for each round from measured costs.", True, "switch"),

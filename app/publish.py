@@ -1,4 +1,5 @@
-"""Publishes this checkout as a Hugging Face Space: `python -m app.publish OWNER/NAME`.
+"""Publishes this checkout as a Hugging Face Space: `python -m app.publish OWNER/NAME`. static_site.py makes the site
+without a server, which is uploaded by hand (docs/serving.md).
 
 The hub's own client does the work. It checks the front matter, sends files over 10 MiB to the store for large files
 first, and then makes one commit. So an upload that breaks off changes nothing on the Space, and the next one sends only

@@ -259,4 +259,4 @@ def _sentences(numbers: RunNumbers):
         raise
     except Exception as error:
         _log.exception("a run ended in an unexpected error")
-        raise EngineError(f"The server stumbled on this run ({type(error).__name__}); try again.") from error
+        raise EngineError(f"An unexpected error ended this run ({type(error).__name__}); try again.") from error

@@ -88,9 +88,9 @@ class RunHandlers(PressHandlers):
                 press.session = live.session
                 yield live.fail(str(error))
             except Exception as error:  # a bug in drawing must not leave a page that says it is running, nor be lost
-                _log.exception("the page stumbled on a run")
+                _log.exception("an unexpected error ended a run on the page")
                 press.session = live.session
-                words = f"The page stumbled on this run ({type(error).__name__}); try again."
+                words = f"An unexpected error ended this run ({type(error).__name__}); try again."
                 yield player_feed.say("error", words)
 
         yield from press.stream(self.service.runs, visitor, updates)

@@ -131,7 +131,7 @@ def _cause(run: Trace, baseline: Trace) -> str:
     if run.started.server:
         return "The server does not say where its time went."
     if ours.alpha and ours.alpha.value < LOW_ACCEPTANCE:
-        held = f"Only {ours.alpha.value:.0%} of the tested guesses held"
+        held = f"Only {ours.alpha.value:.0%} of the tested guesses were accepted"
         return f"{held}: try another method, or a text that repeats itself."
     part = largest_cost(ours, compute_metrics(baseline)).part
     return f"Most of the extra time went into {PARTS[part]}: {ADVICE[part]}."

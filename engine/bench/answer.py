@@ -1,7 +1,7 @@
-"""Describes a question and its answer: texts and loads; speedups as measured, tokens a pass as counted. No torch.
+"""Describes a question and its answer: texts and loads; speedups as measured, tokens per pass as counted. No torch.
 
 A load is a number of users at once. An answer says nothing about a load that was not measured. For another machine or
-model it has the tokens a pass on these texts, and no speedup.
+model it has the tokens per pass on these texts, and no speedup.
 """
 
 import math
@@ -32,7 +32,7 @@ _DRAFTS = 2  # of a round at a load; only an estimate
 @dataclass(frozen=True)
 class AnswerPlan:
     """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: of each answer, at most; ``place``: HERE,
-    or ELSEWHERE, where only the tokens a pass are counted."""
+    or ELSEWHERE, where only the tokens per pass are counted."""
 
     texts: tuple[tuple[str, str], ...]
     methods: tuple[str, ...]
@@ -182,7 +182,7 @@ class AnswerResult:
         return [*dict.fromkeys((*shortlist(self.cells), *more))]
 
     def predict(self, setting: Setting, users: int) -> Speedup:
-        """Predicts the speedup: tokens a pass as counted here over the cost of a round that shares its passes. Its
+        """Predicts the speedup: tokens per pass as counted here over the cost of a round that shares its passes. Its
         error is taken to be half of the gain or loss, and never less than that of one run, because the model knows
         neither attention nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting

@@ -200,7 +200,7 @@ class AnswerPoints:
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
-    """Returns the speedup at a load: of its passes, and of the tokens a pass that the same texts get as a whole."""
+    """Returns the speedup at a load: of its passes, and of the tokens per pass that the same texts get as a whole."""
     cell, results = alone.get(file.setting), file.many.file.results
     ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)

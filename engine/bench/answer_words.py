@@ -86,7 +86,7 @@ def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
 
 
 def _tokens(result: AnswerResult) -> str:
-    """Words the tokens a pass, in the order of the methods, because another model's acceptance cannot rank them."""
+    """Words the tokens per pass, in the order of the methods, because another model's acceptance cannot rank them."""
     best: dict[str, Cell] = {}
     for (method, _), cell in result.alone.items():
         if method != NONE[0] and (method not in best or cell.tau > best[method].tau):
@@ -106,13 +106,13 @@ def _tokens_by_kind(result: AnswerResult) -> str:
     for kind in result.kinds:
         cells = [cell for setting, cell in result.of_kind(kind).items() if setting != NONE]
         most = max(cells, key=lambda cell: cell.tau)
-        words.append(f"{kind}: up to {most.tau:.2f} tokens a pass, with {name((most.method, most.gamma))}.")
+        words.append(f"{kind}: up to {most.tau:.2f} tokens per pass, with {name((most.method, most.gamma))}.")
     return " ".join(words)
 
 
 def _elsewhere(result: AnswerResult) -> str:
     return (
-        "No speedup is given for a machine or a model that was not measured. It is less than the tokens a pass, "
+        "No speedup is given for a machine or a model that was not measured. It is less than the tokens per pass, "
         "and falls as more requests share the passes. Heads and draft models of other targets are accepted more or "
         "less often than these: count yours on your server, from its log (lesson 7 reads it)."
     )
@@ -162,10 +162,10 @@ def _sure(result: AnswerResult) -> str:
     noise, at_end = sum(not each.is_possible for each in speedups), "" if result.is_complete else " at the end"
     if noise:
         came = "One setting was faster than its" if noise == 1 else f"{noise} settings were faster than their"
-        sure += f" {came} tokens per pass can be, which is noise: measure again{at_end}."
+        sure += f" {came} tokens per pass allow, which is noise: measure again{at_end}."
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
-        sure += " how many tokens a pass writes is counted on whole answers."
+        sure += " how many tokens per pass writes is counted on whole answers."
     if refuted := result.refuted_predictions():
         users, setting, value, measured = refuted[-1]
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"
@@ -206,7 +206,7 @@ def _form_note(result: AnswerResult) -> str:
 
 def to_dict(result: AnswerResult) -> dict:
     """Returns the answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above
-    what the tokens a pass allow."""
+    what the tokens per pass allow."""
     plan, elsewhere = result.plan, result.plan.place == ELSEWHERE
     return {
         "speclens": "answer", "pair": result.pair, **result.about,

@@ -101,7 +101,7 @@ class Load:
         return float(tokens / seconds) if seconds else 0.0
 
     def tau(self, category: str = "") -> float | None:
-        """Returns tokens a pass with drafts."""
+        """Returns tokens per pass with drafts."""
         each = [compute_metrics(trace) for trace in self._drafting(category)]
         passes = sum(numbers.passes for numbers in each)
         return sum(numbers.decoded for numbers in each) / passes if passes else None

@@ -81,7 +81,7 @@ def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
 
 
 def shown_ends(cell: Cell) -> dict[str, float]:
-    """Returns the interval as it is shown: none goes above what the tokens a pass allow."""
+    """Returns the interval as it is shown: none goes above what the tokens per pass allow."""
     return {} if cell.low is None else dict(zip(("low", "high"), cell.measured.ends, strict=True))
 
 

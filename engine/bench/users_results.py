@@ -29,7 +29,7 @@ class PassTime:
     drafting: float  # the share of the rounds that drafted
 
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
-        """Returns the speedup over plain decoding of answers with ``tau`` tokens a pass whose rounds draft ``share``
+        """Returns the speedup over plain decoding of answers with ``tau`` tokens per pass whose rounds draft ``share``
         times as much as those that were timed. Only the beginnings of answers are timed, because then every user
         writes. Easy texts end early but still count there, so ``tau`` has to be that of whole answers."""
 
@@ -88,7 +88,7 @@ class UsersRow:
     seconds: float  # of a repeat, on average
     total_tokens_per_second: float  # of all users, over all the time: that of reading the prompts, too
     tokens_per_second: float  # of one user, over the same time
-    # All users' while each of them is written to, with the tokens a pass of whole answers. The prediction is the cost
+    # All users' while each of them is written to, with the tokens per pass of whole answers. The prediction is the cost
     # model's for the same; its plain step takes as long as it did with the fewest users.
     all_writing_tokens_per_second: float | None
     predicted_tokens_per_second: float | None

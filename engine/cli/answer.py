@@ -26,7 +26,7 @@ def answer(
     repeats: Annotated[int, typer.Option(min=1, max=100, help="More make the intervals narrower.")] = 3,
     limit: options.Limit = None,
     elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="Count tokens a pass alone, for a machine that is not this one.")
+        bool, typer.Option("--elsewhere", help="Count tokens per pass alone, for a machine that is not this one.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON on stdout.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Kept and resumed here (default: the cache).")] = None,

@@ -58,7 +58,8 @@ def grouped_mask(mask: torch.Tensor | None, groups: int, dtype: torch.dtype) -> 
 @dataclass(frozen=True, slots=True)
 class SequenceSlice:
     """One sequence's tokens in a pass. slots [W]: where in ``cache`` their keys and values go; positions [W];
-    ``visible``: the number of slots that are read; mask [W, visible] bool, or None where every token sees them all."""
+    ``visible``: the number of slots that are read; mask [W, visible] bool, or None where every token sees them all.
+    `DecoderRunner.span` in runner.py makes it, a tree's mask by tree_shape.py."""
 
     slots: torch.Tensor
     positions: torch.Tensor

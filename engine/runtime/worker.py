@@ -258,7 +258,7 @@ def _without_traceback(error: BaseException) -> EngineError | None:
         return type(error)(str(error))
     _log.error("a request ended in an unexpected error", exc_info=error)
     words = f"{type(error).__name__}: {str(error)[:300]}"
-    return EngineError(f"The engine stumbled on this request ({words}); try another.")
+    return EngineError(f"An unexpected error ended this request ({words}); try another.")
 
 
 def _ignore(fraction: float, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads vLLM's server. Watched on version 0.32.0.
+"""Reads the streams and counters of vLLM's server (trace/log_forms.py reads its log). Watched on version 0.32.0.
 
 ``return_token_ids`` gives each event its token ids, and one event is one round unless the reader was slow: then vLLM
 merges several. ``--per-request-spec-decode-metrics detailed`` (vLLM pull request 48915) ends the stream with

@@ -27,8 +27,8 @@ def day(iso: str) -> str:
 
 
 def impossible(tau: Interval | float | None) -> str:
-    """Says which bound a speedup breaks, as the end of a sentence: "faster than 1.80 tokens per pass can be"."""
-    return f"faster than {number(tau, 2)} tokens per pass can be"
+    """Says which bound a speedup breaks, as the end of a sentence: "faster than 1.80 tokens per pass allow"."""
+    return f"faster than {number(tau, 2)} tokens per pass allow"
 
 
 def no_difference(speedup: Speedup, note: str = "") -> str:
@@ -51,6 +51,6 @@ def doubts(has_noise: bool, busy: Iterable[float | None]) -> str:
 
     ``busy``: shares of the cores that other programs took, None where they were not read.
     """
-    noise = " Results marked as noise are faster than their tokens per pass can be. Press Measure again."
+    noise = " Results marked as noise are faster than their tokens per pass allow. Press Measure again."
     machine = about_machine(largest_share(busy))
     return f"{noise if has_noise else ''} {machine}".rstrip()

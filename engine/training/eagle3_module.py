@@ -1,4 +1,5 @@
-"""Defines an EAGLE-3 head as a module to train: token embedding and target features in, its own words out.
+"""Defines an EAGLE-3 head as a module to train: token embedding and target features in, its own words out. Its loss is
+that of every student, in distil.py.
 
 Layer and names as vLLM and SGLang load them (`LlamaForCausalLMEagle3`; Li et al. 2025): `fc` fuses three tapped hidden
 states, the layer's attention reads [embedding, fused] side by side, and its outgoing hidden state is what the next

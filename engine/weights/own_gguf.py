@@ -1,4 +1,7 @@
-"""Finds a user's own GGUF file and prepares a folder for it in the cache; the file itself stays where it is."""
+"""Finds a user's own GGUF file and prepares a folder for it in the cache; the file itself stays where it is.
+
+gguf_file.py reads it, and refuses types of numbers that are not known.
+"""
 
 import hashlib
 import json

@@ -232,7 +232,7 @@ def test_a_bug_over_http_is_the_server_s_and_not_the_client_s(monkeypatch):
     monkeypatch.setattr(service.offer, "check_models", Mock(side_effect=ZeroDivisionError))
     with TestClient(Starlette(routes=[http_route(service)])) as client:
         answer = client.post("/api/run", json={"prompt": "Ho"})
-    assert answer.status_code == 500 and "stumbled on this run (ZeroDivisionError)" in answer.json()["error"]
+    assert answer.status_code == 500 and "unexpected error ended this run (ZeroDivisionError)" in answer.json()["error"]
 
 
 def test_a_full_queue_over_http_may_be_tried_again():

@@ -198,7 +198,7 @@ def test_game_is_written_as_squares_with_the_best_drafter(bare):
     told = {"name": "A story", "tau": 2, "rounds": rounds, "link": "https://x.y/#lesson-7-guess-2",
             "drafters": [["copying", 0.1, 1.04], ["EAGLE head", 0.2, 1.26]]}  # fmt: skip
     assert bare.evaluate("told => messageOf(told)", told).splitlines() == [
-        "I guessed 2.00 tokens a pass on “A story”. The EAGLE head gets 1.26.",
+        "I guessed 2.00 tokens per pass on “A story”. The EAGLE head gets 1.26.",
         "🟦🟧⬜🟨", "🟦🟦🟨", "🟨", "Can you beat that? https://x.y/#lesson-7-guess-2",
     ]  # fmt: skip
 

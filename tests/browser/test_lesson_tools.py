@@ -171,7 +171,7 @@ def test_a_finished_game_can_be_sent_and_its_link_opens_the_same_text(at_tool):
             break
         options.first.click()
     grid = page.locator(".sl-guess-grid")
-    expect(grid).to_contain_text("tokens a pass on “A fact”")
+    expect(grid).to_contain_text("tokens per pass on “A fact”")
     assert grid.inner_text().count("🟨") == page.locator(".sl-guess-text span:not(.sl-guess-accepted)").count()
     page.get_by_role("button", name="Copy it for a friend").click()
     expect(page.get_by_role("button", name=re.compile("Copied|Selected"))).to_be_visible()

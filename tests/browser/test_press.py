@@ -21,9 +21,7 @@ def sent_by_itself(page: Page) -> set[int]:
     """Events that the page sends without a visitor: to reopen a lost stream (heartbeat.js), and once the engine can
     answer (engine_status.js), which on a busy machine is late."""
     dependencies = page.evaluate("window.gradio_config.dependencies")
-    return {
-        each["id"] for each in dependencies if any(name in ("unheard", "settled") for _, name in each["targets"])
-    }
+    return {each["id"] for each in dependencies if any(name in ("unheard", "settled") for _, name in each["targets"])}
 
 
 def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, fake):

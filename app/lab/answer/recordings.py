@@ -104,20 +104,22 @@ def _speedup_words(recordings: Recordings) -> str:
     pair = [recordings.by_gamma[gamma] for gamma in (best, 0)]
     ratio = speedup(pair[0][0], pair[1][0]) if max(map(len, pair)) == 1 else Speedup(speeds[best] / speeds[0])
     if ratio is None or not ratio.is_possible:
-        return "These recordings are noise: faster than their tokens per pass can be. Record them again."
+        return "These recordings are noise: faster than their tokens per pass allow. Record them again."
     against = f"{speeds[best]:.1f} against {speeds[0]:.1f} tokens/s"
     return f"With γ = {best} it ran at {ratio.words} the speed without drafts: {against}."
 
 
 def _tokens(recordings: Recordings) -> str:
-    """Returns tokens a pass and acceptance of this very model, by draft length."""
+    """Returns tokens per pass and acceptance of this very model, by draft length."""
     words = []
     for gamma, metrics in recordings.gammas.items():
         if gamma:
             tau = sum(each.decoded for each in metrics) / max(1, sum(each.passes for each in metrics))
             tested = sum(each.tested for each in metrics)
             accepted = (
-                f", {sum(each.accepted for each in metrics) / tested:.0%} of the tested drafts held" if tested else ""
+                f", {sum(each.accepted for each in metrics) / tested:.0%} of the tested drafts were accepted"
+                if tested
+                else ""
             )
             words.append(f"With γ = {gamma} a pass gives {tau:.2f} tokens{accepted}.")
     return " ".join(words)

@@ -17,7 +17,7 @@ __all__ = ["as_json", "picture", "recipes", "sentences", "to_rows", "value"]
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
-LEAST_TAU = 1.05  # tokens a pass below which lookup is not worth a try
+LEAST_TAU = 1.05  # tokens per pass below which lookup is not worth a try
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 
 
@@ -59,7 +59,7 @@ def picture(result: AnswerResult) -> str:
 
 
 def _tokens(result: AnswerResult) -> Figure:
-    """Charts tokens a pass against drafts a round, a line for each method."""
+    """Charts tokens per pass against drafts a round, a line for each method."""
     data = []
     for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
         taus = {gamma: cell.tau for (own, gamma), cell in sorted(result.alone.items()) if own == method}
@@ -67,7 +67,7 @@ def _tokens(result: AnswerResult) -> Figure:
             METHODS[method].title, [*taus], [*taus.values()], mode="lines+markers", marker=look(place, 11),
             line={"width": 3, "color": look(place)["color"]}, hovertemplate="%{y:.2f} tokens, drafts a round: %{x}",
         ))  # fmt: skip
-    layout = axes("drafts a round", "tokens a pass", shapes=[level(1.0)])
+    layout = axes("drafts a round", "tokens per pass", shapes=[level(1.0)])
     layout["xaxis"] |= {"tickvals": list(GAMMAS), "ticktext": [str(gamma) for gamma in GAMMAS]}
     return Figure(data, layout, "Counted on your texts. A speedup is less, and has to be measured on that server.")
 

@@ -286,7 +286,7 @@ def conclusion(runs: Sequence[Column], recorded: str = "") -> tuple[str, str]:
     name = f"Run {best + 1}, {runs[best].name}{' (lossy)' * runs[best].is_lossy},"
     noise = _has_noise(runs)
     if noise:
-        once = f"A run marked as noise is faster than its tokens per pass can be, so run all again. {once}"
+        once = f"A run marked as noise is faster than its tokens per pass allow, so run all again. {once}"
     *most, last = (f"{index + 1}" for index in sorted(leaders)) if leaders else ("",)
     same = f"{', '.join(most)} and {last}" if most else last
     if len(leaders) > 1 and noise:

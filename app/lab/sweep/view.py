@@ -146,7 +146,7 @@ def table(cells: Sequence[Cell], temperature: float) -> str:
         rows.append(
             [setting_title(*setting), *cells_, *(DASH if cell is None else _speedup(cell, top) for cell in each)]
         )
-    heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens a pass", *kinds]
+    heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens per pass", *kinds]
     return sheet(
         f"Speedup over plain decoding at temperature {temperature:g}; ★ is certainly the fastest on its text",
         heads,

@@ -194,7 +194,7 @@ def points_table(measured: PointSet) -> str:
         return empty()
     best = winner({point.place: point.measured for point in points})
     heads = (
-        "α set", "γ", "α counted", "tokens a pass, τ", "τ expected", "measured", "predicted",
+        "α set", "γ", "α counted", "tokens per pass, τ", "τ expected", "measured", "predicted",
         "predicted from τ", "measured ÷ predicted from τ", "repeats",
     )  # fmt: skip
     rows = [_row(point, costs, point.place == best) for point in points]
@@ -256,7 +256,7 @@ def summary(measured: PointSet) -> str:
     points, costs = [point for point in measured.by_gamma if point.measured.is_possible], measured.costs
     machine = about_machine(_busiest(measured.by_gamma))
     if not points:
-        return f"Every point is noise: faster than its tokens per pass can be. Measure again. {machine}".rstrip()
+        return f"Every point is noise: faster than its tokens per pass allow. Measure again. {machine}".rstrip()
     first = fastest({point.place: point.measured for point in points})
     top = next(point for point in points if point.place == first[0])
     best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}."

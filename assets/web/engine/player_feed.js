@@ -133,7 +133,7 @@ const errorOf = (run, plain) => Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(r
 export function toneOf(run, plain) {
   const value = speedupOf(run, plain);
   if (value === null) return null;
-  if (value > totalsOf(run).tau / CHEAPEST) return 'noise'; // no run can be faster than its tokens a pass allow
+  if (value > totalsOf(run).tau / CHEAPEST) return 'noise'; // no run can be faster than its tokens per pass allow
   if (Math.abs(Math.log(value)) <= errorOf(run, plain)) return 'level';
   return value > 1 ? 'faster' : 'slower';
 }

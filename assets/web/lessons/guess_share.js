@@ -17,7 +17,7 @@ const gridOf = rounds =>
 export function messageOf({ name, tau, rounds, drafters, link }) {
   const best = drafters.reduce((first, each) => (each[2] > first[2] ? each : first)),
     whose = best[0] === 'copying' ? 'Copying' : `The ${best[0]}`;
-  const score = `I guessed ${tau.toFixed(2)} tokens a pass on “${name}”. ${whose} gets ${best[2].toFixed(2)}.`;
+  const score = `I guessed ${tau.toFixed(2)} tokens per pass on “${name}”. ${whose} gets ${best[2].toFixed(2)}.`;
   return `${score}\n${gridOf(rounds)}\nCan you beat that? ${link}`;
 }
 

@@ -1,5 +1,5 @@
 // Says what another γ or another temperature would change in the run on the stage, while its slider is dragged. Of a
-// temperature each guess is tested again by the trace's own p and q; of a γ tokens a pass and speed are predicted.
+// temperature each guess is tested again by the trace's own p and q; of a γ tokens per pass and speed are predicted.
 import { closest, setText } from '../lib/dom.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { isDrafted, isTested } from '../lib/statuses.js';
@@ -74,7 +74,7 @@ export function makeWhatIf(box, about) {
       then = heldAt(rounds, from, value);
     if (now === null) return '';
     const against = then === now ? ', as many as now' : ` instead of ${percent(now)}`;
-    return `At temperature ${value}: ${percent(then)} of the tested guesses would hold${against} (by this run's own p, q and u).`;
+    return `At temperature ${value}: ${percent(then)} of the tested guesses would be accepted${against} (by this run's own p, q and u).`;
   }
 
   function gamma(value) {
@@ -83,7 +83,7 @@ export function makeWhatIf(box, about) {
     if (value === 0) return 'γ = 0 is plain decoding: 1 token a pass, 1.00×.';
     if (!found) return '';
     const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
-    return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens a pass${speed} (predicted from this run's guesses).${isServed ? '' : ' Press Run to measure it.'}`;
+    return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens per pass${speed} (predicted from this run's guesses).${isServed ? '' : ' Press Run to measure it.'}`;
   }
 
   const IN_USE = '#drawer.sl-open, :is(#gamma, #temperature):active';

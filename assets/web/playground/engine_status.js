@@ -45,7 +45,7 @@ export function mount({ element, trigger }) {
   }
 
   document.addEventListener('speclens-place', event => {
-    // sent by notice.js
+    // sent by player/stage.js
     place = event.detail;
     draw();
   });

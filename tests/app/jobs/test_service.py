@@ -133,7 +133,7 @@ def test_stop_counts_before_there_is_a_job_to_stop():
 
 @pytest.mark.parametrize(
     ("failure", "words"), [(Unavailable("The weights are damaged; fetch them again."), "damaged"),
-                           (ZeroDivisionError("oh"), "stumbled")]
+                           (ZeroDivisionError("oh"), "An unexpected error")]
 )  # fmt: skip
 def test_failure_reaches_every_waiting_visitor_and_the_next_run_works(failure, words):
     worker, service = served(step=0.05, fail=failure)

@@ -109,7 +109,7 @@ def test_the_picture_has_points_and_a_dashed_line_to_compare_them_with():
     assert figure["data"][0]["x"] == [1, 3, 8]
     counted = json.loads(view.picture(result(plan=replace(PLAN, place=ELSEWHERE))))["figures"][view.PICTURE]
     assert [line["name"] for line in counted["data"]] == ["EAGLE head", "n-gram lookup"]
-    assert counted["layout"]["yaxis"]["title"]["text"] == "tokens a pass"
+    assert counted["layout"]["yaxis"]["title"]["text"] == "tokens per pass"
 
 
 def test_the_picture_has_no_line_over_a_load_without_a_point():

@@ -133,7 +133,7 @@ def test_the_table_has_every_point_and_marks_the_fastest():
     assert [(row[0], row[1], row[-1]) for row in rows(table)] == [
         ("0.5", "2", "1"), ("0.8", "2", "1"), ("0.8", "4", "3")
     ]  # fmt: skip
-    from_tau = 2.0 / (2 * MODEL.c + 1.2)  # every point of these tests has two tokens a pass
+    from_tau = 2.0 / (2 * MODEL.c + 1.2)  # every point of these tests has two tokens per pass
     seen = [f"{predicted:.2f}×", f"{from_tau:.2f}×", f"{0.9 / from_tau:.2f}"]
     assert rows(table)[0][5:9] == ["0.90× (0.80–1.00)", *seen]
     assert json.loads(table)["rows"][1][5] == ["1.40× (1.30–1.50)", "best"] and table.count('"best"') == 1
@@ -168,7 +168,7 @@ def test_the_files_hold_the_points_and_their_single_runs():
 
 
 def test_a_point_that_cannot_be_is_shown_nowhere():
-    wrong = point(0.9, 2, 3.21)  # at two tokens a pass
+    wrong = point(0.9, 2, 3.21)  # at two tokens per pass
     both = points(point(0.5, 2, 0.9), wrong)
     shown = view.summary(both) + view.points_table(both) + view.break_even_table(both)
     shown += json.dumps(told(recorded(), measured=both)["here"]) + view.to_csv(both, {})

@@ -119,7 +119,7 @@ def test_noise_is_never_the_answer():
         "2.21" not in json.dumps(to_dict(found))
         and "too busy to judge. Its measurements say: use n-gram lookup" in sentences(found)["answer"]
     )
-    assert "One setting was faster than its tokens per pass can be" in sentences(found)["sure"]
+    assert "One setting was faster than its tokens per pass allow" in sentences(found)["sure"]
     assert "Other programs took 50% of the processor" in sentences(found)["sure"]
     assert [row["speedup"] for row in to_rows(found)] == [1.0, None, 1.2]
 
@@ -130,7 +130,7 @@ def test_each_kind_of_text_has_its_own_sentence():
              cell("none", 0, 1.0, category="mails"), cell("eagle", 2, 0.8, 0.1, 1.1, "mails"))  # fmt: skip
     said = sentences(result(cells=cells, plan=kinds))["kinds"]
     assert said == "SQL: EAGLE head with γ 2, 3.38× (3.18–3.58). mails: drafting does not pay."
-    noise = cell("eagle", 2, 3.1, 0.1, 1.1, "mails")  # above what 1.1 tokens a pass allow
+    noise = cell("eagle", 2, 3.1, 0.1, 1.1, "mails")  # above what 1.1 tokens per pass allow
     said = sentences(result(cells=(*cells[:-1], noise), plan=kinds))["kinds"]
     assert said.endswith(" mails: too noisy to tell.")
     assert sentences(result())["kinds"] == "", "one kind is the whole"

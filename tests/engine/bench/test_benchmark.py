@@ -160,7 +160,7 @@ def test_every_system_has_rows_with_real_numbers(engine):
     published = json.loads((ROOT / "assets/data/benchmarks/cpu.json").read_text())
     assert saved.keys() == published.keys() and saved["environment"].keys() == published["environment"].keys()
     for kind in ("rows", "samples"):
-        assert saved[kind][0].keys() >= published[kind][0].keys()
+        assert saved[kind][0].keys() >= published[kind][0].keys() - {"busy"}, "which not every machine tells"
     assert saved["environment"]["precision"] == "fp32" and saved["environment"]["prompts"]["run"] == 3
 
 

@@ -193,7 +193,7 @@ def test_the_fastest_leads_alone_where_that_is_certain():
     assert first({("lm", 1): 0.6, ("lm", 2): 0.5}) == [("lm", 2)]
     assert first({("lm", 1): 1.1, ("lm", 2): 2.0}, "chat") == [("none", 0)]
     noisy = first({("lm", 1): 0.5, ("lm", 2): 0.4})
-    assert noisy == [("lm", 1), ("lm", 2)], "2.5 times as fast at two tokens a pass cannot be, but 2.1 may"
+    assert noisy == [("lm", 1), ("lm", 2)], "2.5 times as fast at two tokens per pass cannot be, but 2.1 may"
     assert len(first({("lm", 1): 0.6, ("lm", 2): 0.5}, "=code")) == 3, "one turn has no interval, so no winner"
 
 

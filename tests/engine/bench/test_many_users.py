@@ -51,7 +51,7 @@ def test_repeats_give_a_speedup_its_interval_and_its_tokens_a_pass_a_bound():
 
 
 def test_easy_texts_that_end_early_do_not_count_twice():
-    """Two users: one text brings four tokens a pass, the other one. Only the first passes are shared by both."""
+    """Two users: one text brings four tokens per pass, the other one. Only the first passes are shared by both."""
     easy, hard = (4, 3), (1, 3)  # tokens and drafts of a round; answers of 8 tokens: 2 rounds, 8 rounds
     passes = 2
     ours = Served(

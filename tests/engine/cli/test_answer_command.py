@@ -52,7 +52,7 @@ def test_busy_machine_has_an_exit_code_of_its_own(ask, monkeypatch, pays):
         and [each["pays"] for each in told["answers"]] == [None]
         and "took 93% of the processor" in told["sentences"]["sure"]
     )
-    assert ask("--elsewhere").exit_code == 0, "tokens a pass do not depend on other programs"
+    assert ask("--elsewhere").exit_code == 0, "tokens per pass do not depend on other programs"
 
 
 def test_words_name_every_load_and_what_was_not_measured(ask):

@@ -73,7 +73,7 @@ def sentence(error: EngineError) -> str:
     """One line that ends, starts with a capital or a name, and shows nothing of Python's inside."""
     said = str(error)
     assert re.fullmatch(r"\S[^\n]{15,600}[.?]", said), said
-    assert not re.search(r"Traceback|Error:|<class|object at 0x|stumbled", said), said
+    assert not re.search(r"Traceback|Error:|<class|object at 0x|unexpected error", said), said
     return said
 
 

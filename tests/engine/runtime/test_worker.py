@@ -89,7 +89,7 @@ def test_any_number_of_readers_see_the_same_log_from_any_place(worker):
 def test_an_error_in_one_run_ends_the_job_before_the_next(worker):
     configs = [(prompt, RunConfig(prompt, pair="a", max_new_tokens=5)) for prompt in ("tokens", "late bug", "never")]
     job, seen = worker.submit(configs), []
-    with pytest.raises(EngineError, match="stumbled"):
+    with pytest.raises(EngineError, match="unexpected error"):
         seen.extend(job.entries())
     assert worker.made[0].ran == ["tokens", "late bug"]
     seen = [entry for entry in seen if not isinstance(entry[1], Progress)]
@@ -195,10 +195,10 @@ def test_cancelling_breaks_off_loading(worker_with):
     ("prompt", "pair", "said"),
     [
         ("input", "a", "This request is not good"),
-        ("bug", "a", r"The engine stumbled on this request \(ZeroDivisionError: oh\)"),
-        ("late bug", "a", "The engine stumbled"),
+        ("bug", "a", r"An unexpected error ended this request \(ZeroDivisionError: oh\)"),
+        ("late bug", "a", "An unexpected error"),
         ("tokens", "missing", "The weights are not here"),
-        *(("tokens", exit, f"The engine stumbled.*{exit}") for exit in EXITS),
+        *(("tokens", exit, f"An unexpected error.*{exit}") for exit in EXITS),
     ],
 )
 def test_after_an_error_the_next_request_is_served(worker, prompt, pair, said):
@@ -312,6 +312,6 @@ def test_an_import_that_fails_is_a_sentence_and_the_engine_thread_goes_on(monkey
         patch.setitem(sys.modules, "engine.runtime.shared_runs", None)
         broken = ask(worker)
         wait_for(lambda: broken.is_done)
-        with pytest.raises(EngineError, match="stumbled on this request"):
+        with pytest.raises(EngineError, match="unexpected error ended this request"):
             rest(broken)
     assert len(rest(ask(worker))) == 7
