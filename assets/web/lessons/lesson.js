@@ -57,7 +57,7 @@ export function mount({ element, props, trigger }) {
     page = null;
     frame.dataset.open = 'list';
     idea.show(progress.isEmpty());
-    stage.calm();
+    stage.clearGlow();
     drawList();
     address.writeCurrent();
     if (comesFromLesson) find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
@@ -113,7 +113,7 @@ export function mount({ element, props, trigger }) {
     progress.at(page.slug, at);
     isComplete = false;
     hintBar.hide();
-    stage.calm();
+    stage.clearGlow();
     stage.hideNumbers(false);
     stage.darken(false);
     say('');

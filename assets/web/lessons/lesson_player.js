@@ -38,11 +38,11 @@ export function makeLessonPlayer(root, caption) {
     go(place);
   }
   function go(place) {
-    calm();
+    clearGlow();
     playback.move(steps(place), 'reader');
   }
 
-  function calm() {
+  function clearGlow() {
     root.querySelectorAll('[data-glow]').forEach(node => node.removeAttribute('data-glow'));
     glowing = acted = null;
   }
@@ -61,7 +61,7 @@ export function makeLessonPlayer(root, caption) {
     const node = rows.nodeOf(glowing);
     if (node?.getAttribute('aria-current') !== 'true' || panel.dataset.open !== 'locked') return;
     const report = acted;
-    calm();
+    clearGlow();
     report();
   }
   root.addEventListener('click', look);
@@ -77,7 +77,7 @@ export function makeLessonPlayer(root, caption) {
     show,
     go,
     glow,
-    calm,
+    clearGlow,
     press,
     hideNumbers: isAsking => root.toggleAttribute('data-asking', isAsking),
     darken: isDark => root.toggleAttribute('data-dark', isDark),

@@ -5,7 +5,7 @@ import DATA from '../../data/log_forms.json' with { type: 'json' };
 
 const NUMBER = DATA.number; // the first 15 digits of a longer one, so that each is finite
 const numbersIn = text => (text?.match(new RegExp(NUMBER, 'g')) ?? []).map(Number);
-const sumOf = values => values.reduce((sum, value) => sum + value, 0);
+export const sumOf = values => values.reduce((sum, value) => sum + value, 0);
 
 // Derives the figures that a form does not name from those that it does.
 function derive(entry, figures, reached = [], kind = '') {

@@ -1,9 +1,8 @@
 // Reads acceptance figures from a log, /metrics or saved answers of an engine, as engine/trace/log_reader.py does.
 
-import { FORMS } from './log_forms.js';
+import { FORMS, sumOf } from './log_forms.js';
 
 const LONGEST = 1_000_000; // characters; only the end of a longer text is read
-const sumOf = values => values.reduce((sum, value) => sum + value, 0);
 
 // Returns {readings, unused}. A reading has the figures of one form, drafter and draft length, the longest draft last:
 // {engine, form, rows, accepted, rounds, drafted, gamma, reached}; null: not told.

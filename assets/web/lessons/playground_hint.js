@@ -16,7 +16,7 @@ export function makePlaygroundHint({ back }) {
     stop = null,
     later = null;
 
-  function calm() {
+  function clearGlow() {
     clearTimeout(later);
     glowing?.classList.remove('sl-glow');
     glowing = null;
@@ -32,7 +32,7 @@ export function makePlaygroundHint({ back }) {
 
   // The playground's tab opens only when the server has answered.
   function glow(name, tries = 200) {
-    calm();
+    clearGlow();
     if (!document.getElementById('run')?.getClientRects().length) {
       if (tries) later = setTimeout(() => glow(name, tries - 1), 50);
       return;
@@ -44,7 +44,7 @@ export function makePlaygroundHint({ back }) {
     if (top < 0 || bottom > bar.getBoundingClientRect().top) glowing.scrollIntoView({ block: 'center' });
     stop = new AbortController();
     const onAct = event => {
-      if (glowing?.contains(event.target)) calm();
+      if (glowing?.contains(event.target)) clearGlow();
     };
     for (const kind of ['input', 'change', 'click'])
       document.addEventListener(kind, onAct, { capture: true, signal: stop.signal });
@@ -70,7 +70,7 @@ export function makePlaygroundHint({ back }) {
 
   function hide() {
     bar.hidden = true;
-    calm();
+    clearGlow();
     watching?.disconnect();
   }
 
@@ -78,7 +78,7 @@ export function makePlaygroundHint({ back }) {
     hide,
     // In the lab: the task alone.
     beside(hint) {
-      calm();
+      clearGlow();
       words.textContent = hint;
       bar.hidden = false;
     },
