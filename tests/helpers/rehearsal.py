@@ -96,9 +96,10 @@ def model_runner(
 
 
 def head_runner(
-    cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2, block: bool = False
+    cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2, block: bool = False, rank: int = 0
 ) -> DecoderRunner:
-    """An EAGLE head, or a block head, that reads two layers of the target and can guess ``words`` words."""
+    """An EAGLE head, or a block head with a bias of this ``rank``, that reads two layers of the target and can guess
+    ``words`` words."""
     model = target.model
     fields = {
         "hidden_size": model.width, "vocab_size": V, "draft_vocab_size": words, "num_attention_heads": model.H,
@@ -109,7 +110,7 @@ def head_runner(
     with cuda.loading():
         if block:
             weights = FakeWeights(model.dtype, model.device, ["d2t"], words, {"lm_head.weight": (words, E)})
-            config = BlockConfig(**fields, mask_token=3)
+            config = BlockConfig(**fields, mask_token=3, markov_rank=rank)
             head = BlockModel(Path("head"), model, config=config, weights=weights)
         else:
             weights = FakeWeights(model.dtype, model.device, ["d2t"], words)
@@ -156,8 +157,9 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
     if method in ("eagle", "eagle-chain"):
         kind = EagleTreeDrafter if method == "eagle" else Eagle3Drafter
         return kind(head_runner(cuda, target, patch), target)
-    if method == "block":
-        return BlockDrafter(head_runner(cuda, target, patch, block=True), target)
+    if method in ("block", "block with a bias"):
+        rank = 4 if method == "block with a bias" else 0
+        return BlockDrafter(head_runner(cuda, target, patch, block=True, rank=rank), target)
     if method == "medusa":
         # Three heads, in the layout where they share the target's output layer.
         raws = {f"{k}.0.linear.{part}": (E, E)[:n] for k in range(3) for n, part in ((2, "weight"), (1, "bias"))}

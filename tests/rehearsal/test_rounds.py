@@ -17,7 +17,7 @@ from engine.runtime.device_choice import choose_precision
 
 pytestmark = pytest.mark.rehearse
 
-HEADS = ["eagle-chain", "eagle", "block", "medusa", "exit"]
+HEADS = ["eagle-chain", "eagle", "block", "block with a bias", "medusa", "exit"]
 TRANSLATED = ["intersection", "reencoding"]
 DRAFTERS = ["none", "ngram", "corpus", "lookahead", "lm", *TRANSLATED, *HEADS, "auto", "tree", "one-hot tree"]
 TYPES = [torch.bfloat16, torch.float16]
@@ -141,7 +141,7 @@ def test_an_untraced_run(cuda, monkeypatch, method):
     run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"], trace=False)
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", "eagle", "block", "medusa", "exit"])
+@pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", *HEADS])
 def test_without_graphs(eager_cuda, monkeypatch, method):
     """With a fixed γ. Otherwise a draft model's confidence decides after each token, which the host waits for."""
     target = model_runner(eager_cuda)
@@ -155,14 +155,14 @@ def test_a_draft_with_fewer_or_more_words_than_the_target(cuda):
         run(cuda, target, DraftModelDrafter(model_runner(cuda, "llama", vocab_size=words)), PENALISED)
 
 
-@pytest.mark.parametrize("method", ["lm", "eagle", "block", "medusa", "exit", "tree"])
+@pytest.mark.parametrize("method", ["lm", *HEADS, "tree"])
 def test_a_run_on_the_second_device(cuda, monkeypatch, method):
     target = model_runner(cuda, device="cuda:1")
     run(cuda, target, drafter_of(method, cuda, target, monkeypatch), PENALISED)
     assert {*cuda.waits, *cuda.marks} == {"cuda:1"}
 
 
-@pytest.mark.parametrize("method", ["lm", "eagle", "block", "medusa", "exit"])
+@pytest.mark.parametrize("method", ["lm", *HEADS])
 def test_the_measurements_of_bench_gpu(cuda, monkeypatch, method):
     """Costs, and rounds at an α set by hand."""
     target = model_runner(cuda)
