@@ -193,7 +193,7 @@ class AnswerPoints:
         costs = {method: self.engine.costs(method) for method, _ in alone}
         about = {key: self._about[key] for key in ("device", "precision", "weights")}
         about |= {"form": prompt_form(self.engine), "speclens": __version__}
-        about |= {"measured": self.sweep.benchmark.file.header["time"]}
+        about |= {"measured": self.sweep.benchmark.file.newest}
         return AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
         )  # fmt: skip

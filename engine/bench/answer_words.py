@@ -1,13 +1,14 @@
 """Puts an answer into words: what to use at each load, by kind of text, what would change it, and how sure it is."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from engine.bench.answer import ELSEWHERE, NONE, AnswerResult, Setting
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.errors import quantity
+from engine.trace.costs import BUSY
 from engine.trace.noise import Speedup, about_machine, and_list, fastest, is_crowded
 from engine.trace.speedup_model import break_even, costs_for_all
 from engine.trace.speedup_words import day
@@ -67,8 +68,17 @@ def _choice(speedups: Mapping[Setting, Speedup]) -> str:
     first = f"{name(drafting[0])}: {speedups[drafting[0]].words}"
     if NONE in best:
         return f"do not draft yet: no difference was certain. The nearest is {first}"
-    also = f". {name(drafting[1])[:1].upper()}{name(drafting[1])[1:]} may be as fast" if len(drafting) > 1 else ""
-    return f"use {first}{also}"
+    return f"use {first}{_others(drafting[1:], speedups)}"
+
+
+def _others(rest: Sequence[Setting], speedups: Mapping[Setting, Speedup]) -> str:
+    """Names the one of the others that was measured as the fastest, because it may be faster still, and counts the
+    rest."""
+    if not rest:
+        return ""
+    nearest = max(rest, key=lambda setting: speedups[setting].value)
+    words, more = name(nearest), f" and {quantity(len(rest) - 1, 'other')}" if len(rest) > 1 else ""
+    return f". {words[:1].upper()}{words[1:]} ({speedups[nearest].words}){more} may be as fast"
 
 
 def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
@@ -166,6 +176,8 @@ def _sure(result: AnswerResult) -> str:
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
         sure += " how many tokens per pass writes is counted on whole answers."
+    if any(costs.spread > BUSY for costs in result.costs.values()):
+        sure += " The costs behind predictions were measured while the machine was busy."
     if refuted := result.refuted_predictions():
         users, setting, value, measured = refuted[-1]
         sure += f" The cost model predicts {value:.2f}× for {people(users)} with {name(setting)}, but"

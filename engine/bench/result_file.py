@@ -10,6 +10,8 @@ from typing import Any
 from engine.errors import BadInput
 from engine.files import disk_errors, write_file
 
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
 
 def file_of(folder: Path, kind: str, about: dict, again: bool = False) -> Path:
     """Returns the file of a folder that is named after everything in ``about``, so that an equal measurement finds it
@@ -38,10 +40,17 @@ class ResultFile:
     ):
         self.path = path
         self.encode, self.decode = encode, decode
-        self.header = json.loads(json.dumps(about or {})) | {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        self.header = json.loads(json.dumps(about or {})) | {"time": time.strftime(_TIME, time.gmtime())}
         self.results: dict[tuple, Any] = {}
         if path is not None:
             self._open(path)
+
+    @property
+    def newest(self) -> str:
+        """The time of the newest result, in ISO 8601."""
+        if self.path is None or not self.path.exists():
+            return self.header["time"]
+        return time.strftime(_TIME, time.gmtime(self.path.stat().st_mtime))
 
     def _open(self, path: Path) -> None:
         try:

@@ -3,8 +3,10 @@
 import re
 
 import pytest
-from page_actions import OVERFLOW, choose, fill, press_run, run, set_number, wait_for_end
+from page_actions import OVERFLOW, choose, fill, open_files, press_run, run, set_number, wait_for_end
 from playwright.sync_api import expect
+
+from engine.files import ASSETS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 INSIDE = """names => names.map(name => document.getElementById(name).getBoundingClientRect())
@@ -109,9 +111,18 @@ def test_a_typed_prompt_comes_back_after_an_example_took_its_place(visit):
     back.click()
     expect(field).to_have_value("Why is the sky blue?")
     expect(back).to_be_hidden()
+    open_files(page, ASSETS / "data" / "traces" / "opening.json")
+    expect(field).not_to_have_value("Why is the sky blue?")
+    back.click()
+    page.reload()  # of what was typed and never run
+    back.click()
+    expect(field).to_have_value("Why is the sky blue?")
     press_run(page)
     wait_for_end(page)
     expect(page).to_have_url(re.compile("prompt=Why"))
+    page.reload()
+    expect(field).to_have_value("Why is the sky blue?")
+    expect(back).to_be_hidden()
 
 
 def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):

@@ -12,17 +12,17 @@ from engine.config import RunConfig, SamplingParams
 from engine.exactness.results import MISTAKES, RIGHT, TOYS, Draws, RuleTestResult
 
 
-def outcomes_csv(report: RuleReport) -> str:
-    """Writes every outcome of the law, and any other that was seen."""
+def outcomes_csv(report: RuleReport, where: Mapping[str, str]) -> str:
+    """Writes every outcome of the law, and any other that was seen. ``where``: as in `to_json`."""
     rows, between = [], " " if report.test.toy else ""
     for outcome in report.outcomes:
         mass, ids = report.mass(outcome), " ".join(map(str, outcome))
         text = between.join(report.words.get(outcome, ()))
         rows.append((report.rule, ids, text, mass, mass * report.result.runs, report.count(outcome)))
-    return csv_text(("rule", "tokens", "text", "probability", "expected", "seen"), rows)
+    return csv_text(("rule", "tokens", "text", "probability", "expected", "seen"), rows, where)
 
 
-def rules_csv(results: Tested) -> str:
+def rules_csv(results: Tested, where: Mapping[str, str]) -> str:
     heads = ("rule", "mistake", "method", "alpha", "distance", "band_low", "band_high", "chi_squared", "freedom",
              "p_value", "runs", "verdict")  # fmt: skip
     rows = []
@@ -30,7 +30,7 @@ def rules_csv(results: Tested) -> str:
         result, mistake = report.result, "" if rule == RIGHT else MISTAKES[rule].words
         numbers = (result.alpha, result.distance, *result.band, result.statistic, result.freedom, result.p_value)
         rows.append((rule, mistake, report.test.method, *numbers, result.runs, result.verdict))
-    return csv_text(heads, rows)
+    return csv_text(heads, rows, where)
 
 
 def to_json(results: Tested, where: Mapping[str, str]) -> str:

@@ -168,11 +168,11 @@ class RuleTestHandlers(Experiment):
         return view.tally([*result.values()], len(result))[1]
 
     def files(self, result: Tested) -> Mapping[str, str]:
-        newest, name = list(result.values())[-1], "speclens-lossless"
+        newest, name, where = list(result.values())[-1], "speclens-lossless", self.where()
         return {
-            f"{name}.json": files.to_json(result, self.where()),
-            f"{name}-rules.csv": files.rules_csv(result),
-            f"{name}-outcomes-{newest.rule}.csv": files.outcomes_csv(newest),
+            f"{name}.json": files.to_json(result, where),
+            f"{name}-rules.csv": files.rules_csv(result, where),
+            f"{name}-outcomes-{newest.rule}.csv": files.outcomes_csv(newest, where),
         }
 
 

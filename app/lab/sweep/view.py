@@ -199,9 +199,11 @@ def _overall(first: Sequence[Cell]) -> str:
         close = f" The nearest: {names[0]}." if drafting[0].speedup > 1 else ""
         return f"No difference from plain decoding that this sweep can show.{close} More texts or repeats would tell."
     if len(first) == 1:
-        return f"Best for you on these texts: {names[0]} plain decoding."
+        return f"Best for you on these texts: {names[0]} the speed of plain decoding."
     if len(drafting) == 1:
-        return f"Good on these texts: {names[0]} plain decoding. Settings that were too noisy may be as fast."
+        return (
+            f"Good on these texts: {names[0]} the speed of plain decoding. Settings that were too noisy may be as fast."
+        )
     sure = [name for name, cell in zip(names, drafting, strict=True) if cell.measured.tone == "faster"][:3]
     if not sure:
         return f"These may be faster, but none certainly is: {'; '.join(names[:3])}. More texts or repeats would tell."

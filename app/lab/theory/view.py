@@ -43,8 +43,7 @@ NOISY = (
 BUSY_THEN = "while the machine was busy: take it with care"
 COLUMNS = (
     "pair", "method", "max_new_tokens", "alpha", "gamma", "repeats", "alpha_seen", "tau",
-    "expected_tau", "speedup", "low", "high", "predicted", "predicted_from_tau",
-    "efficiency",
+    "expected_tau", "speedup", "low", "high", "predicted", "predicted_from_tau", "efficiency", "busy",
 )  # fmt: skip
 
 
@@ -254,7 +253,7 @@ def crossing(points: Sequence[Point]) -> str:
 def summary(measured: PointSet) -> str:
     """Says from which α drafting pays, which point is fastest, and how far measured and predicted speedups differ."""
     points, costs = [point for point in measured.by_gamma if point.measured.is_possible], measured.costs
-    machine = about_machine(_busiest(measured.by_gamma))
+    machine = f"{about_machine(_busiest(measured.by_gamma))} {_about_busy_costs(costs)}".strip()
     if not points:
         return f"Every point is noise: faster than its tokens per pass allow. Measure again. {machine}".rstrip()
     first = fastest({point.place: point.measured for point in points})
@@ -285,8 +284,12 @@ def doubts_about(measured: PointSet) -> str:
     """Warns of noise, of a busy machine, and of costs that were measured on one."""
     points, costs = measured.by_gamma, measured.costs
     words = doubts(any(not point.measured.is_possible for point in points), [_busiest(points)])
+    return f"{words} {_about_busy_costs(costs)}".rstrip()
+
+
+def _about_busy_costs(costs: DeviceCosts | None) -> str:
     is_busy = costs is not None and costs.model.spread > BUSY
-    return f"{words} The costs were measured {BUSY_THEN}." if is_busy else words
+    return f"The costs were measured {BUSY_THEN}." if is_busy else ""
 
 
 def _busiest(points: Sequence[Point]) -> float | None:
@@ -336,6 +339,7 @@ def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
         "tau": point.tau, "expected_tau": expected_tokens(point.alpha, point.gamma), "speedup": point.speedup,
         "low": low, "high": high, "predicted": expected,
         "predicted_from_tau": predict_from_tau(point, costs), "efficiency": efficiency(point, costs),
+        "busy": point.measured.busy,
     }  # fmt: skip
 
 

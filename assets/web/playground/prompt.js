@@ -1,42 +1,59 @@
 // Folds the prompt on Escape, because it grows over the row below it while it has the focus. Offers a typed text again
-// after an example or a lesson took its place.
+// after an example, a lesson, a trace or a reload took its place.
 import { closest } from '../lib/dom.js';
+import { readAfterReload, storeForReload } from '../lib/storage.js';
 
+const KEY = 'speclens-typed';
 const FIELD = '#prompt textarea';
 const REPLACING = '.sl-examples button:not(#own-text), #constraint-examples button, [data-lesson="live"]';
+const OPENING = 'input:has(+ #open-trace)'; // gradio's field for the file
 
 /** @returns {HTMLTextAreaElement | null} */
 const findField = () => document.querySelector(FIELD);
 
 export function listenForPrompt() {
-  let typed = '',
-    replaced = '';
+  let typed = readAfterReload(KEY) ?? '';
+  let replaced = typed; // after a reload, the prompt is that of the address
+
+  /** @param {boolean} isOffered */
+  function offer(isOffered) {
+    document.body.toggleAttribute('data-own-text', isOffered);
+    if (isOffered) document.querySelector('#own-text')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // on a phone
+  }
+  offer(Boolean(typed.trim()) && new URLSearchParams(location.search).get('prompt') !== typed);
 
   document.addEventListener('keydown', event => {
     if (event.key === 'Escape' && !event.isComposing) closest(event.target, FIELD)?.blur();
   });
   document.addEventListener('input', event => {
-    if (closest(event.target, FIELD)) typed = findField().value;
+    if (!closest(event.target, FIELD)) return;
+    typed = findField().value;
+    storeForReload(KEY, typed);
   });
+
+  // Called before gradio sends the event whose answer fills the field.
+  function keepTyped() {
+    if (!typed.trim() || findField()?.value !== typed) return;
+    replaced = typed;
+    offer(true);
+  }
 
   function putBack() {
     const field = findField();
     field.value = replaced;
     field.dispatchEvent(new Event('input', { bubbles: true })); // gradio reads the field on this event
     field.focus();
+    offer(false);
   }
 
-  // Before gradio sends the click, whose answer fills the field.
+  const before = { capture: true };
   document.addEventListener(
     'click',
     event => {
-      const isReplaced = Boolean(closest(event.target, REPLACING)) && typed.trim() && findField()?.value === typed;
-      if (isReplaced) replaced = typed;
+      if (closest(event.target, REPLACING)) keepTyped();
       else if (closest(event.target, '#own-text')) putBack();
-      else return;
-      document.body.toggleAttribute('data-own-text', Boolean(isReplaced));
-      if (isReplaced) document.querySelector('#own-text').scrollIntoView({ block: 'nearest', inline: 'nearest' }); // on a phone
     },
-    { capture: true },
+    before,
   );
+  document.addEventListener('change', event => closest(event.target, OPENING) && keepTyped(), before);
 }

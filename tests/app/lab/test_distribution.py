@@ -175,14 +175,14 @@ def test_a_models_text_never_meets_a_chart_nor_a_formula():
     assert [bar["x"] for bar in figure("law", result)["data"]] == [["1", "2", "3"]] * 2
     table = view.outcomes(result)
     assert "<" not in table and rows(table)[0][0] == "1: <b>bold | ␣=1+1" and rows(table)[1][0] == "2: =cmd() | ⏎"
-    read = list(csv.DictReader(io.StringIO(files.outcomes_csv(result))))
+    read = list(csv.DictReader(io.StringIO(files.outcomes_csv(result, {"device": "here"}))))
     assert [row["text"] for row in read] == ["<b>bold =1+1", "'=cmd()\n", "{{1}}${1}"]
     assert [row["seen"] for row in read] == ["52", "30", "18"]
 
 
 def test_files_hold_every_number():
     both = {RIGHT: report(), "raw-q": report(toy("raw-q", 100), p_value=1e-5)}
-    read = csv.DictReader(io.StringIO(files.rules_csv(both)))
+    read = csv.DictReader(io.StringIO(files.rules_csv(both, {})))
     assert [(row["rule"], row["verdict"]) for row in read] == [(RIGHT, "right"), ("raw-q", "wrong")]
     content = json.loads(files.to_json(both, {}))["tests"][1]
     assert content["asked"]["sampling"]["top_p"] == 0.95 and content["band"] == [0.01, 0.09]

@@ -90,7 +90,7 @@ def test_advice_says_what_is_best_how_sure_it_is_and_where_not():
     assert unsure.startswith("Faster than plain decoding: n-gram lookup, γ = 1, 1.20× (1.10–")
     assert "1.50× (0.90" not in unsure and "1 other may be as fast; more texts or repeats" in unsure
     sure = view.advice((CELLS[0], CELLS[1]), 0.0)
-    assert sure == "Best for you on these texts: n-gram lookup, γ = 1, 1.20× (1.10–1.30) plain decoding."
+    assert sure == "Best for you on these texts: n-gram lookup, γ = 1, 1.20× (1.10–1.30) the speed of plain decoding."
     other = (cell("none", 0, "chat"), cell("lm", 1, "chat", 1.5, low=1.4, high=1.6))
     assert "On chat, draft model, γ = 1, leads with 1.50× (1.40–1.60)." in view.advice((*CELLS[:2], *other), 0.0)
     larger = (cell("none", 0, "chat"), cell("ngram", 1, "chat", 2.16, low=1.8, high=2.6))

@@ -67,7 +67,10 @@ def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
     level = sentences(result(load(8, "eagle", 2, 1.02)))["answer"]
     assert level.startswith("For 8 users at once do not draft yet: no difference was certain. The nearest is")
     several = sentences(result(load(8, "eagle", 2, 1.3), load(8, "eagle", 1, 1.28)))["answer"]
-    assert several.endswith("EAGLE head with γ 1 may be as fast.")
+    assert several.endswith("EAGLE head with γ 1 (1.28× (1.23–1.33)) may be as fast.")
+    wide = replace(load(8, "eagle", 2, 1.3), setting=("ngram", 4), speedup=Speedup(1.6, 1.1, 1.9))
+    three = sentences(result(load(8, "eagle", 2, 1.3), load(8, "eagle", 1, 1.28), wide))["answer"]
+    assert three.endswith("N-gram lookup with γ 4 (1.60× (1.10–1.90)) and 1 other may be as fast.")
 
 
 def test_an_answer_says_on_which_machine_and_when_it_was_measured():
