@@ -2,7 +2,6 @@
 
 import gc
 import platform
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,6 @@ from engine.models.transformers_config import load_tokenizer
 from engine.runtime import calibration
 from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.drafts import Drafts
-from engine.runtime.other_programs import OtherPrograms
 from engine.runtime.pair_models import PairModels
 from engine.runtime.prepared_run import PreparedRun
 from engine.trace.costs import CostModel
@@ -58,7 +56,6 @@ __all__ = [
 ]
 
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds
-_PAUSE = 120  # seconds until the next attempt after these
 
 
 def onnx_problem() -> str | None:
@@ -77,7 +74,7 @@ class Engine:
         self.grammars = Grammars(self.target.tokenizer, self.target.runner.vocab_size, self.target.eos)
         self._ready: set[str] = set()
         self._costs: dict[str, CostModel] = {}
-        self._calibrations: dict[str, tuple[int, float]] = {}  # how often each was measured, and when last
+        self._calibrations: dict[str, int] = {}  # how often each was measured
 
     def on_progress(self, progress: ProgressCallback) -> None:
         """Sets the callback for the progress of loading and calibrating."""
@@ -110,14 +107,13 @@ class Engine:
         """Returns c and v(W) of a method on this device, from the calibration cache or measured now. All methods share
         v, which is measured without a draft.
 
-        Costs measured on a busy machine are measured again at the next runs, a few times at once and then now and
-        again; ``again`` forces it, and without ``retry`` they stay.
+        Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it, and
+        without ``retry`` they stay.
         """
         has_model = method_of(method).runs_model
         method = method if has_model else "none"
-        known, (tries, last) = self._costs.get(method), self._calibrations.get(method, (0, 0.0))
-        may_retry = retry and (tries < _CALIBRATIONS or time.monotonic() - last > _PAUSE)
-        if again or known is None or (may_retry and not known.steady):
+        known, tries = self._costs.get(method), self._calibrations.get(method, 0)
+        if again or known is None or (retry and not known.steady and tries < _CALIBRATIONS):
             drafter = self.drafts.drafter(method) if has_model else None
             key = {
                 "drafter": method if has_model else "",
@@ -135,16 +131,14 @@ class Engine:
                 step = "Calibrating: what scoring several tokens at once costs on this device"
                 if has_model:
                     step = f"Calibrating {method_of(method).title}: what its drafts cost on this device"
-                report, others = self.models.progress, OtherPrograms(onnx_session.threads())
-                costs = calibration.measure(self.target.runner, drafter, progress=lambda f: report(f, step))
-                # Passes that all took twice as long agree with each other, and are wrong all the same.
-                return replace(costs, spread=max(costs.spread, others.share or 0.0))
+                report = self.models.progress
+                return calibration.measure(self.target.runner, drafter, progress=lambda f: report(f, step))
 
             costs = calibration.cached_costs(cache_root() / "calibration", key, measure, again)
             if has_model:
                 costs = calibration.with_draft(self.costs("none", again), costs)
             self._costs[method] = costs
-            self._calibrations[method] = tries + 1, time.monotonic()
+            self._calibrations[method] = tries + 1
         return self._costs[method]
 
     def run(self, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> Iterator[Event]:

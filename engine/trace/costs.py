@@ -10,8 +10,8 @@ CHEAPEST = 0.9  # a v(W) below this is a timing error: no pass is much cheaper t
 class CostModel:
     """Measured costs on this device: ``c`` = one draft step ÷ one plain target step (0 where drafting is free),
     ``v[W]`` = scoring W tokens at once ÷ scoring one, at ``context`` tokens; ``step`` is one plain step in seconds.
-    ``spread``: median ÷ minimum of that step − 1, or the share of the cores that other programs took meanwhile,
-    whichever is larger. ``draft_costs``: c of each drafter by its method, where several compete."""
+    ``spread``: median ÷ minimum of that step − 1, large when other programs kept the machine busy. ``draft_costs``: c
+    of each drafter by its method, where several compete."""
 
     c: float
     v: dict[int, float]

@@ -8,7 +8,6 @@ from tiny_pairs import engine_of, model_folder, run, without_clocks
 
 from engine.models.loader import device_name, load_model
 from engine.runtime import calibration
-from engine.runtime.other_programs import OtherPrograms
 from engine.trace.costs import CostModel
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -25,7 +24,6 @@ def measured(monkeypatch):
         return replace(found, v={w: max(1.0, cost) for w, cost in found.v.items()}, spread=0.0)
 
     monkeypatch.setattr(calibration, "measure", counting)
-    monkeypatch.setattr(OtherPrograms, "share", 0.0)
     return calls
 
 
@@ -102,17 +100,6 @@ def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(pairs, monkeyp
         engine._costs.clear()
         assert {engine.costs("none").step for _ in range(5)} == {found.step} and len(calls) == times
         calls.clear()
-
-
-def test_costs_of_a_crowded_machine_are_measured_again_and_not_kept(pairs, monkeypatch, own_cache):
-    """Every pass took twice as long there, so they agreed with each other, and stayed in the cache."""
-    engine, quiet = engine_of(pairs), CostModel(0.0, {1: 1.0, 2: 1.1}, 256, 0.03, 0.01)
-    monkeypatch.setattr(calibration, "measure", lambda *args, **kwargs: quiet)
-    monkeypatch.setattr(OtherPrograms, "share", 0.5)
-    assert engine.costs("none").spread == 0.5 and not engine.costs("none").steady
-    assert not list((own_cache / "calibration").glob("*.json"))
-    monkeypatch.setattr(OtherPrograms, "share", 0.05)
-    assert engine_of(pairs).costs("none").steady and len(list((own_cache / "calibration").glob("*.json"))) == 1
 
 
 def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, monkeypatch):
