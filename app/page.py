@@ -66,7 +66,7 @@ OPEN_NAMED_TAB = """() => {
     if (location.hash.startsWith('#lab-') && Object.hasOwn(titles, name)) openLab(name);
   };
   const write = hash => history.replaceState(history.state, '', location.pathname + location.search + hash);
-  const isOf = (button, name) => button.id === `lab-${name}-button` || button.textContent.trim() === titles[name];
+  const isOf = (button, name) => button?.id === `lab-${name}-button` || button?.textContent.trim() === titles[name];
   const writeLab = button => {
     const name = Object.keys(titles).find(each => isOf(button, each));
     if (name) write(name === 'answer' ? '#lab' : `#lab-${name}`);

@@ -48,8 +48,8 @@ T = TypeVar("T", bound=Sized)
 class ResultCache(Generic[T]):
     """An LRU cache bounded in entries and in tokens. Thread-safe."""
 
-    def __init__(self, limit: int, most_tokens: int = MOST_TOKENS):
-        self._most, self._most_tokens = limit, most_tokens
+    def __init__(self, limit: int, token_limit: int = MOST_TOKENS):
+        self._limit, self._token_limit = limit, token_limit
         self._runs: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -63,7 +63,7 @@ class ResultCache(Generic[T]):
         with self._lock:
             self._runs[key] = recorded
             self._runs.move_to_end(key)
-            while len(self._runs) > self._most or self._size() > self._most_tokens:
+            while len(self._runs) > self._limit or self._size() > self._token_limit:
                 self._runs.popitem(last=False)
 
     def drop(self, key: Hashable) -> None:

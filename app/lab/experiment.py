@@ -131,10 +131,10 @@ class Experiment:
     def early_stop(self, state: PageState) -> str:
         """Returns the notice of a press that was stopped before it drew anything."""
         return notice(
-            "quiet", f"Stopped before {self.FIRST}, so nothing is kept of it. {self._is_below(state)}".rstrip()
+            "quiet", f"Stopped before {self.FIRST}, so nothing is kept of it. {self._words_on_earlier(state)}".rstrip()
         )
 
-    def _is_below(self, state: PageState) -> str:
+    def _words_on_earlier(self, state: PageState) -> str:
         """Says which earlier result the page still shows; empty if it shows none."""
         if state.result is not None:
             return "Below is still the earlier result."
@@ -147,7 +147,7 @@ class Experiment:
 
     def _say_what_is_old(self, state: PageState, updates: Iterable) -> Iterator:
         """Adds to each notice that the page shows an earlier result, until something is drawn."""
-        words = self._is_below(state)
+        words = self._words_on_earlier(state)
         for update in updates:
             if any(value is not SKIP for value in update[1:]):
                 words = ""

@@ -33,7 +33,7 @@ def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:
 def _words(method: str, costs) -> str:
     memory = f", about {costs.memory / 1e6:,.0f} MB" if costs.memory >= LEAST else ""
     if method_of(method).is_window:
-        return f"up to {LookaheadSizes().rows} more rows a pass"
+        return f"up to {LookaheadSizes().rows} more rows per pass"
     if not method_of(method).runs_model:
         return f"no draft step{memory}"
     if costs.c is None:

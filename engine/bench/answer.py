@@ -16,7 +16,7 @@ from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.trace.costs import CostModel
-from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest, largest_share
+from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest, is_crowded, largest_share
 from engine.trace.speedup_model import costs_for_all, interpolate
 
 GAMMAS = (1, 2, 4)
@@ -224,6 +224,10 @@ class AnswerResult:
         """Returns that share for what decides at these loads: the measurements for one user, and theirs."""
         shares = [cell.busy for cell in self.cells] + [load.speedup.busy for load in self.loads if load.users in loads]
         return None if self.is_elsewhere else largest_share(shares)
+
+    def is_disturbed(self, loads: Container[int]) -> bool:
+        """Returns whether other programs took so much that these loads cannot be judged."""
+        return is_crowded(self.busy_at(loads))
 
 
 def usual(methods: Iterable[str]) -> tuple[str, ...]:

@@ -193,7 +193,8 @@ class AnswerPoints:
         costs = {method: self.engine.costs(method) for method, _ in alone}
         about = {key: self._about[key] for key in ("device", "precision", "weights")}
         about |= {"form": prompt_form(self.engine), "speclens": __version__}
-        about |= {"measured": self.sweep.benchmark.file.newest}
+        files = [self.sweep.benchmark.file, *(load.many.file for load in self._known_loads())]
+        about |= {"measured": max(file.newest for file in files)}
         return AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
         )  # fmt: skip

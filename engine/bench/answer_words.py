@@ -9,7 +9,7 @@ from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.errors import quantity
 from engine.trace.costs import BUSY
-from engine.trace.noise import Speedup, about_machine, and_list, fastest, is_crowded
+from engine.trace.noise import Speedup, about_machine, and_list, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
 from engine.trace.speedup_words import day
 
@@ -53,7 +53,7 @@ def recommendation(result: AnswerResult, users: int) -> str:
     speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
-    if is_crowded(result.busy_at([users])):
+    if result.is_disturbed([users]):
         return f"For {people(users)} the machine was too busy to judge. Its measurements say: {_choice(speedups)}."
     return f"For {people(users)} {_choice(speedups)}."
 
@@ -175,7 +175,7 @@ def _sure(result: AnswerResult) -> str:
         sure += f" {came} tokens per pass allow, which is noise: measure again{at_end}."
     if result.loads:
         sure += " With several users the passes that all of them share are timed, beside plain ones;"
-        sure += " how many tokens per pass writes is counted on whole answers."
+        sure += " how many tokens a pass writes is counted on whole answers."
     if any(costs.spread > BUSY for costs in result.costs.values()):
         sure += " The costs behind predictions were measured while the machine was busy."
     if refuted := result.refuted_predictions():
@@ -237,7 +237,7 @@ def to_dict(result: AnswerResult) -> dict:
 def _answer(result: AnswerResult, users: int) -> dict:
     best, speedups = result.best(users), result.speedups_at(users)
     drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
-    is_known = len(speedups) > 1 and not is_crowded(result.busy_at([users]))
+    is_known = len(speedups) > 1 and not result.is_disturbed([users])
     pays = (NONE not in best and bool(drafting)) if is_known else None
     first = drafting[0] if drafting else None
     return {
@@ -265,7 +265,7 @@ def to_rows(result: AnswerResult) -> list[dict]:
 
 
 def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResult) -> dict:
-    low, high = speedup.ends if speedup.low is not None else (None, None)
+    low, high = speedup.interval or (None, None)
     is_known, setting = speedup.is_possible and not result.is_elsewhere, (cell.method, cell.gamma)
     known = (speedup.value, low, high) if is_known else (None, None, None)
     is_all = kind == "all" and setting in result.alone and not result.is_elsewhere

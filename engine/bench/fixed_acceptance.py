@@ -49,6 +49,7 @@ def measure(
     turns = [turn(engine, config, *key) for group in keys for key in group]
     about = describe(engine, [config.method]) | {
         "prompt": config.prompt, "max_new_tokens": config.max_new_tokens, "seed": config.seed,
+        "seeds": "one for each repeat",
     }  # fmt: skip
     benchmark = Benchmark(turns, sample_file(out, about))
     if benchmark.missing():
@@ -64,7 +65,7 @@ def _chain(config: RunConfig) -> str:
     return _CHAINS.get(config.method, config.method)
 
 
-def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int = 0) -> Turn:
+def turn(engine: Engine, config: RunConfig, alpha: float, gamma: int, repeat: int) -> Turn:
     """Pairs a plain run with one whose drafts are accepted by chance. Each repeat has a seed of its own, because chance
     would otherwise decide alike in all. Raises BadInput for a wrong α or γ."""
     if not 0 <= alpha <= 1:

@@ -28,8 +28,9 @@ def parse_prompts(text: str, where: str) -> list[Prompt]:
     """Reads the rows of JSON lines, or of one JSON list: `prompt`, or the first of `turns`, and `kind` or `category`;
     with `json_schema`, and `compact`, what the answer must match. BadInput names the line that is wrong, and ``where``
     it is."""
-    lines = rows_of_list(text) or text.split("\n")  # splitlines() would cut at U+2028 in a string
-    prompts = [_prompt(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    entries, lines = rows_of_list(text), text.split("\n")  # splitlines() would cut at U+2028 in a string
+    rows, kind = (entries, "Entry") if entries else (lines, "Line")
+    prompts = [_prompt(f"{kind} {number} of {where}", row) for number, row in enumerate(rows, 1) if row.strip()]
     if not prompts:
         raise BadInput(f'{where} holds no prompts; write one JSON object with "prompt" and "kind" on each line.')
     return prompts
@@ -45,22 +46,22 @@ def rows_of_list(text: str) -> list[str]:
     return [json.dumps(row) for row in rows] if is_list else []
 
 
-def _prompt(path: str, number: int, line: str) -> Prompt:
+def _prompt(place: str, line: str) -> Prompt:
     try:
         row = json.loads(line)
         text = row["prompt"] if "prompt" in row else row["turns"][0]
         category = str(row.get("kind") or row.get("category") or "other")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(f'Line {number} of {path} is no JSON object with "prompt" (or "turns") and "kind".') from error
+        raise BadInput(f'{place} is no JSON object with "prompt" (or "turns") and "kind".') from error
     if not isinstance(text, str) or not text.strip():
-        raise BadInput(f"Line {number} of {path} has a prompt that is empty or no text.")
+        raise BadInput(f"{place} has a prompt that is empty or no text.")
     if "json_schema" not in row:
         return Prompt(text, category)
     schema = row["json_schema"] if isinstance(row["json_schema"], str) else json.dumps(row["json_schema"])
     try:
         return Prompt(text, category, Constraint("json_schema", schema, row.get("compact") is True))
     except BadInput as error:
-        raise BadInput(f"Line {number} of {path}: {error}") from error
+        raise BadInput(f"{place}: {error}") from error
 
 
 def by_category(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:

@@ -80,20 +80,21 @@ def leaders(cells: Sequence[Cell]) -> dict[tuple[float, str], list[Cell]]:
     }
 
 
-def shown_ends(cell: Cell) -> dict[str, float]:
+def shown_interval(speedup: Speedup) -> dict[str, float | None]:
     """Returns the interval as it is shown: none goes above what the tokens per pass allow."""
-    return {} if cell.low is None else dict(zip(("low", "high"), cell.measured.ends, strict=True))
+    return dict(zip(("low", "high"), speedup.interval or (None, None), strict=True))
 
 
-def to_csv(cells: Sequence[Cell], where: dict[str, str]) -> str:
-    """Writes a header and a row for each cell, without a speedup that cannot be. ``where``: the device and the like."""
+def to_csv(cells: Sequence[Cell], where: Mapping[str, str]) -> str:
+    """Writes a header and a row for each cell; an impossible speedup is left out. ``where``: device and the like."""
     noise = dict.fromkeys(("speedup", "low", "high"))
     out = io.StringIO()
     writer = csv.DictWriter(out, [*Cell.__dataclass_fields__, *where], lineterminator="\n")
     writer.writeheader()
     for cell in cells:
-        known = shown_ends(cell) if cell.measured.is_possible else noise
-        writer.writerow(asdict(cell) | {"category": escape_formula(cell.category)} | known | where)
+        known = shown_interval(cell.measured) if cell.measured.is_possible else noise
+        texts = {name: escape_formula(text) for name, text in ({"category": cell.category} | {**where}).items()}
+        writer.writerow(asdict(cell) | known | texts)
     return out.getvalue()
 
 

@@ -11,7 +11,6 @@ from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
 from engine.errors import quantity
-from engine.trace.noise import is_crowded
 
 NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
 TOO_BUSY = 4  # exit code: other programs took so much of the processor that nothing is certain
@@ -80,7 +79,7 @@ def answer(
     if interrupted:
         say("Stopped early: this is what there is. The same command goes on from here.")
         raise typer.Exit(options.INTERRUPTED)
-    if not elsewhere and is_crowded(result.busy_at(loads)):
+    if result.is_disturbed(loads):
         say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
         raise typer.Exit(TOO_BUSY)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):

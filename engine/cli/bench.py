@@ -77,10 +77,10 @@ def compare(
         comparison.run()
     options.say_unusable(engine)
     report = comparison.report(prompts)
-    _write(report, out)
     print(markdown(report["rows"]))
     if "validity" in report:
         print(f"\n{validity_table(report['validity'])}")
+    _write(report, out)  # after the table, which is then seen even where the file cannot be written
     _say_busy(largest_busy_share(report["samples"]))
     if comparison.interrupted:
         done = report["environment"]["prompts"]["run"]
@@ -100,8 +100,8 @@ def _many_users(engine, settings, chosen: list, prompts: Path, out: Path | None)
     options.say_unusable(engine)
     rows = many.rows()
     saved = [*map(asdict, rows)]
-    _write({"environment": environment(engine, many.settings, prompts), "rows": saved}, out)
     print(markdown(rows, many.settings.users[0]))
+    _write({"environment": environment(engine, many.settings, prompts), "rows": saved}, out)
     _say_busy(largest_busy_share(saved))
 
 
@@ -116,16 +116,20 @@ def _passes(pair: str, out: Path | None) -> None:
 
     with progress() as show:
         seconds = measure(pair, find_spec("llama_cpp") is not None, show)
-    _write({"seconds": seconds}, out)
     print(markdown(seconds))
+    _write({"seconds": seconds}, out)
 
 
 def _write(report: dict, out: Path | None) -> None:
-    from engine.files import write_file
+    from engine.files import write_atomically
 
-    if out is not None:
-        write_file(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
-        say(f"The numbers are in {out}.")
+    if out is None:
+        return
+    try:
+        write_atomically(out, json.dumps(report, indent=1, allow_nan=False) + "\n")
+    except OSError as error:
+        raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
+    say(f"The numbers are in {out}.")
 
 
 def random_models(

@@ -197,16 +197,17 @@ def synthetic(
     """Measured and predicted speedup for an α set by hand. The text is not the model's and is not shown."""
     from engine.bench.fixed_acceptance import measure
     from engine.bench.metrics import show, table, table_row, times
-    from engine.trace.speedup_model import expected_tokens, idealised_speedup
+    from engine.trace.noise import monotone_costs
+    from engine.trace.speedup_model import expected_tokens, idealised_speedup, predicted_speedup
 
     config = RunConfig(prompt, pair, method, max_new_tokens=max_new_tokens, seed=seed)
     levels, lengths = options.parse_list(alphas, float, "alphas"), options.parse_list(gammas, int, "gammas")
     engine = options.load(pair, device, precision)
     print(table(["α set", "γ", "α seen", "τ", "expected τ", "speedup", "predicted", "from τ"], []))
     for p in measure(engine, config, levels, lengths, repeats, out):
-        costs = engine.costs(method)
+        costs = monotone_costs(engine.costs(method))
         expected, predicted = expected_tokens(p.alpha, p.gamma), idealised_speedup(p.alpha, p.gamma, costs.c, costs.v)
-        from_tau = p.tau * predicted / expected  # chance may have accepted more or fewer drafts than α says
+        from_tau = predicted_speedup([(p.tau, p.gamma * costs.c, p.gamma)], costs.v)
         seen = (show(number, ".2f") for number in (p.seen, p.tau, expected))
         numbers = [*seen, p.measured.words, times(predicted), times(from_tau)]
         print(table_row([f"{p.alpha:g}", str(p.gamma), *numbers]), flush=True)

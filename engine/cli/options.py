@@ -6,7 +6,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from engine.cli.console import say
 from engine.cli.progress import progress
 from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, RunConfig, constraint_methods
 from engine.errors import BadInput, EngineError
+
+if TYPE_CHECKING:
+    from engine.weights.specs import PairSpec
 
 INTERRUPTED = 130
 USAGE = 2  # typer's own exit code for options
@@ -76,7 +79,7 @@ def option_checks():
         raise typer.Exit(USAGE) from error
 
 
-def check_models(pair: str, device: str, precision: str):
+def check_models(pair: str, device: str, precision: str) -> "PairSpec":
     """Returns the pair's PairSpec. Raises BadInput for names that no machine has; whether this one has them is known
     once torch is imported."""
     from engine.weights.catalogue import get_pair

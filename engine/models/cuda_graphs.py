@@ -76,7 +76,7 @@ def long_enough(length: int) -> int:
 
 
 def wide_enough(width: int) -> int:
-    """Returns how many tokens per pass has for ``width``.
+    """Returns how many tokens a pass holds for ``width``.
 
     >>> [wide_enough(width) for width in (1, 4, 5, 8, 9)]
     [1, 4, 8, 8, 16]

@@ -30,7 +30,7 @@ class Tokens(NamedTuple):
     wants_logits: bool = True
 
     def alone(self) -> torch.Tensor | None:
-        """Runs these tokens alone in a pass of `Runner.forward_many`."""
+        """Runs these tokens in a pass of their own."""
         return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 

@@ -66,7 +66,7 @@ def measure(
             passes["draft"], steps = _drafting(drafter, target, prompt)
         times = timings(passes, target.device, repeats, progress)
         if has_dips({w: min(times[w]) for w in widths}):
-            # The share stays at 1, because it must not go back. It is still told, because telling it may cancel.
+            # The share stays at 1, because it must not go back, and is still reported, because its reader may cancel.
             again = timings(passes, target.device, repeats, progress and (lambda share: progress(1.0)))
             times = {key: seconds + again[key] for key, seconds in times.items()}
     finally:

@@ -2,8 +2,8 @@
 
 Chains: Leviathan et al. 2023 and Chen et al. 2023. Trees with several siblings: multi-round speculative sampling,
 SpecInfer (Miao et al. 2024). For any q, the token emitted at each position is distributed exactly as p. Pure functions:
-no model, and the uniforms are arguments. A new rule is a file beside this one and an entry
-of `ACCEPTANCE` in config.py.
+no model, and the uniforms are arguments. A new rule is a file beside this one and an entry of `ACCEPTANCE` in
+config.py.
 
 Dimension key: N drafts, V vocabulary. Node 0 is the pending token, node i (1-based) the i-th draft.
 p [N+1, V]: row i is the target's distribution *after* node i. q [N, V]: what draft i was drawn from, None = one-hot.

@@ -69,6 +69,11 @@ class Speedup:
         return low, min(high, max(self.value, self.ceiling))
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """`ends`, where it was measured more than once."""
+        return None if self.low is None else self.ends
+
+    @property
     def words(self) -> str:
         """1.43×, with its interval if it has one; "noise" for an impossible value.
 
@@ -77,8 +82,7 @@ class Speedup:
         """
         if not self.is_possible:
             return NOISE
-        low, high = self.ends
-        ends = "" if self.low is None or self.high is None else f" ({low:.2f}–{high:.2f})"
+        ends = " ({:.2f}–{:.2f})".format(*self.interval) if self.interval else ""
         return f"{self.value:.2f}×{ends}"
 
     def excludes(self, prediction: float) -> bool:

@@ -78,7 +78,7 @@ def idealised_speedup(alpha: float, gamma: int, c: float, v: Mapping[int, float]
     return expected_tokens(alpha, gamma) / (gamma * c + interpolate(v, gamma + 1))
 
 
-def predicted_speedup(rounds: Sequence[tuple[int, float, int]], v: Mapping[int, float]) -> float:
+def predicted_speedup(rounds: Sequence[tuple[float, float, int]], v: Mapping[int, float]) -> float:
     """Returns the speedup from what happened: Σ emitted ÷ Σ (draft steps · c + v(N + 1)) over rounds of (emitted, draft
     steps · c, N)."""
     cost = sum(drafting + interpolate(v, drafted + 1) for _, drafting, drafted in rounds)

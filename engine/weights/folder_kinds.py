@@ -72,7 +72,7 @@ ROUNDED = {
     "FBGEMM_FP8": "fbgemm-gpu", "torchao": "torchao", "HQQ": "hqq", "Quanto": "optimum-quanto", "AQLM": "aqlm",
     "VPTQ": "vptq", "EETQ": "kernels", "SpQR": "spqr-quant", "Auto-Round": "auto-round", "Quark": "amd-quark",
 }  # fmt: skip
-_MODULES = {"optimum-quanto": "optimum.quanto", "amd-quark": "quark"}  # of packages that bring one of another name
+_MODULES = {"optimum-quanto": "optimum.quanto", "amd-quark": "quark"}  # of packages whose module has another name
 _DESCRIPTIONS = ("quantization_config", "quantization", "compression_config")  # fields of config.json
 _METHOD_FILES = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
 # The end of a tensor's name that only such weights have, for files whose config.json does not say it.
@@ -119,8 +119,7 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
     files: dict[str, int] = {}
     for place, folders, names in os.walk(folder):
         level = Path(place).relative_to(folder)
-        for file in (Path(place, name) for name in sorted(names)):
-            files[(level / file.name).as_posix()] = file.stat().st_size if file.exists() else -1  # a link to nowhere
+        files |= {(level / name).as_posix(): _size(Path(place, name)) for name in sorted(names)}
         has_enough = len(level.parts) >= _DEEPEST or len(files) > _MOST_FILES
         if has_enough or any(name.endswith(".safetensors") for name in names):
             folders.clear()
@@ -129,6 +128,14 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
     origin = adapter.get("base_model_name_or_path") or adapter.get("model") or _origin(folder / "README.md")
     origin = origin if re.fullmatch(r"[\w./:~ -]{1,200}", str(origin)) else ""
     return Contents(str(folder), files, read_json(folder / "config.json"), folder, tensors, origin, adapter)
+
+
+def _size(file: Path) -> int:
+    """Returns a file's size; −1 for a link to nowhere, and in a folder that may not be read."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return -1
 
 
 def _origin(readme: Path) -> str:
@@ -215,7 +222,7 @@ def _method(described: dict) -> str:
 
 
 def rounding_problem(where: str, config: dict) -> str | None:
-    """Says why nothing here reads the rounded weights of a checkpoint; None if something does, or if they are whole."""
+    """Says why nothing here reads the weights of a checkpoint; None if they are not rounded, or if something does."""
     problem = _rounding(contents := Contents(where, {}, config))
     return contents.sentence(problem) if problem else None
 

@@ -7,6 +7,8 @@ import pytest
 from page_actions import choose
 from playwright.sync_api import expect
 
+from app.lab.answer.view import LEAST_TAU
+
 pytestmark = pytest.mark.browser
 LINES = [{"prompt": "the cat, the cat, the cat", "kind": "repeats"}, {"prompt": "a hat", "kind": "other"}]
 
@@ -32,7 +34,9 @@ def test_a_question_of_two_kinds_is_answered(open_page, tiny_server):
     page.locator("#answer-run").click()
     expect(page.locator("#answer-notice")).to_contain_text("Done", timeout=240_000)
     model = page.locator("#answer-model input, #answer-model textarea").first
-    model.fill("us/theirs")
-    model.blur()
-    # Whether lookup finds a copy depends on the words of the tiny model; test_answer_tab.py has both cases.
-    expect(page.locator("#answer-production")).to_contain_text(re.compile("us/theirs|Lookup found next to nothing"))
+    with page.expect_request(lambda request: "us/theirs" in (request.post_data or "")):
+        model.fill("us/theirs")
+        model.blur()
+    counted = re.search(r"([\d.]+)(?: tokens)? with n-gram", page.locator(".sl-answer-main").inner_text())
+    words = "us/theirs" if float(counted[1]) >= LEAST_TAU else "Lookup found next to nothing"
+    expect(page.locator("#answer-production")).to_contain_text(words)

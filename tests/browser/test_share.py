@@ -73,7 +73,7 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     expect(classroom.locator("body")).to_have_class(re.compile("sl-present"))
     classroom.keyboard.press("p")
     expect(classroom.locator("body")).not_to_have_class(re.compile("sl-present"))
-    for gone in ("#seed", "#temperature", "#dice", "#reset", ".sl-examples", "#open-trace"):
+    for gone in ("#seed", "#temperature", "#dice", "#reset", ".sl-examples button", "#open-trace"):
         expect(classroom.locator(gone).first).to_be_hidden()
     press_run(classroom)
     wait_for_end(classroom)
@@ -106,15 +106,26 @@ def test_a_class_link_hides_at_once_and_ticks_in_view_come_first(visit):
 
 
 def test_a_lesson_leaves_the_settings_of_a_class_link_alone(visit):
-    page = visit("?prompt=Of+the+class&hide=prompt,temperature#lesson-in_five_minutes")
+    page = visit("?prompt=Of+the+class&hide=prompt,temperature#lesson-memory_wall")
     expect(page.locator("#sl-lesson-title")).to_be_visible()
+    page.locator(".sl-dot").nth(-2).click()  # the step that a visitor would run
+    expect(page.locator(".sl-lesson-turn")).to_contain_text("This page’s link keeps its settings")
     expect(page.locator("[data-lesson=live]")).to_be_hidden()
-    page.locator(".sl-dot").last.click()
-    page.get_by_role("button", name="All lessons").click()
-    expect(page.locator("#sl-lesson-title")).to_be_hidden()
+    expect(page.locator("[data-lesson=next]")).to_have_text("Next")
     page.get_by_role("tab", name="Playground").click()
     expect(page.locator("#stage-notice")).to_contain_text("Nothing has run yet: press Run.")
     assert page.locator("#prompt textarea").input_value() == "Of the class"
+
+
+def test_a_prompt_typed_on_a_class_link_comes_back(visit):
+    page = visit("?prompt=Of+the+class&hide=temperature")
+    field, back = page.locator("#prompt textarea"), page.locator("#own-text")
+    expect(field).to_have_value("Of the class")
+    field.fill("My own")
+    page.reload()
+    expect(field).to_have_value("Of the class")
+    back.click()
+    expect(field).to_have_value("My own")
 
 
 def test_a_pair_and_its_method_come_together_and_other_weights_are_told(visit):

@@ -129,7 +129,7 @@ class AnswerHandlers(Measurement):
         yield from measure(request, state, *values)
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
-        words = f"Done. Below is the configuration; look closer in the tabs above. {self.doubts(result)}".rstrip()
+        words = f"Done. Below is the configuration; look closer in the tabs above.{self.doubts(result)}"
         return notice("slow" if is_crowded(result.busy) else "quiet", words)
 
     def extent(self, pair: str, plan: AnswerPlan) -> str:

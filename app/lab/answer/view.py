@@ -141,6 +141,8 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if chosen != users:
         slower = result.best(users) == [NONE]
         where += f"; for {people(users)} " + ("leave it off" if slower else "no difference was certain")
+    if result.is_disturbed([chosen]):
+        where += ", measured while the machine was too busy to judge"
     return production(_choice(result, models, model, method, gamma), origin=where)
 
 

@@ -22,12 +22,8 @@ def to_csv(runs: Sequence[Column]) -> str:
     for index, column in enumerate(runs):
         if column.trace is None:
             continue
-        started, config, numbers, parted = (
-            column.trace.started,
-            column.config,
-            compute_metrics(column.trace),
-            divergence(runs, index),
-        )
+        started, config = column.trace.started, column.config
+        numbers, parted = compute_metrics(column.trace), divergence(runs, index)
         speedup_ = ratio(runs, index)
         rows.append((
             index + 1, started.method or config.method, column.gamma,

@@ -78,9 +78,11 @@ class SweepHandlers(InParts):
         fastest = fixed[0]
         models = self.service.engine.models(result.pair, fastest.method)
         choice = Choice.from_models(models, fastest.method, fastest.gamma, greedy=temperature == 0)
-        origin = "the fastest above" if fixed == [fastest] else "one of the fastest above, which cannot be told apart"
+        origin = "the fastest above" if fixed == [fastest] else "one of the fastest above"
         if fastest not in first:
             origin += " whose length is fixed, because other engines have no γ = auto"
+        if fixed != [fastest]:
+            origin += " (these cannot be told apart)"
         speed = f"Measured {fastest.measured.words}, one request at a time."
         return production(choice, origin, speed)
 

@@ -22,7 +22,7 @@ from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
-from engine.bench.sweep_results import Cell, leaders, shown_ends
+from engine.bench.sweep_results import Cell, leaders, shown_interval
 from engine.config import AUTO
 from engine.errors import quantity
 from engine.trace.noise import NOISE, Speedup
@@ -220,7 +220,9 @@ def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:
 
 def as_json(cells: Sequence[Cell], about: dict) -> str:
     return json.dumps(
-        {"sweep": about, "cells": [asdict(cell) | shown_ends(cell) for cell in cells]}, ensure_ascii=False, indent=1
+        {"sweep": about, "cells": [asdict(cell) | shown_interval(cell.measured) for cell in cells]},
+        ensure_ascii=False,
+        indent=1,
     )
 
 

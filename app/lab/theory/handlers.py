@@ -71,7 +71,8 @@ class TheoryHandlers(Measurement):
 
     def files(self, result: PointSet) -> Mapping[str, str]:
         name = f"speclens-any-alpha-{safe_letters(result.pair)}-{safe_letters(result.method)}"
-        return {f"{name}.csv": view.to_csv(result, self.where()), f"{name}.json": view.to_json(result, self.where())}
+        where = self.where()
+        return {f"{name}.csv": view.to_csv(result, where), f"{name}.json": view.to_json(result, where)}
 
     def parse(self, values) -> tuple[RunConfig, PointPlan]:
         """``values``: the session, then as parse_form takes them."""

@@ -29,7 +29,7 @@ from engine.trace.noise import (
     monotone_costs,
     winner,
 )
-from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.speedup_words import doubts, number
 from engine.trace.trace import Trace
 
@@ -178,7 +178,7 @@ def predict_from_tau(point: Point, costs: DeviceCosts) -> float:
     """Returns the speedup that a point's own tokens per pass promise: chance may have accepted more or fewer drafts
     than the α that was set."""
     model = monotone_costs(costs.model)
-    return point.tau / (point.gamma * model.c + interpolate(model.v, point.gamma + 1))
+    return predicted_speedup([(point.tau, point.gamma * model.c, point.gamma)], model.v)
 
 
 def efficiency(point: Point, costs: DeviceCosts) -> float:
@@ -299,14 +299,14 @@ def _busiest(points: Sequence[Point]) -> float | None:
 # ── files ──
 
 
-def to_csv(measured: PointSet, where: dict[str, str]) -> str:
+def to_csv(measured: PointSet, where: Mapping[str, str]) -> str:
     """Writes a row for each point; an impossible speedup is left out. ``where``: as in `to_json`."""
     costs, settings = measured.costs, _settings(measured)
     noise = dict.fromkeys(("speedup", "low", "high", "efficiency"))
     rows = [
         settings | _numbers(point, costs) | ({} if point.measured.is_possible else noise) for point in measured.by_gamma
     ]
-    known = where | ({"device": costs.device, "precision": costs.precision} if costs else {})
+    known = {**where} | ({"device": costs.device, "precision": costs.precision} if costs else {})
     return csv_text(COLUMNS, [[row[name] for name in COLUMNS] for row in rows], known)
 
 
@@ -333,11 +333,11 @@ def _settings(measured: PointSet) -> dict[str, Any]:
 
 def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
     """Returns the numbers of a point by the names of COLUMNS."""
-    expected, (low, high) = predict(point, costs), (None, None) if point.low is None else point.measured.ends
+    low, high = point.measured.interval or (None, None)
     return {
         "alpha": point.alpha, "gamma": point.gamma, "repeats": len(point.turns), "alpha_seen": point.seen,
         "tau": point.tau, "expected_tau": expected_tokens(point.alpha, point.gamma), "speedup": point.speedup,
-        "low": low, "high": high, "predicted": expected,
+        "low": low, "high": high, "predicted": predict(point, costs),
         "predicted_from_tau": predict_from_tau(point, costs), "efficiency": efficiency(point, costs),
         "busy": point.measured.busy,
     }  # fmt: skip

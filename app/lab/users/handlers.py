@@ -60,9 +60,10 @@ class UsersHandlers(InParts):
         return view.finding(result.rows[part], result.plan.methods)
 
     def files(self, result: UsersResult) -> Mapping[str, str]:
+        where = self.where()
         return {
-            "speclens-many-users.csv": view.to_csv(result.rows, {"pair": result.pair} | self.where()),
-            "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, self.where()),
+            "speclens-many-users.csv": view.to_csv(result.rows, {"pair": result.pair} | where),
+            "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, where),
         }
 
     def drafting_methods(self, pair: str) -> list[str]:

@@ -22,6 +22,7 @@ from app.views.figures import (
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
 from engine.bench.sample import BASELINE
+from engine.bench.sweep_results import shown_interval
 from engine.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
 from engine.config import method_of
 from engine.trace.costs import CostModel
@@ -322,7 +323,7 @@ def to_csv(rows: Mapping[str, Rows], where: Mapping[str, str]) -> str:
     names = [field.name for field in fields(UsersRow)]
     noise = dict.fromkeys(("over_plain", "all_writing_over_plain", "low", "high"))
     known = [
-        (context, asdict(row) | (noise if _is_noise(row) else _ends(row)))
+        (context, asdict(row) | (noise if _is_noise(row) else _interval(row)))
         for context, each in rows.items()
         for row in each
     ]
@@ -330,10 +331,8 @@ def to_csv(rows: Mapping[str, Rows], where: Mapping[str, str]) -> str:
     return csv_text(["prompts_are", *names], lines, where)
 
 
-def _ends(row: UsersRow) -> dict:
-    """Returns the interval as it is shown, cut off where the tokens of a pass allow no more."""
-    speedup = row.measured
-    return {} if speedup is None or speedup.low is None else dict(zip(("low", "high"), speedup.ends, strict=True))
+def _interval(row: UsersRow) -> dict:
+    return shown_interval(row.measured) if row.measured else {}
 
 
 def to_json(
@@ -343,7 +342,7 @@ def to_json(
     content = {
         "speclens": "many-users", "pair": pair, **where, **asdict(plan),
         "costs": {method: asdict(model) for method, model in costs.items()},
-        "rows": {context: [asdict(row) | _ends(row) for row in each] for context, each in rows.items()},
+        "rows": {context: [asdict(row) | _interval(row) for row in each] for context, each in rows.items()},
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False)
 

@@ -144,8 +144,9 @@ export function mount({ element, props, trigger }) {
     stage.darken(Boolean(content.dark));
     stage.hideNumbers(Boolean(content.ask)); // otherwise they would answer the question beside them
     const isFixed = content.live && !stored && getComputedStyle(find('[data-lesson="live"]')).display === 'none';
-    say(isFixed ? FIXED : turnSentence(content, Boolean(stored)));
-    isComplete = isFixed || (!turn.textContent && (!content.points || content.live || Boolean(content.lab)));
+    const task = isFixed ? FIXED : turnSentence(content, Boolean(stored));
+    say(task);
+    isComplete = isFixed || (!task && (!content.points || content.live || Boolean(content.lab)));
     if (!content.ask) point(content);
   }
 

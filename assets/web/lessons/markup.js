@@ -1,6 +1,6 @@
 // Draws a lesson's text from spans [style, text, glossary entry]. Text only ever meets textContent.
 /** @import { Block, Line, Span } from './lesson_page.d.ts' */
-import { make } from '../lib/dom.js';
+import { closest, make } from '../lib/dom.js';
 
 export function makeMarkup(definition) {
   let words = {};
@@ -77,7 +77,7 @@ export function makeMarkup(definition) {
     opened = node;
   }
   function listen(root) {
-    const word = event => event.target.closest?.('.sl-word');
+    const word = event => closest(event.target, '.sl-word');
     const leave = () => {
       if (opened !== document.activeElement) hide();
     };

@@ -40,7 +40,7 @@ export function causeOf({ passes, drafted, accepted, tested, empty }) {
 const percent = (part, all) => `${all ? Math.round((100 * part) / all) : 0} %`;
 const signsOf = ({ tokens, passes, drafted, accepted, tested, empty }) => [
   ['tokens per pass', (tokens / passes).toFixed(2)],
-  ['drafts a pass', (drafted / passes).toFixed(1)],
+  ['drafts per pass', (drafted / passes).toFixed(1)],
   ['drafts tested', percent(tested, drafted)],
   ['of those accepted', percent(accepted, tested)],
   ['passes without a draft', percent(empty, passes)],

@@ -29,8 +29,10 @@ export const makeFind = root => selector => root.querySelector(selector);
 /** @param {EventTarget} target @param {string} selector @returns {HTMLElement | null} */
 export const closest = (target, selector) => (target instanceof Element ? target.closest(selector) : null);
 
+const LESS_MOTION = matchMedia('(prefers-reduced-motion: reduce)');
+
 // Whether the reader has asked for less motion.
-export const isCalm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+export const isCalm = () => LESS_MOTION.matches;
 
 // Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
 /** @param {import('./part.d.ts').Part} part @param {(value: string) => void} read */

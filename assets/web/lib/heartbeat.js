@@ -2,6 +2,7 @@
 // events is pending. The answer to an event that the page sends at that moment goes into the closed stream, so the page
 // waits for ever. Any later event opens a new stream and brings the held-back answers. So this sends an event that does
 // nothing after some silence.
+import { closest } from './dom.js';
 
 // Waits longer each time, because the events of thirty waiting pages cost the engine time; and only three times where no
 // answer need come.
@@ -25,7 +26,7 @@ export function makeHeartbeat({ element, trigger }) {
   }
 
   function expectAnswer(event) {
-    if (element.isConnected && element.offsetParent && event.target.closest?.('button, textarea')) expectValues(false);
+    if (element.isConnected && element.offsetParent && closest(event.target, 'button, textarea')) expectValues(false);
   }
   document.addEventListener('click', expectAnswer, true);
   document.addEventListener(

@@ -18,7 +18,7 @@ export function makeNotice(box) {
   /** @param {{ kind?: string, text?: string, fraction?: number, old?: boolean }} status */
   return function show({ kind = 'quiet', text = '', fraction, old = false }) {
     box.dataset.kind = kind;
-    box.toggleAttribute('data-old', old); // the figures below are pale
+    box.toggleAttribute('data-old', old); // the figures below are an earlier run's, drawn in grey (lab.css)
     box.removeAttribute('data-whole');
     words.setAttribute('aria-live', kind === 'progress' ? 'off' : 'polite'); // numbers that count up are not read aloud
     const [full, empty] = kind === 'error' ? [alert, words] : [words, alert];

@@ -39,7 +39,7 @@ export function showCaptions(root, row, ended) {
   function draw() {
     if (row.clientWidth === width) return;
     width = row.clientWidth;
-    const lines = CAPTIONS.flatMap(caption => captionNode(row, ...caption));
+    const lines = captionNodes(row);
     box.replaceChildren(...lines, box.lastChild);
     for (const line of lines) fit(line, box.getBoundingClientRect().right - 6);
   }
@@ -69,10 +69,22 @@ function leaveWith(root, row, box) {
   });
 }
 
-function captionNode(row, status, word, text) {
-  const chip = row.querySelector(`.sl-token.sl-${status}`)?.getBoundingClientRect();
-  const from = chip && chip.left + chip.width / 2 - row.getBoundingClientRect().left;
-  return chip ? [make('p', '', [make('b', '', word), `: ${text}`], { '--from': `${from}px` })] : [];
+// Each points at a token of its kind from a place with no other token below it. The one furthest to the right comes first,
+// so that no leader runs through the words of another.
+function captionNodes(row) {
+  const edge = row.getBoundingClientRect().left,
+    chips = [...row.querySelectorAll('.sl-token')].map(chip => ({ chip, box: chip.getBoundingClientRect() }));
+  const middle = ({ left, right, bottom }) => ({ x: (left + right) / 2, bottom });
+  const end = ({ right, bottom }) => ({ x: right - 10, bottom });
+  const isFree = ({ x, bottom }) => !chips.some(({ box }) => box.top >= bottom && box.left <= x && x <= box.right);
+  return CAPTIONS.flatMap(([status, word, text]) => {
+    const ofKind = chips.filter(({ chip }) => chip.classList.contains(`sl-${status}`)).map(({ box }) => box);
+    const places = [...ofKind.map(middle), ...ofKind.map(end)],
+      place = places.find(isFree) ?? places[0];
+    return place ? [{ from: place.x - edge, word, text }] : [];
+  })
+    .sort((a, b) => b.from - a.from)
+    .map(({ from, word, text }) => make('p', '', [make('b', '', word), `: ${text}`], { '--from': `${from}px` }));
 }
 
 // Without room a caption loses its second half, then stands to the left of its leader.

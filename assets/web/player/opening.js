@@ -21,7 +21,7 @@ export function makeOpening(root, { timeline, playback, rows, labels }) {
     playback.settle(isFirst ? undefined : 1);
     root.dataset.played = '1';
     labels.show();
-    playback.move(isCalm() ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'program');
+    playback.move(isCalm() ? timeline.steps : explained ? timeline.startOf(explained.index + 1) : 0, 'page');
     if (explained && !wasSeen()) explain(explained);
     if (isCalm()) return;
     isWaiting = true;

@@ -6,8 +6,8 @@ export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 
 const COMFORT = 1.4; // seconds a round needs to be followed easily
 
 /**
- * What moved or changed the place: the reader, the clock, another pace, new rounds, or the page itself.
- * @typedef {'reader' | 'clock' | 'pace' | 'news' | 'program'} Mover
+ * What moved or changed the place: the reader, another pace, or the page itself (its clock, new rounds).
+ * @typedef {'reader' | 'pace' | 'page'} Mover
  * @param {import('./timeline.js').Timeline} timeline
  */
 export function makePlayback(timeline) {
@@ -57,7 +57,7 @@ export function makePlayback(timeline) {
     }
     if (to !== at) {
       at = to;
-      tell('clock');
+      tell('page');
     }
     if (at >= timeline.steps) return stopAtEnd();
     waitFor((cost - spent) / pace);
@@ -74,7 +74,7 @@ export function makePlayback(timeline) {
   function stopAtEnd() {
     playing = false;
     live = !timeline.ended; // caught up with a run that still goes on
-    tell('clock');
+    tell('page');
   }
 
   function play() {
@@ -91,7 +91,7 @@ export function makePlayback(timeline) {
     spent = 0;
     before = performance.now();
     waitFor(0);
-    tell('clock');
+    tell('page');
   }
 
   function pause() {
@@ -130,7 +130,7 @@ export function makePlayback(timeline) {
     listen(callback) {
       tell = callback;
     },
-    redraw: () => tell('program'),
+    redraw: () => tell('page'),
     toggle() {
       if (playing || live) {
         pause();
@@ -150,14 +150,14 @@ export function makePlayback(timeline) {
       playing = false;
       live = !timeline.ended;
       at = timeline.steps;
-      tell('program');
+      tell('page');
     },
     arrivals() {
       if (live) {
         at = timeline.steps;
         live = !timeline.ended;
       }
-      tell('news');
+      tell('page');
     },
     reset() {
       at = 0;

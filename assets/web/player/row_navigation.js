@@ -1,9 +1,10 @@
 // Moves among the tokens inside ``frame`` by pointer and arrow keys: hovering or focusing a token previews it.
+import { closest } from '../lib/dom.js';
 
 // ``tokenOf(element)``: its token, if it shows one; ``neighbour(element, key)``: the element an arrow key leads to;
 // ``entrance()``: the element where the keyboard enters; ``leave()``: Escape was pressed.
 export function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hide, leave }) {
-  const elementAt = node => node?.closest?.('.sl-token');
+  const elementAt = node => closest(node, '.sl-token');
   const tokenAt = node => tokenOf(elementAt(node));
 
   frame.addEventListener('keydown', event => {

@@ -32,7 +32,7 @@ export function heldAt(rounds, from, to) {
   return held.length / tested.length;
 }
 
-// Tokens a pass and speed with ``gamma`` drafts a round, from how often a draft was accepted at each depth; the depths
+// Tokens per pass and speed with ``gamma`` drafts a round, from how often a draft was accepted at each depth; the depths
 // beyond those tested take the last one's chance. As many passes as here have nothing to check and write one token.
 // null without a tested draft, for a tree, or where a server did not count them.
 export function withLength(rounds, gamma, costs) {
@@ -80,7 +80,7 @@ export function makeWhatIf(box, about) {
   function gamma(value) {
     const { rounds, costs, isServed } = about(),
       found = value > 0 ? withLength(rounds, value, costs) : null;
-    if (value === 0) return 'γ = 0 is plain decoding: 1 token a pass, 1.00×.';
+    if (value === 0) return 'γ = 0 is plain decoding: 1 token per pass, 1.00×.';
     if (!found) return '';
     const speed = found.speedup ? `, ${found.speedup.toFixed(2)}×` : '';
     return `γ = ${value}: about ${found.tokens.toFixed(1)} tokens per pass${speed} (predicted from this run's guesses).${isServed ? '' : ' Press Run to measure it.'}`;

@@ -18,7 +18,8 @@ export function listenForPrompt() {
   /** @param {boolean} isOffered */
   function offer(isOffered) {
     document.body.toggleAttribute('data-own-text', isOffered);
-    if (isOffered) document.querySelector('#own-text')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // on a phone
+    const button = document.getElementById('own-text');
+    if (isOffered && button) button.parentElement.scrollLeft = button.offsetLeft; // a phone's row is cut off
   }
   offer(Boolean(typed.trim()) && new URLSearchParams(location.search).get('prompt') !== typed);
 
@@ -39,11 +40,13 @@ export function listenForPrompt() {
   }
 
   function putBack() {
-    const field = findField();
-    field.value = replaced;
+    const field = findField(),
+      text = replaced;
+    keepTyped(); // a newer text comes back in its turn
+    field.value = text;
     field.dispatchEvent(new Event('input', { bubbles: true })); // gradio reads the field on this event
-    field.focus();
-    offer(false);
+    offer(replaced !== text);
+    if (replaced === text) field.focus(); // the button goes
   }
 
   const before = { capture: true };

@@ -8,10 +8,11 @@ import { listenForPrompt } from './prompt.js';
 import { reloadedRun, rememberRun } from './reload.js';
 import { makeUrlQuery } from './url_query.js';
 
-// Buttons and hints that go with the controls which they change or name, so that a hidden one keeps its value.
-const CHANGES = {
+// Hidden with any of these controls, because they would change its value or name it.
+const HIDDEN_WITH = {
   '#dice': ['seed'],
-  '.sl-examples': ['prompt', 'method', 'gamma', 'auto', 'temperature', 'constraint'],
+  '#own-text': ['prompt'],
+  '.sl-examples button:not(#own-text)': ['prompt', 'method', 'gamma', 'auto', 'temperature', 'constraint'],
   '#own-model': ['pair', 'method'],
   '.sl-minute-tab': ['prompt'],
   '.sl-controls-hint': ['temperature', 'gamma'],
@@ -37,7 +38,7 @@ export function mount(part) {
     names = ticks.map(tick => tick.value);
   const address = makeUrlQuery(names);
   const TYPING_HERE = 'input:not([type="range"]), textarea, select, [contenteditable="true"], [role="listbox"], dialog';
-  const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open'; // what Escape closes or lets go first
+  const IN_FRONT = 'dialog[open], [data-chosen="locked"], #drawer.sl-open'; // what Escape closes or unlocks first
   let query = '',
     hidden = [],
     openedPresenting = false;
@@ -49,7 +50,7 @@ export function mount(part) {
   function hide(listed) {
     hidden = names.filter(name => listed.includes(name));
     const selectors = hidden.map(name => `#${name}`);
-    for (const [button, controls] of Object.entries(CHANGES))
+    for (const [button, controls] of Object.entries(HIDDEN_WITH))
       if (controls.some(name => hidden.includes(name))) selectors.push(button);
     if (hidden.length) selectors.push('#reset', '#open-trace', '[data-lesson="live"]'); // they change all
     // Gradio's frame around only hidden ones.
@@ -75,7 +76,7 @@ export function mount(part) {
     toggle();
   });
 
-  // Escape first closes a dialog or lets a locked token go, then leaves; what another tab holds does not count. Before
+  // Escape first closes a dialog or unlocks a token, then leaves; what another tab holds does not count. Before
   // the player, which takes every Escape.
   document.addEventListener(
     'keydown',

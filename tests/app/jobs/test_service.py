@@ -156,7 +156,7 @@ def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
     cache.put("c", RecordedRun({"run": trace}, 0.0))
     assert cache.get("b") is None and cache.get("a") and cache.get("c")
     size = sum(len(event.tokens) for event in trace.rounds)
-    small = ResultCache(100, most_tokens=3 * size)
+    small = ResultCache(100, token_limit=3 * size)
     for key in range(10):
         small.put(key, RecordedRun({"run": trace}, 0.0))
     assert len(small) == 3

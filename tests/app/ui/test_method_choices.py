@@ -17,7 +17,7 @@ def test_a_method_says_its_step_its_rows_and_its_memory():
     labels = method_labels(costs)
     assert labels["lm"].endswith("; c = 0.42 plain steps a draft, about 69 MB")
     assert labels["quantised"].endswith("; c not measured here yet, about 134 MB")
-    assert labels["lookahead"].endswith("; up to 30 more rows a pass") and labels["none"] == METHOD_LABELS["none"]
+    assert labels["lookahead"].endswith("; up to 30 more rows per pass") and labels["none"] == METHOD_LABELS["none"]
 
 
 def test_costs_are_shown_once_an_engine_is_loaded():

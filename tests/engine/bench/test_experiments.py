@@ -81,7 +81,7 @@ def test_drafts_stay_with_the_chance_that_was_set():
     assert all(int(verdict.closing) == int(verdict.last) for verdict in verdicts)
 
 
-def test_chance_decides_anew_in_each_repeat(engine):
+def test_chance_differs_from_repeat_to_repeat(engine):
     config = RunConfig("say", engine.pair.name, "lm", max_new_tokens=40, chat=False)
 
     def accepted(repeat: int) -> tuple:

@@ -22,7 +22,7 @@ def ask(tiny_pair, tmp_path, monkeypatch):
     monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)  # more turns would be certain of something now and then
     for module in ("sweep_results", "users_results"):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(f"engine.bench.{module}.ceiling", lambda tau: math.inf)
-    monkeypatch.setattr("engine.bench.answer.AnswerResult.busy_at", lambda self, loads: 0.0)
+    monkeypatch.setattr("engine.bench.answer.largest_share", lambda shares: 0.0)
     lines = [{"prompt": "the cat, the cat", "kind": "repeats"}, {"prompt": "aa", "kind": "other"}]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)))
     few = ("--pair", tiny_pair, "--max-new-tokens", 6, "--repeats", 1, "--methods", "ngram")
@@ -43,15 +43,12 @@ def test_json_answers_each_load_and_the_exit_code_says_whether_it_pays(ask, monk
 @pytest.mark.parametrize("pays", [True, False])
 def test_busy_machine_has_an_exit_code_of_its_own(ask, monkeypatch, pays):
     monkeypatch.setattr("engine.bench.answer.AnswerResult.pays", lambda self, users: pays)
-    monkeypatch.setattr("engine.bench.answer.AnswerResult.busy_at", lambda self, loads: 0.93)
+    monkeypatch.setattr("engine.bench.answer.largest_share", lambda shares: 0.93)
     found = ask("--json")
     assert found.exit_code == TOO_BUSY and "too busy to judge" in found.stderr
     told = json.loads(found.stdout)
-    assert (
-        told["busy"] == 0.93
-        and [each["pays"] for each in told["answers"]] == [None]
-        and "took 93% of the processor" in told["sentences"]["sure"]
-    )
+    assert told["busy"] == 0.93 and [each["pays"] for each in told["answers"]] == [None]
+    assert "took 93% of the processor" in told["sentences"]["sure"]
     assert ask("--elsewhere").exit_code == 0, "tokens per pass do not depend on other programs"
 
 

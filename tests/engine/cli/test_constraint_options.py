@@ -76,17 +76,17 @@ def test_a_prompt_of_the_benchmark_may_have_a_schema():
     assert prompt.constraint == Constraint("json_schema", '{"type": "object"}', True)
     assert parse_prompts(json.dumps(row | {"json_schema": '{"type": "object"}'}), "rows") == [prompt], "or its text"
     assert parse_prompts('{"prompt": "Hi"}', "rows")[0].constraint is None
+    with pytest.raises(BadInput, match="Line 2 of rows: The JSON schema"):
+        parse_prompts('{"prompt": "Hi"}\n{"prompt": "Hi", "json_schema": "{"}', "rows")
 
 
 def test_prompts_may_be_one_json_list():
     rows = [{"prompt": "One\nline", "kind": "mail"}, {"turns": ["Two"]}]
     found = parse_prompts(json.dumps(rows, indent=1), "rows")
     assert [(prompt.text, prompt.category) for prompt in found] == [("One\nline", "mail"), ("Two", "other")]
-    for text in ('["Hi"]', "[1] a note", '[{"prompt": ""}]'):
-        with pytest.raises(BadInput, match=r"^Line 1 of rows"):
+    for text, place in (('["Hi"]', "Line 1"), ("[1] a note", "Line 1"), ('[{"prompt": "a"},\n\n{}]', "Entry 2")):
+        with pytest.raises(BadInput, match=f"^{place} of rows"):
             parse_prompts(text, "rows")
-    with pytest.raises(BadInput, match="Line 2 of rows: The JSON schema"):
-        parse_prompts('{"prompt": "Hi"}\n{"prompt": "Hi", "json_schema": "{"}', "rows")
 
 
 def test_a_trace_with_another_constraint_is_refused_where_it_would_run():

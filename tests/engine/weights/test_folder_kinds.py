@@ -143,11 +143,13 @@ def test_a_folder_is_called_what_it_is(tmp_path, monkeypatch, name):
     assert re.search(".*".join(words), sentence := said(folder)), sentence
 
 
-@pytest.mark.parametrize(("forms", "what"), [row[:2] for row in FORMATS])
-def test_every_format_is_called_by_its_name(tmp_path, forms, what):
+@pytest.mark.parametrize(("forms", "what", "advice"), FORMATS)
+def test_every_format_is_called_by_its_name_with_what_to_do(tmp_path, forms, what, advice):
     for number, form in enumerate(forms.split()):
         folder = write(tmp_path / str(number), {form.replace("*", "sub/x"): ""})
-        assert what.partition("{file}")[0] in said(folder) and what.rpartition("{file}")[2] in said(folder)
+        sentence = said(folder)
+        assert what.partition("{file}")[0] in sentence and what.rpartition("{file}")[2] in sentence
+        assert advice.partition("{")[0] in sentence
 
 
 def test_rounded_weights_are_left_to_the_packages_that_are_installed(tmp_path, monkeypatch):
