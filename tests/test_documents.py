@@ -136,6 +136,7 @@ def code_of(name: str, language: str) -> str:
     return re.search(rf"```{language}\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.S)[1]
 
 
+@pytest.mark.slow
 def test_the_python_example_runs_as_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
     model_folder(tmp_path / "target")

@@ -130,6 +130,7 @@ def test_this_repository_stays_small():
     assert sum(sizes.values()) <= 40 * 2**20
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_of_this_repository_passes(tmp_path):
     """Up to the login, as a person follows docs/publishing.md."""
     git(tmp_path, "clone", "-q", str(ROOT), "clone")

@@ -53,6 +53,7 @@ def test_printed_lesson_has_every_question_and_no_answer(site):
         assert "<script" not in whole + sheet
 
 
+@pytest.mark.slow
 def test_the_command_writes_it_or_says_why_not(tmp_path, monkeypatch, capsys):
     def command(folder: str, *options: str) -> None:
         monkeypatch.setattr("sys.argv", ["static_site", str(tmp_path / folder), *options])

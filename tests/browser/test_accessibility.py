@@ -196,6 +196,7 @@ def reach(page: Page, name: str) -> None:
     pytest.fail(f"Tab does not reach {name}")
 
 
+@pytest.mark.slow
 def test_with_reduced_motion_nothing_moves_by_itself(visit):
     page = visit(reduced_motion="reduce")
     expect(page.locator(".sl-place")).to_have_text(re.compile(r"^Round (\d+) of \1$"))  # the recorded run is complete

@@ -99,6 +99,7 @@ def swipe(page: Page, x: float, y: float, across: float) -> None:
     touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
+@pytest.mark.slow
 def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site):
     page = open_offline(site, several=True, **PHONE)
     at_step(page, "acceptance_tau_speedup", "From α to τ")

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_a_reload_brings_the_labs_forms_back(visit):
     page = visit()
     open_lab(page, "Compare")
@@ -35,6 +36,7 @@ def test_a_reload_brings_the_labs_forms_back(visit):
     expect(page.locator("#answer-own textarea")).to_have_value("")
 
 
+@pytest.mark.slow
 def test_the_page_asks_before_a_measurement_is_left(visit, fake):
     fake(step=0.2)
     page, asked = visit(fresh=True), []

@@ -35,6 +35,7 @@ def test_no_table_is_cut_on_a_laptop(visit):
         assert page.evaluate(CUT) == [] and page.evaluate(OVERFLOW) <= 0, name
 
 
+@pytest.mark.slow
 def test_on_a_phone_names_stay_and_numbers_do_not_meet(visit):
     page = visit(viewport={"width": 1280, "height": 800})
     page.get_by_role("tab", name="Lab").click()

@@ -37,6 +37,7 @@ def every_slider_to_its_ends(page: Page) -> None:
         assert "NaN" not in page.locator(".sl-figure-box").inner_text()
 
 
+@pytest.mark.slow
 def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     page = at_tool("two_tokenizers", "Cut it twice")
     code, prose = (bpe_demo.tokenizer(name).get_vocab() for name in ("code", "prose"))

@@ -192,6 +192,7 @@ KEYS = """([keys, repeat]) => [...keys].forEach(key =>
   document.dispatchEvent(new KeyboardEvent('keydown', { key, repeat, bubbles: true })))"""
 
 
+@pytest.mark.slow
 def test_each_of_thirty_hands_is_counted_once_and_outlasts_a_wrong_key(visit):
     page = visit("?present=1#lesson-in_five_minutes")
     page.locator('.sl-dot[title="The same text?"]').click()

@@ -86,7 +86,8 @@ def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
     expect(page.locator(".sl-minute-go")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_page_before_the_lessons_plays_from_disk(open_offline, site, width, scheme):
     page = open_offline(site, several=True, viewport={"width": width, "height": 844}, color_scheme=scheme)
     assert violations(page, ".sl-minute") == []

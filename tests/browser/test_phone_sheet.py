@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_the_sheet_closes_once_the_rounds_are_scrolled_away(visit):
     page = visit(viewport={"width": 390, "height": 844})
     page.locator("#stage .sl-row .sl-token").first.click()

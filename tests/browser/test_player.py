@@ -142,6 +142,7 @@ TOUCHED = """async key => {
 }"""
 
 
+@pytest.mark.slow
 def test_step_of_a_long_trace_touches_no_more_than_of_a_short_one(open_player):
     touched = {}
     for tokens in (100, 2000):

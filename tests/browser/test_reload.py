@@ -15,6 +15,7 @@ def shows(page: Page, prompt: str) -> None:
     expect(page.locator("#stage .sl-asked").first).to_contain_text(prompt)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
     fake(step=0.5)
     page = visit(viewport={"width": 1280, "height": 800})
@@ -58,6 +59,7 @@ def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
     shows(page, "And the next")
 
 
+@pytest.mark.slow
 def test_the_lab_is_open_again_after_a_reload(visit):
     page = visit()
     lab = page.get_by_role("tab", name="Lab", exact=True)
@@ -77,6 +79,7 @@ def test_the_lab_is_open_again_after_a_reload(visit):
     expect(page).to_have_url(re.compile("#lab$"))
 
 
+@pytest.mark.slow
 def test_a_link_opens_its_tab_of_the_lab_also_on_a_phone(visit):
     page = visit("#lab-users", viewport={"width": 390, "height": 800})
     expect(page.locator("#users-run")).to_be_visible()

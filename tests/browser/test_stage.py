@@ -238,6 +238,7 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     page.wait_for_function(f"({SMALL})().length === 0")
 
 
+@pytest.mark.slow
 def test_rounds_come_right_after_run_on_a_phone(visit, fake):
     page = visit(viewport={"width": 390, "height": 844})
     fake(step=0.5)  # long enough to be seen

@@ -50,6 +50,7 @@ def visit(open_page):
     return lambda server, query="", **options: open_page(f"{server.url}/tab.html{query}", fresh=True, **options)
 
 
+@pytest.mark.slow
 def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
     page = visit(server)
     cost = page.locator(".sl-tab-cost")
@@ -96,6 +97,7 @@ def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp
     assert method == "none" or statuses >= at_work  # with auto few drafts are worth it, because the weights are random
 
 
+@pytest.mark.slow
 def test_saved_trace_has_the_fields_of_the_events(server, visit):
     page = visit(server)
     run(page, temperature=0.8)
@@ -140,6 +142,7 @@ STOP_AT_THE_FIRST_ROUND = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_stop_ends_a_run_within_a_round_and_the_next_one_runs(server, visit):
     page = visit(server)
     run(page, method="none", max_new_tokens=4)
@@ -167,9 +170,9 @@ def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fault", "sentence"),
-    [("changed", "its SHA-256 differs"), pytest.param("cut", "was interrupted|is incomplete", marks=pytest.mark.slow)],
+    ("fault", "sentence"), [("changed", "its SHA-256 differs"), ("cut", "was interrupted|is incomplete")]
 )
 def test_wrong_file_is_refused_and_not_stored(server, visit, fault, sentence):
     page = visit(server)
@@ -325,6 +328,7 @@ def test_blocked_storage_is_said_and_the_run_goes_on(server, visit):
     expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
 
 
+@pytest.mark.slow
 def test_engine_that_does_not_start_is_said_before_a_run(server, visit):
     page = visit(server)
     change_worker(page, "throw new Error();")
@@ -386,6 +390,7 @@ TOLD = [  # settings of a link, the values in the form, and the note
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_settings_that_the_tab_has_not_are_said(server, visit):
     page = visit(server)
     for settings, values, note in TOLD:

@@ -114,6 +114,7 @@ def test_the_toy_needs_no_model_and_is_lossless():
     assert all(file["interactive"] for file in handlers.end(state)[2:])
 
 
+@pytest.mark.slow
 def test_every_rule_is_tested_in_turn():
     state = PageState()
     last = list(page().every(VISITOR, state, *rule_form(runs=40)))[-1]

@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_distance_is_that_of_the_two_distributions(folder, monkeypatch):
     """Twice: as measured, and with a rounded model that is the whole one, which is at no distance."""
     found = precisions.measure(str(folder), PROMPTS, 8)

@@ -55,6 +55,7 @@ def parts(out) -> dict[tuple, dict]:
     return {tuple(row["key"]): row["result"] for row in map(json.loads, out.read_text().splitlines()[1:])}
 
 
+@pytest.mark.slow
 def test_everything_is_measured_kept_and_not_measured_again(tmp_path):
     out = tmp_path / "shapes.jsonl"
     CliRunner().invoke(app, arguments(out, "--pair", "", "--no-transformers"))

@@ -52,6 +52,7 @@ def test_busy_machine_has_an_exit_code_of_its_own(ask, monkeypatch, pays):
     assert ask("--elsewhere").exit_code == 0, "tokens per pass do not depend on other programs"
 
 
+@pytest.mark.slow
 def test_words_name_every_load_and_what_was_not_measured(ask):
     """Which sentences name them depends on the times: where two are certainly slower, drafting stays off from there."""
     said = ask("--users", "2").stdout

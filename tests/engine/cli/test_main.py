@@ -98,6 +98,7 @@ def test_fetch_finds_a_changed_file(tmp_path):
     assert found.stderr.endswith("are damaged; delete that folder and fetch the pair again.\n")
 
 
+@pytest.mark.slow
 def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path):
     file, both = tmp_path / "t.json", tmp_path / "both.json"
     assert run(tiny_pair, "--gamma", 3, "--trace", file).exit_code == 0
@@ -181,6 +182,7 @@ def test_pairs_report_what_works_by_translation(tiny_pair, tmp_path):
     assert re.search(r"by tokens that both have; \d+ in common, of the target's 261 and the draft's", result.stdout)
 
 
+@pytest.mark.slow
 def test_calibrate_measures_and_remembers(tiny_pair, monkeypatch):
     """With steps of a made-up length, because a busy machine's costs are measured again."""
     steps = count(1)
@@ -208,6 +210,7 @@ def test_bench_writes_numbers_and_prints_a_table(tiny_pair, tmp_path):
     assert len(saved["rows"]) == 5 * 3 and saved["environment"]["settings"]["gamma"] == 2
 
 
+@pytest.mark.slow
 def test_bench_with_many_users_counts_what_all_get_together(tiny_pair, tmp_path):
     prompts, out = tmp_path / "p.jsonl", tmp_path / "b.json"
     prompts.write_text("".join(json.dumps({"prompt": t}) + "\n" for t in ("aa", "bb", "a longer one")))

@@ -55,6 +55,7 @@ def test_every_method_that_the_toy_is_said_to_have_can_be_proved():
     assert "The toy has no draft for the method 'top'" in refused("prove", "top")
 
 
+@pytest.mark.slow
 def test_a_rule_of_ones_own_is_proved_and_a_lossy_one_is_not(monkeypatch):
     assert "choose from token, block, typical" in refused("prove", "lm", "--acceptance", "toy")
     toy_rule.register(monkeypatch)
@@ -82,6 +83,7 @@ def test_a_method_that_drafted_nothing_is_not_proved(tiny_pair, tmp_path, monkey
     }
 
 
+@pytest.mark.slow
 def test_a_pair_is_proved_with_its_own_drafts(tiny_pair, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     found = call("prove", "lm", "--pair", tiny_pair, "--runs", 60, "--json")
@@ -105,6 +107,7 @@ def test_a_method_without_a_draft_is_refused_in_a_sentence(tiny_pair):
     assert "has no method 'nosuch'" in refused("prove", "nosuch", "--pair", tiny_pair)
 
 
+@pytest.mark.slow
 def test_the_distribution_test_has_json_and_exits_with_3_if_it_fails():
     right = call("lab", "distribution", "--runs", 100, "--json")
     told = json.loads(right.stdout)

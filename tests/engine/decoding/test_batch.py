@@ -86,6 +86,7 @@ def alone() -> list:
     return [timeless(toy(number).rounds()) for number in range(100)]
 
 
+@pytest.mark.slow
 def test_a_hundred_requests_that_join_and_leave_at_random_are_as_alone(alone):
     assert sum(len(rounds) for rounds in alone) > 500
     assert differing(alone, *shared(100)) == 0

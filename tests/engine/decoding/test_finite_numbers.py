@@ -22,7 +22,6 @@ from engine.weights.catalogue import get_pair, local_model
 NAN = float("nan")
 CHEAP = CostModel(0.02, {1: 1.0, 2: 1.01, 8: 1.05, 64: 1.5}, 200, 0.001)
 SETTINGS = (
-    {},
     {"sampling": SamplingParams(0.7, top_p=0.9)},
     {"trace": False},
     {"temperature": 1.0, "acceptance": "block"},
@@ -40,7 +39,7 @@ def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, pl
 
 
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", [{}, *(pytest.param(one, marks=pytest.mark.slow) for one in SETTINGS)], ids=str)
 def test_a_target_that_is_not_finite_is_a_sentence(own_cache, tmp_path, runtime, settings):
     model_folder(tmp_path / "whole")
     engine = engine_in(runtime, broken(tmp_path / "whole", tmp_path / "nan", "lm_head.weight"), "none")
@@ -67,7 +66,9 @@ def test_a_token_that_is_never_read_does_not_end_a_run(own_cache, tmp_path):
 
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
 @pytest.mark.parametrize("gamma", [4, "auto"])
-@pytest.mark.parametrize("place", [slice(None), slice(0, 1)], ids=["all", "one word"])
+@pytest.mark.parametrize(
+    "place", [slice(0, 1), pytest.param(slice(None), marks=pytest.mark.slow)], ids=["one word", "all"]
+)
 def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, runtime, gamma, place):
     model = model_folder(tmp_path / "target")
     model_folder(tmp_path / "fine", noise=0.05)
@@ -99,7 +100,11 @@ def test_auto_goes_on_with_the_other_drafters(own_cache, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["eagle", "block", "medusa", "exit"])
-@pytest.mark.parametrize("settings", [{}, {"gamma": "auto"}, {"temperature": 0.8}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, *(pytest.param(one, marks=pytest.mark.slow) for one in ({"gamma": "auto"}, {"temperature": 0.8}))],
+    ids=str,
+)
 def test_a_head_that_is_not_finite_is_left_out_and_named(own_cache, heads, tmp_path, kind, settings):
     head, file = heads.root / kind / "head", next((heads.root / kind / "head").glob("*.safetensors"))
     floats = {name: tensor for name, tensor in load_file(file).items() if tensor.is_floating_point()}
@@ -136,7 +141,7 @@ HIDDEN = ("model.norm.weight", "model.layers.0.self_attn.q_proj.weight", "model.
           "model.layers.1.mlp.gate_proj.weight", "model.layers.1.post_attention_layernorm.weight")  # fmt: skip
 
 
-@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize("precision", ["int8", pytest.param("int4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", HIDDEN)
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])
 def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, precision):

@@ -101,6 +101,7 @@ def test_a_pairs_own_texts_become_its_method(pairs):
     assert "no corpus" in make_corpus(pairs, "--remove") and "corpus" not in engine_of(pairs).methods
 
 
+@pytest.mark.slow
 def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
     path = own_corpus(engine_of(pairs).pair.name)
     assert "name at least one file" in make_corpus(pairs)

@@ -146,7 +146,7 @@ def test_no_token_without_mass_is_drawn_on_the_device(device, vocabulary):
             assert (probs.gather(1, ids[:, None]) > 0).all()
 
 
-@pytest.mark.parametrize("method", ["lm", "exit", pytest.param("eagle", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["lm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("exit", "eagle"))])
 def test_trace_is_the_same_on_and_off_graphs_and_on_reused_ones(engine_on, device, method):
     before = FakeGraphs.made
     graphed, eager = (engine_on(method=method, captured=captured) for captured in (True, False))
@@ -203,6 +203,7 @@ def test_a_step_is_captured_once_and_all_graphs_go_together(monkeypatch):
     assert captures("one more") and not captures("one more") and captures(0)
 
 
+@pytest.mark.slow
 def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
     """The exit head runs on the target's cache, so its graphs must not outlive it."""
     graphed, eager = (engine_on(method="exit", captured=captured) for captured in (True, False))
@@ -212,7 +213,9 @@ def test_a_longer_request_gets_a_larger_cache_and_new_graphs(engine_on, device):
         assert graphed.drafts.drafter("exit").runner.cache is None, "otherwise two caches would need memory"
 
 
-@pytest.mark.parametrize("loaded, methods", [("lm", ("none", "ngram", "lm")), ("exit", ("exit",))])
+@pytest.mark.parametrize(
+    "loaded, methods", [("lm", ("none", "ngram", "lm")), pytest.param("exit", ("exit",), marks=pytest.mark.slow)]
+)
 def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_on, loaded, methods):
     engine = engine_on(method=loaded)
     model = AutoModelForCausalLM.from_pretrained(root / "target", dtype=torch.float32).to(engine.device)
@@ -221,6 +224,7 @@ def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_
         assert mine == generated(model, prompt, 40, eos=(), min_new_tokens=40), method
 
 
+@pytest.mark.slow
 def test_what_bf16_writes_greedily_is_at_worst_a_near_tie_in_fp32(engine_on):
     """Teacher-forced regret: how far each token's exact logit is below the best, next to what bf16 can resolve."""
     prompt, written = ids(engine_on("bf16"), "lm")

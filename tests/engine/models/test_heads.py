@@ -45,7 +45,7 @@ def engines(heads):
 
 @EACH_RUNTIME
 @EACH_KIND
-@pytest.mark.parametrize("penalty", [1.0, 3.0])
+@pytest.mark.parametrize("penalty", [3.0, pytest.param(1.0, marks=pytest.mark.slow)])
 @torch.inference_mode()  # as in a run, which may have made the drafter's buffers
 def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
     """A head that paused catches up first; a penalty falls on the text and on the drafts before."""

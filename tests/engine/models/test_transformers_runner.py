@@ -46,7 +46,7 @@ def test_logits_equal_transformers_after_exact_rollbacks(models, name):
     assert last.shape == (1, runner.vocab_size) and close_to(last, truth[-1:])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gemma3"])
+@pytest.mark.parametrize("name", ["gpt2", pytest.param("gemma3", marks=pytest.mark.slow)])
 def test_greedy_output_equals_generate(models, own_cache, tmp_path, name):
     folder, model = models(name)
     model_folder(tmp_path / "draft", name, noise=0.05)
@@ -61,7 +61,7 @@ def test_greedy_output_equals_generate(models, own_cache, tmp_path, name):
     engine.close()
 
 
-@pytest.mark.parametrize("name", ["phi3-window", "gemma2"])
+@pytest.mark.parametrize("name", ["phi3-window", pytest.param("gemma2", marks=pytest.mark.slow)])
 def test_a_window_shorter_than_the_text_changes_no_text(models, own_cache, name):
     folder, model = models(name)
     engine = load_engine(str(folder), "cpu")
@@ -104,7 +104,9 @@ def test_a_row_past_the_original_context_is_that_of_the_whole_text(models):
     assert close_to(runner.forward(torch.tensor(IDS), last=True), truth[-1:])
 
 
-@pytest.mark.parametrize("length", [8, SWITCH - 1, SWITCH, SWITCH + 1])
+@pytest.mark.parametrize(
+    "length", [SWITCH, *(pytest.param(n, marks=pytest.mark.slow) for n in (8, SWITCH - 1, SWITCH + 1))]
+)
 def test_text_that_crosses_the_original_context_equals_generate(models, own_cache, tmp_path, length):
     folder, model = models("phi3")
     model_folder(tmp_path / "draft", "phi3", noise=0.05)

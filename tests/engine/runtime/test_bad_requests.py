@@ -151,12 +151,6 @@ MEMORY = (
     RuntimeError("Exception during initialization: Failed to allocate memory for requested buffer of size 12"),
 )  # fmt: skip
 NO_ONNX = {"engine.models.onnx_session.works": lambda: False}
-FULL_MEMORY = [
-    *(("bare", "engine.models.onnx_llama.OnnxLlama", error) for error in MEMORY[:3]),
-    ("bare", "onnxruntime.InferenceSession", MEMORY[3]),
-    ("gpt2", "transformers.AutoModelForCausalLM.from_pretrained", MEMORY[0]),
-    ("gpt2", "engine.models.loader.TransformersRunner.forward", MEMORY[1]),
-]
 LITTLE_MEMORY = {"engine.weights.preflight.available_memory": lambda device="cpu": 10**6}
 FULL_DISK = {"engine.weights.store.need_disk": failing(OSError(errno.ENOSPC, "No space left on device"))}
 NO_HUB = {"engine.weights.hub._probe": failing(ConnectionError("Connection refused"))}
@@ -169,8 +163,6 @@ REQUESTS = [
     ({"pair": "bare", "chat": True}, {}, r"no chat template; run it on raw text"),
     ({"pair": "target+stranger", "method": "lm"}, {}, r"no token in common with the target's, so"),
     ({"pair": "bare"}, LITTLE_MEMORY, r"about [\d.]+ GB in fp32 .* cpu has 1.0 MB free; choose a smaller pair"),
-    *[({"pair": pair}, {where: failing(error)}, rf"{pair} does not fit into the memory of cpu; choose a smaller pair")
-      for pair, where, error in FULL_MEMORY],
     ({"pair": "target+cut weights", "method": "lm"}, {}, r"bytes instead of"),
     ({"pair": "bare"}, NO_ONNX | {"engine.models.loader.LlamaModel": failing(MEMORY[0])},
      r"bare does not fit into the memory of cpu; choose a smaller pair"),
@@ -183,6 +175,21 @@ REQUESTS = [
 @pytest.mark.parametrize(("settings", "patch", "said"), REQUESTS, ids=[said[:40] for *_, said in REQUESTS])
 def test_a_request_that_only_the_engine_can_judge(refused, settings, patch, said):
     assert re.search(said, refused(patch, **settings))
+
+
+@pytest.mark.parametrize(
+    ("pair", "where", "error"),
+    [("bare", "engine.models.onnx_llama.OnnxLlama", MEMORY[0]),
+     ("gpt2", "transformers.AutoModelForCausalLM.from_pretrained", MEMORY[0]),
+     *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+         ("bare", "engine.models.onnx_llama.OnnxLlama", MEMORY[1]),
+         ("bare", "engine.models.onnx_llama.OnnxLlama", MEMORY[2]),
+         ("bare", "onnxruntime.InferenceSession", MEMORY[3]),
+         ("gpt2", "engine.models.loader.TransformersRunner.forward", MEMORY[1])))],
+)  # fmt: skip
+def test_a_full_memory_names_the_pair(refused, pair, where, error):
+    said = refused({where: failing(error)}, pair=pair)
+    assert f"{pair} does not fit into the memory of cpu; choose a smaller pair" in said
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, mon
     assert len(passes) == 8 * (len(calibration.WIDTHS) + 1)
 
 
+@pytest.mark.slow
 def test_a_wider_pass_that_came_out_cheaper_is_timed_once_more_in_turn(pairs, monkeypatch):
     """The plain step is disturbed in all of the first repeats, or two tokens really are quicker than one."""
     for disturbed, real, v in ((1.4, 1.0, 1.0), (1.0, 0.93, 0.93)):

@@ -76,16 +76,16 @@ def test_drawn_answers_fit_the_schema_too(engine, method):
     assert ended and drafts > 10 * len(PROMPTS)
 
 
-@pytest.mark.parametrize("prompts", [PROMPTS[:2], pytest.param(PROMPTS, marks=pytest.mark.slow)], ids=len)
-def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain, prompts):
-    batch, builders = RunBatch(engine, 3), [TraceBuilder() for _ in prompts]
-    for i, prompt in enumerate(prompts):
+@pytest.mark.slow
+def test_runs_that_share_passes_write_what_each_writes_alone(engine, plain):
+    batch, builders = RunBatch(engine, 3), [TraceBuilder() for _ in PROMPTS]
+    for i, prompt in enumerate(PROMPTS):
         batch.add(i, config(prompt, "auto", gamma="auto"))
     while batch:
         for i, event in batch.step():
             assert not isinstance(event, Exception), event
             builders[i].add([event])
-    pairs = zip(builders, map(plain, prompts), strict=True)
+    pairs = zip(builders, map(plain, PROMPTS), strict=True)
     ties = [differs_at_near_tie(builder.trace, alone) for builder, alone in pairs]
     assert sum(ties) <= 1 and all(any(each.parents for each in builder.trace.rounds) for builder in builders)
 

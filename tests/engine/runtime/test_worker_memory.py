@@ -26,6 +26,7 @@ def ask_for(worker, pair, method="none", **settings):
     return worker.submit([("run", request(pair, method, **settings))])
 
 
+@pytest.mark.slow
 def test_caches_are_free_after_a_cancel_and_a_bug(real, pairs, monkeypatch):
     pair = f"{pairs.root / 'target'}+{pairs.root / 'draft'}"
     plain, engine = fold(rest(ask_for(real, pair))), real.engine
@@ -47,6 +48,7 @@ def test_caches_are_free_after_a_cancel_and_a_bug(real, pairs, monkeypatch):
     assert fold(rest(ask_for(real, pair, "lm"))).text == plain.text and real.engine is engine
 
 
+@pytest.mark.slow
 def test_switching_pairs_frees_the_models_weights(real, pairs):
     gone = []
     for first in ("target", "gpt2"):

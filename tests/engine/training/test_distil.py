@@ -79,7 +79,11 @@ def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, monkeypat
     assert float(value) == pytest.approx(mean, rel=1e-3)
 
 
-@pytest.mark.parametrize("kind, tv", [("lm", 0.0), ("exit", 0.0), ("eagle", 0.0), ("eagle", 0.3), ("block", 0.0)])
+@pytest.mark.parametrize(
+    ("kind", "tv"),
+    [("lm", 0.0), ("exit", 0.0), ("eagle", 0.0),
+     *(pytest.param(*case, marks=pytest.mark.slow) for case in (("eagle", 0.3), ("block", 0.0)))],
+)  # fmt: skip
 def test_a_student_learns(learning, tmp_path, kind, tv):
     student, data = learning.student(kind), learning.data(kind)
     rollout = {"eagle": ((0.0, 1), (0.5, 2)), "block": ((0.0, 2),)}.get(kind, ((0.0, 1),))
@@ -111,7 +115,7 @@ def test_medusa_heads_learn_what_comes_two_to_four_tokens_later(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["lm", "eagle", *(pytest.param(k, marks=pytest.mark.slow) for k in ("block", "medusa", "exit"))]
+    "kind", ["lm", *(pytest.param(k, marks=pytest.mark.slow) for k in ("eagle", "block", "medusa", "exit"))]
 )
 def test_training_goes_on_where_it_was_interrupted(learning, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(LmStudent, "SAMPLED", 50)
