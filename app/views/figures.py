@@ -4,7 +4,7 @@ Colours are roles ("@run"), which the page maps to its light or dark palette. Mo
 Plotly reads some HTML in every text that it draws.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -94,12 +94,25 @@ def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
     return {"type": "data", "symmetric": False, "thickness": 1.5} | reaches | more
 
 
-def interval_whiskers(line: Iterable[Speedup | None]) -> dict:
-    """Draws lines to the ends of each interval, and none at a gap or for a single measurement."""
-    known = [(gain.value, *gain.ends) if gain and gain.low is not None else (0.0, 0.0, 0.0) for gain in line]
-    return whiskers(
+def draw_line(name: str, x: Iterable, y: Iterable[float | None], mark: dict, dash: str = "solid", **more) -> dict:
+    """Draws a line with a ``mark`` at each point, in its colour."""
+    line = {"width": 3, "color": mark["color"], "dash": dash}
+    return points(name, [*x], [*y], mode="lines+markers", marker=mark, line=line, **more)
+
+
+def draw_speedups(name: str, x: Iterable, speedups: Collection[Speedup | None], mark: dict, **more) -> dict:
+    """Draws a line of speedups, each with its interval; a gap or a single measurement has none."""
+    known = [(each.value, *each.ends) if each and each.low is not None else (0.0, 0.0, 0.0) for each in speedups]
+    reaches = whiskers(
         [max(0.0, high - value) for value, _, high in known], [max(0.0, value - low) for value, low, _ in known]
     )
+    return draw_line(name, x, (each and each.value for each in speedups), mark, error_y=reaches, **more)
+
+
+def draw_predicted(name: str, x: Iterable, y: Iterable[float | None], mark: dict, **more) -> dict:
+    """Draws a thin dashed line, in the colour of the ``mark`` of what was measured."""
+    line = {"width": 2, "color": mark["color"], "dash": "dash"}
+    return points(name, [*x], [*y], mode="lines", line=line, **more)
 
 
 def level(at: float, is_upright: bool = False) -> dict:

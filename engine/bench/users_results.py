@@ -246,31 +246,17 @@ def without_refuted_neighbours(
 
 
 def markdown(rows_: Iterable[UsersRow], fewest: int) -> str:
-    heads = [
-        "users",
-        "method",
-        "total tokens/s",
-        "each",
-        "all writing",
-        "predicted",
-        f"× plain with {fewest}",
-        "× plain",
-    ]
-    heads += ["drafted a round", "first token", "differs"]
+    numbers = {
+        "total tokens/s": ("total_tokens_per_second", ".1f"), "each": ("tokens_per_second", ".1f"),
+        "all writing": ("all_writing_tokens_per_second", ".1f"), "predicted": ("predicted_tokens_per_second", ".1f"),
+        f"× plain with {fewest}": ("over_fewest_users", ".2f"), "× plain": ("over_plain", ".2f"),
+        "drafted a round": ("drafted_per_round", ".2f"),
+    }  # fmt: skip
     lines = [
         [
-            str(r.users),
-            r.method,
-            show(r.total_tokens_per_second, ".1f"),
-            show(r.tokens_per_second, ".1f"),
-            show(r.all_writing_tokens_per_second, ".1f"),
-            show(r.predicted_tokens_per_second, ".1f"),
-            show(r.over_fewest_users, ".2f"),
-            show(r.over_plain, ".2f"),
-            show(r.drafted_per_round, ".2f"),
-            f"{1000 * r.ttft:.0f} ms",
-            "sampled" if r.differs is None else str(r.differs),
+            str(r.users), r.method, *(show(getattr(r, name), form) for name, form in numbers.values()),
+            f"{1000 * r.ttft:.0f} ms", "sampled" if r.differs is None else str(r.differs),
         ]
         for r in rows_
-    ]
-    return table(heads, lines)
+    ]  # fmt: skip
+    return table(["users", "method", *numbers, "first token", "differs"], lines)

@@ -7,17 +7,7 @@ from dataclasses import asdict
 
 from app.lab.recorded import Recorded, parse_values
 from app.lab.sweep.work import SweepPlan, SweepResult
-from app.views.figures import (
-    TITLES,
-    Figure,
-    axes,
-    encode_figures,
-    interval_whiskers,
-    level,
-    look,
-    points,
-    setting_title,
-)
+from app.views.figures import TITLES, Figure, axes, draw_speedups, encode_figures, level, look, setting_title
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
@@ -116,16 +106,11 @@ def draw_lengths(cells: Sequence[Cell]) -> Figure:
 
 
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
-    mark, name = look(place), TITLES.get(method, method)
+    name = TITLES.get(method, method)
     lengths = [cell for cell in cells if cell.gamma != AUTO]
     drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
-    return points(
-        name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
-        mode="lines+markers",
-        error_y=interval_whiskers(cell and cell.measured for cell in drawn), line={"width": 3, "color": mark["color"]},
-        marker=mark,
-        hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×",
-    )  # fmt: skip
+    x, speedups = [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.measured for cell in drawn]
+    return draw_speedups(name, x, speedups, look(place), hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×")
 
 
 # ── in words and numbers ──
