@@ -4,7 +4,7 @@ import math
 import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 from engine.trace.speedup_model import break_even, shared_costs
 
-_LISTS = ("writing", "full", "ttft", "ids")
 _CHEAPEST_PASS = 0.2  # of a plain one; no pass that also scores drafts is nearly as cheap
 
 
@@ -57,24 +56,6 @@ class Served:
     ids: tuple[tuple[int | None, ...], ...]  # of each answer
     full: tuple[int, int, int] = (0, 0, 0)  # passes, drafts, and rounds that drafted, of the rounds of ``writing``
     busy: float | None = None  # the share of the cores that other programs took, None where it is not known
-
-    @classmethod
-    def from_json(cls, saved: Mapping) -> "Served":
-        """Makes a row of what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
-        values = {field.name: _tuples(saved[field.name]) for field in fields(cls) if field.name != "busy"}
-        values |= {} if saved.get("busy") is None else {"busy": saved["busy"]}
-        numbers = [value for name, value in values.items() if name not in _LISTS]
-        if not all(
-            type(number) in (int, float) for number in (*numbers, *values["writing"], *values["full"], *values["ttft"])
-        ):
-            raise TypeError("not a number")
-        if len(values["writing"]) != 3 or len(values["full"]) != 3:
-            raise ValueError("not three numbers")
-        return cls(**values)
-
-
-def _tuples(value):
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

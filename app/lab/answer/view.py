@@ -2,7 +2,7 @@
 
 import json
 
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import (
     Figure,
@@ -18,6 +18,7 @@ from app.views.figures import (
 from app.views.safe_json import encode, short
 from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, schedule
 from engine.bench.answer_words import name, people, sentences, to_dict, to_rows
+from engine.bench.result_file import parse_values
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.trace.costs import CostModel

@@ -5,12 +5,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.lab.sweep.work import SweepPlan, SweepResult
 from app.views.figures import TITLES, Figure, axes, draw_speedups, encode_figures, level, look, setting_title
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
+from engine.bench.result_file import parse_values
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, leaders, shown_interval
 from engine.config import AUTO

@@ -8,12 +8,13 @@ from statistics import median
 from typing import Any
 
 from app.form import METHOD_LABELS
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.lab.theory.request import DeviceCosts, PointSet
 from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
+from engine.bench.result_file import parse_values
 from engine.bench.sample import Point
 from engine.errors import quantity
 from engine.trace.costs import BUSY, CostModel

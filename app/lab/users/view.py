@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.lab.users.work import LONG, SHORT, UsersPlan, UsersResult
 from app.views.figures import (
     COLOURS,
@@ -23,6 +23,7 @@ from app.views.figures import (
 )
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
+from engine.bench.result_file import parse_values
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import shown_interval
 from engine.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
