@@ -110,7 +110,7 @@ def draw_speedups(name: str, x: Iterable, speedups: Collection[Speedup | None], 
 
 
 def draw_predicted(name: str, x: Iterable, y: Iterable[float | None], mark: dict, **more) -> dict:
-    """Draws a thin dashed line, in the colour of the ``mark`` of what was measured."""
+    """Draws a thin dashed line, in the colour of the ``mark`` of the measured one."""
     line = {"width": 2, "color": mark["color"], "dash": "dash"}
     return points(name, [*x], [*y], mode="lines", line=line, **more)
 

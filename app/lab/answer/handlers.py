@@ -19,7 +19,7 @@ from app.views.notice import notice
 from app.views.safe_json import encode
 from app.views.table import csv_text
 from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
-from engine.bench.answer_words import COLUMNS, duration, people
+from engine.bench.answer_words import COLUMNS, duration, people, to_rows
 from engine.bench.prompts import parse_prompts, rows_of_list
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
@@ -153,7 +153,7 @@ class AnswerHandlers(Measurement):
         return view.recipes(result, lambda method: self.service.engine.models(result.pair, method), model)
 
     def files(self, result: AnswerResult) -> Mapping[str, str]:
-        rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]
+        rows = [[row[column] for column in COLUMNS] for row in to_rows(result)]
         where = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured", "speclens")}
         return {"speclens-answer.csv": csv_text(COLUMNS, rows, where), "speclens-answer.json": view.as_json(result)}
 

@@ -16,15 +16,13 @@ from app.views.figures import (
     with_gaps,
 )
 from app.views.safe_json import encode, short
-from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, schedule
-from engine.bench.answer_words import name, people, sentences, to_dict, to_rows
+from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, drafting_leaders, schedule
+from engine.bench.answer_words import name, people, sentences, to_dict
 from engine.bench.result_file import parse_values
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, ceiling
-
-__all__ = ["as_json", "picture", "recipes", "sentences", "to_rows", "value"]
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
@@ -127,8 +125,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        speedups = result.speedups_at(users)
-        nearest = [setting for setting in result.best(users) if setting != NONE and speedups[setting].is_possible]
+        nearest = drafting_leaders(result.speedups_at(users))
         if not nearest:
             words = "no setting was as fast, and plain decoding is what every engine does by itself"
             return nothing(f"Leave drafting off: {words}.")

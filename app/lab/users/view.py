@@ -23,6 +23,7 @@ from app.views.figures import (
 )
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
+from engine.bench.answer_words import people
 from engine.bench.result_file import parse_values
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import shown_interval
@@ -183,7 +184,7 @@ def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, Cost
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
-    note = f"With {_people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
+    note = f"With {people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
     note += "Dotted: α as counted. Dashed: predicted from what passes cost, up to where no draft pays; it is marked "
     note += "where the passes with one draft and without were both timed. "
     if refuted:
@@ -275,15 +276,11 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     if pays is None:
         return f"{name} isn't certainly faster with any number of users, and it's slower with {stops}."
     if pays == users[-1]:
-        return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
+        return f"{name} still pays with {people(pays)}: {gains[pays].words}."
     if stops is None:
-        return f"{name} pays with {'up to ' * (pays > 1)}{_people(pays)}; with more there is no certain difference."
+        return f"{name} pays with {'up to ' * (pays > 1)}{people(pays)}; with more there is no certain difference."
     gap = f" It stops paying somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
-    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{gap}"
-
-
-def _people(users: int) -> str:
-    return "one user" if users == 1 else f"{users} users"
+    return f"{name} pays with {people(pays)} ({gains[pays].words}) and no longer with {stops}.{gap}"
 
 
 # ── files ──

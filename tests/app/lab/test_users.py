@@ -126,8 +126,8 @@ def test_no_line_is_drawn_over_a_number_that_has_no_point():
 @pytest.mark.parametrize(
     ("gains", "words"),
     [
-        ((1.5, 1.25, 0.75), "Draft model pays with 4 users (1.25×) and no longer with 16. It stops paying somewhere"),
-        ((1.5, 1.25, 1.1), "Draft model still pays with 16 users: 1.10×."),
+        ((1.5, 1.25, 0.75), "Draft model pays with 4 users at once (1.25×) and no longer with 16. It stops paying"),
+        ((1.5, 1.25, 1.1), "Draft model still pays with 16 users at once: 1.10×."),
         ((0.8, 0.7, 0.6), "Draft model does not pay with any number of users here."),
         ((1.5, 0.99, 0.98), "Draft model pays with one user; with more there is no certain difference."),
         ((1.02, 0.99, 0.98), "Draft model makes no difference that could be measured."),
