@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from engine.bench.sample import Point
 from engine.trace.costs import CostModel
+from engine.trace.noise import monotone_costs
 
 AlphaGamma = tuple[float, int]
 
@@ -16,6 +17,10 @@ class DeviceCosts:
     device: str
     precision: str
     model: CostModel
+
+    @property
+    def without_noise(self) -> CostModel:
+        return monotone_costs(self.model)
 
 
 @dataclass(frozen=True)

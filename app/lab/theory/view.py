@@ -124,7 +124,7 @@ def _where(source: str, device: str, costs: CostModel | None) -> str:
 
 
 def _conditions(costs: DeviceCosts) -> str:
-    model = monotone_costs(costs.model)
+    model = costs.without_noise
     return (
         f"{_where('with the points below', f'{costs.device}, {costs.precision}', model)}. "
         f"One plain step took {1000 * model.step:.3g} ms, a draft step c = {model.c:.3f} of that, "
@@ -171,14 +171,13 @@ def _words(
 
 
 def predict(point: Point, costs: DeviceCosts) -> float:
-    model = monotone_costs(costs.model)
-    return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
+    return idealised_speedup(point.alpha, point.gamma, costs.without_noise.c, costs.without_noise.v)
 
 
 def predict_from_tau(point: Point, costs: DeviceCosts) -> float:
     """Returns the speedup that a point's own tokens per pass promise: chance may have accepted more or fewer drafts
     than the α that was set."""
-    model = monotone_costs(costs.model)
+    model = costs.without_noise
     return predicted_speedup([(point.tau, point.gamma * model.c, point.gamma)], model.v)
 
 
@@ -225,8 +224,7 @@ def break_even_table(measured: PointSet) -> str:
         return empty()
     rows = []
     for gamma in sorted({point.gamma for point in points}):
-        model = monotone_costs(costs.model)
-        at = break_even(gamma, model.c, model.v)
+        at = break_even(gamma, costs.without_noise.c, costs.without_noise.v)
         prediction = "never" if at is None else "any α" if at == 0 else f"α = {at:.2f}"
         rows.append([f"{gamma}", prediction, crossing([point for point in points if point.gamma == gamma])])
     return sheet("From which α drafting pays", ("draft length γ", "predicted from", "measured"), rows)

@@ -63,7 +63,7 @@ class UsersHandlers(InParts):
         where = self.where()
         return {
             "speclens-many-users.csv": view.to_csv(result.rows, {"pair": result.pair} | where),
-            "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, where),
+            "speclens-many-users.json": view.to_json(result, where),
         }
 
     def drafting_methods(self, pair: str) -> list[str]:

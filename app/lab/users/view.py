@@ -304,14 +304,12 @@ def _interval(row: UsersRow) -> dict:
     return shown_interval(row.measured) if row.measured else {}
 
 
-def to_json(
-    pair: str, plan: UsersPlan, rows: Mapping[str, Rows], costs: Mapping[str, CostModel], where: Mapping[str, str]
-) -> str:
+def to_json(result: UsersResult, where: Mapping[str, str]) -> str:
     """Writes everything. ``where``: device, precision, version and time."""
     content = {
-        "speclens": "many-users", "pair": pair, **where, **asdict(plan),
-        "costs": {method: asdict(model) for method, model in costs.items()},
-        "rows": {context: [asdict(row) | _interval(row) for row in each] for context, each in rows.items()},
+        "speclens": "many-users", "pair": result.pair, **where, **asdict(result.plan),
+        "costs": {method: asdict(model) for method, model in result.costs.items()},
+        "rows": {context: [asdict(row) | _interval(row) for row in each] for context, each in result.rows.items()},
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False)
 
