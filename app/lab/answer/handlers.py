@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from app.lab.answer import recordings, view
 from app.lab.controls import whole_number
-from app.lab.experiment import Measurement, PageState
+from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.sweep.work import OWN, prompts
 from app.lab.work_units import tidy
 from app.playground.trace_files import uploads
@@ -33,16 +33,8 @@ SEPARATOR = re.compile(r"^[ \t]*---[ \t]*$", re.MULTILINE)  # between several te
 OTHER_SERVER = "Another server (tokens per pass only)"
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    answer: Any = SKIP
-    picture: Any = SKIP
-    recipes: Any = SKIP
-    mark: Any = SKIP
-
-
 class AnswerHandlers(Measurement):
-    Outputs = Outputs
+    Outputs = define_outputs("answer", "picture", "recipes")
     RECORDED = "answer.json"
     read_saved = staticmethod(view.from_json)
     result_type = AnswerResult
@@ -110,9 +102,9 @@ class AnswerHandlers(Measurement):
                 )
         return texts
 
-    def draw(self, result: AnswerResult, values: Sequence) -> Outputs:
+    def draw(self, result: AnswerResult, values: Sequence) -> Any:
         model = (values[-1] or "").strip() if values else ""
-        return Outputs(
+        return self.Outputs(
             answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
         )  # fmt: skip
 
@@ -157,7 +149,7 @@ class AnswerHandlers(Measurement):
         where = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured", "speclens")}
         return {"speclens-answer.csv": csv_text(COLUMNS, rows, where), "speclens-answer.json": view.as_json(result)}
 
-    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
+    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
         """Answers from recordings of the visitor's server, which are then deleted here."""
         try:
             with uploads(paths) as files:
@@ -165,12 +157,13 @@ class AnswerHandlers(Measurement):
                     raise BadInput("Let the measurement end first, then open the recordings again.")
                 own = recordings.read_recordings(files)
         except EngineError as error:
-            return Outputs(notice("error", str(error)))
+            return self.Outputs(notice("error", str(error)))
         state.result = RECORDINGS
         words = f"From your recordings of {own.title}. No model of this page was used."
         picture = encode_figures({view.PICTURE: recordings.picture(own)})
         recipes = view.nothing(recordings.configuration(own))
-        return self._without_mark(Outputs(notice("quiet", words), encode(recordings.sentences(own)), picture, recipes))
+        sentences = encode(recordings.sentences(own))
+        return self._without_mark(self.Outputs(notice("quiet", words), sentences, picture, recipes))
 
     def read_file(self, path: str | None) -> Any:
         """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""

@@ -11,7 +11,7 @@ from app.lab.controls import whole_number
 from app.lab.distribution import files, view
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of
 from app.lab.distribution.work import work_units
-from app.lab.experiment import Experiment, PageState
+from app.lab.experiment import Experiment, PageState, define_outputs
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
@@ -48,14 +48,6 @@ NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    charts: Any = SKIP
-    rules: Any = SKIP
-    outcomes: Any = SKIP
-    mark: Any = SKIP
-
-
 # What the controls offer for a model.
 class PairOptions(NamedTuple):
     rule: Any = SKIP
@@ -72,7 +64,7 @@ class PairOptions(NamedTuple):
 class RuleTestHandlers(Experiment):
     """A state's result: each RuleReport by its rule, all with the same settings."""
 
-    Outputs = Outputs
+    Outputs = define_outputs("charts", "rules", "outcomes")
     RECORDED = "distribution.json"
     read_saved = staticmethod(files.from_json)
     FILES = 3
@@ -117,7 +109,7 @@ class RuleTestHandlers(Experiment):
 
     # ── running ──
 
-    def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+    def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Tests the rule that is chosen. ``values``: of every control, in the order of NAMES."""
         yield from self.stream(
             request, state, lambda mine: self._run(mine, state, values, [values[NAMES.index("rule")]])
@@ -126,26 +118,26 @@ class RuleTestHandlers(Experiment):
     def only(self, *rules: str):
         """Returns a handler that tests these rules, whichever is chosen."""
 
-        def handler(request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+        def handler(request: gr.Request, state: PageState, *values) -> Iterator:
             yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
         return handler
 
-    def every(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+    def every(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Tests the right rule, then every mistake that can be made with this model."""
         rules = rules_of(values[NAMES.index("pair")])
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
-    def _run(self, request: VisitorRequest, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
+    def _run(self, request: VisitorRequest, state: PageState, values, rules: Sequence[str]) -> Iterator:
         tests = RuleTests([parse_form(values, rule) for rule in rules])
         earlier = state.result or {}
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):
             earlier = {}  # rules are only compared under the same settings
-        yield Outputs(notice("progress", "Starting", 0.0))
+        yield self.Outputs(notice("progress", "Starting", 0.0))
         config = None if tests.tests[0].toy else tests.tests[0].config
         for report in self.reports(request, work_units(tests), config):
             if isinstance(report, Progress):
-                yield Outputs(notice("progress", report.message, report.fraction or tests.share))
+                yield self.Outputs(notice("progress", report.message, report.fraction or tests.share))
                 continue
             tests.add(report)
             earlier = {rule: each for rule, each in earlier.items() if rule != report.rule}
@@ -155,12 +147,12 @@ class RuleTestHandlers(Experiment):
         words = _conclusion(tests) if tests.results else self.early_stop(state)
         yield self.show(state.result)._replace(notice=words)
 
-    def show(self, result: Tested | None, at_work: str = "") -> Outputs:
+    def show(self, result: Tested | None, at_work: str = "") -> Any:
         """Draws the results so far. ``at_work``: the rule whose runs are still coming in."""
         if not result:
-            return Outputs()
+            return self.Outputs()
         newest = list(result.values())[-1]
-        return Outputs(
+        return self.Outputs(
             charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
         )
 

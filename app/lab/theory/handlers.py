@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
 from app.jobs.visitor import Session
 from app.lab.controls import whole_number
-from app.lab.experiment import Measurement, PageState
+from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.theory import view
 from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
 from app.playground.trace_files import safe_letters
-from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, method_of
 from engine.errors import BadInput
@@ -38,16 +37,8 @@ def _recorded_chain() -> Trace:
     return load(TRACES / "rewrite_ngram.json")
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    curves: Any = SKIP
-    break_even: Any = SKIP
-    points: Any = SKIP
-    mark: Any = SKIP
-
-
 class TheoryHandlers(Measurement):
-    Outputs = Outputs
+    Outputs = define_outputs("curves", "break_even", "points")
     RECORDED = "theory.json"
     read_saved = staticmethod(view.from_json)
     RUN = "Measure these points here"
@@ -102,9 +93,9 @@ class TheoryHandlers(Measurement):
         """Returns the curves of the visitor's run, and of the points on the page."""
         return _curves(session, self.on_page(state))
 
-    def draw(self, result: PointSet, values: Sequence) -> Outputs:
+    def draw(self, result: PointSet, values: Sequence) -> Any:
         session, gammas = (values[0], values[4]) if values else (Session(), ())
-        return Outputs(
+        return self.Outputs(
             curves=_curves(session, result, sorted(map(int, gammas))),
             break_even=view.break_even_table(result),
             points=view.points_table(result),
