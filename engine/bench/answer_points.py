@@ -27,7 +27,7 @@ from engine.bench.result_file import file_of
 from engine.bench.sample import BASELINE
 from engine.bench.sweep import Grid, Sweep
 from engine.bench.sweep_results import Cell
-from engine.bench.users import ManyUsers, Settings
+from engine.bench.users import ManyUsers, UsersSettings
 from engine.bench.users_results import pass_time
 from engine.config import MAX_SHARERS
 from engine.files import ProgressCallback
@@ -85,7 +85,7 @@ class AnswerPoints:
         """Returns the file of a load."""
         (method, gamma), plan = setting, self.plan
         each = texts_of_users(self.prompts, users)
-        settings = Settings(
+        settings = UsersSettings(
             (users,), (method,), plan.tokens, plan.temperature, plan.turns_of_a_load, gamma, prompts_first=True,
             until_one_ends=True,
         )  # fmt: skip

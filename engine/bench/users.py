@@ -36,7 +36,7 @@ _VERSION = 2  # of a stored result; those of the first lack the number of passes
 
 
 @dataclass(frozen=True)
-class Settings:
+class UsersSettings:
     """``gamma``: of each method but auto, which chooses its own. ``prompts_first``: as of `Batch`, so that all users
     write at the same time although their prompts are long. ``until_one_ends``: whether a measurement ends with the
     first answer that no other follows, because from then on fewer users share a pass."""
@@ -65,7 +65,7 @@ class UsersCell:
         return self.users, self.method, self.repeat
 
 
-def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Settings:
+def check(settings: UsersSettings, engine: Engine, prompts: Sequence[Prompt]) -> UsersSettings:
     """Returns the settings with plain decoding first, and each number and method once. Raises BadInput."""
     methods = tuple(dict.fromkeys([BASELINE, *settings.methods]))
     if wrong := [name for name in methods if name not in (*engine.methods, AUTO)]:
@@ -84,8 +84,8 @@ class ManyUsers:
     first."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], folder: Path | None = None, again=False,
-        kind: str = "users", about: dict | None = None,
+        self, engine: Engine, settings: UsersSettings, prompts: Sequence[Prompt], folder: Path | None = None,
+        again: bool = False, kind: str = "users", about: dict | None = None,
     ):  # fmt: skip
         self.engine = engine
         self.settings = s = check(settings, engine, prompts)

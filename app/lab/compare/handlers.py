@@ -41,7 +41,7 @@ START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "accept
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedRuns:
     """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
     in seconds since the epoch; None for runs made now. Without rounds it is empty."""
 
@@ -66,7 +66,7 @@ class Comparison:
 def read_saved(saved: bytes) -> Recorded:
     columns = files.from_zip(saved)
     started = columns[0].trace.started
-    comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
+    comparison = ComparedRuns("recorded", columns, datetime.fromisoformat(started.at).timestamp())
     return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
 
 
@@ -83,7 +83,7 @@ def count(methods: Sequence[str]) -> int:
 
 
 class CompareHandlers(Experiment):
-    """A state's result: a Comparison."""
+    """A state's result: ComparedRuns."""
 
     Outputs = define_outputs("grid", "table", "charts")
     RECORDED = "compare.zip"
@@ -140,10 +140,10 @@ class CompareHandlers(Experiment):
 
     # ── the result that the page opens with ──
 
-    def verdict(self, result: Comparison) -> str:
+    def verdict(self, result: ComparedRuns) -> str:
         return view.conclusion(result.columns)[1]
 
-    def doubts(self, result: Comparison) -> str:
+    def doubts(self, result: ComparedRuns) -> str:
         return view.doubts_about(result.columns)
 
     # ── runs ──
@@ -167,7 +167,7 @@ class CompareHandlers(Experiment):
                 if isinstance(update, RecordedRun):
                     own = [replace(c, trace=update.traces[name]) for c, name in zip(own, names, strict=True)]
                     columns = [*own, *beside]
-                    state.result = Comparison(run, tuple(columns), update.at)
+                    state.result = ComparedRuns(run, tuple(columns), update.at)
                     yield self.show(state.result)._replace(notice=state.result.conclusion)
                     return
                 at, timed_out = names.index(update.name), timed_out or update.timed_out
@@ -179,7 +179,7 @@ class CompareHandlers(Experiment):
                     yield self._start(feed, columns)
                     is_begun = True
                 columns[at] = replace(columns[at], trace=trace)
-                state.result = Comparison(run, tuple(columns))
+                state.result = ComparedRuns(run, tuple(columns))
                 yield self._following(feed, columns, at, update)
         words = notice(*view.conclusion(columns)) if is_begun else self.early_stop(state)
         yield self.show(state.result)._replace(notice=self._out_of_time() if timed_out else words)
@@ -221,14 +221,14 @@ class CompareHandlers(Experiment):
             return self.Outputs(notice("error", str(error)))
         before = state.result
         own = [column for column in before.columns if not column.source] if before else []
-        state.result = Comparison(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
+        state.result = ComparedRuns(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
         return self._without_mark(self.show(state.result)._replace(notice=state.result.conclusion))
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds
         return notice("error", f"All runs together may take up to {seconds} s here. Ask for fewer tokens or runs.")
 
-    def show(self, result: Comparison | None) -> Any:
+    def show(self, result: ComparedRuns | None) -> Any:
         if result is None:
             return self.Outputs()
         columns = result.columns
@@ -241,14 +241,14 @@ class CompareHandlers(Experiment):
         is_recorded = bool(state.result) and state.result.is_recorded
         return [*ends, SKIP if ends[0] is SKIP else gr.update(visible=is_recorded)]
 
-    def files(self, result: Comparison) -> Mapping[str, str | bytes]:
+    def files(self, result: ComparedRuns) -> Mapping[str, str | bytes]:
         return {
             "speclens-compare.zip": files.traces(result.columns),
             "speclens-compare.csv": files.to_csv(result.columns),
         }
 
 
-def recorded_columns(result: Comparison | None) -> list[Column]:
+def recorded_columns(result: ComparedRuns | None) -> list[Column]:
     return [column for column in result.columns if column.source] if result else []
 
 

@@ -49,7 +49,7 @@ QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
 
 
 # What the controls offer for a model.
-class PairOptions(NamedTuple):
+class FormOptions(NamedTuple):
     rule: Any = SKIP
     method: Any = SKIP
     temperature: Any = SKIP
@@ -74,10 +74,10 @@ class RuleTestHandlers(Experiment):
 
     # ── controls ──
 
-    def select_pair(self, pair: str, rule: str) -> PairOptions:
+    def select_pair(self, pair: str, rule: str) -> FormOptions:
         toy, rules, start = pair in TOYS, view.rule_choices(pair), STARTS.get(pair, PAIR_START)
         labels, methods = (TOY_METHODS, list(TOY_METHODS)) if toy else (METHOD_LABELS, self.methods(pair))
-        return PairOptions(
+        return FormOptions(
             gr.update(choices=rules, value=rule if rule in rules_of(pair) else RIGHT),
             gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
             *(start[name] for name in ("temperature", "top_k", "top_p", "runs")),

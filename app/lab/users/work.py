@@ -68,10 +68,10 @@ class UsersPoints(Points):
     """The cells of each context: all texts, by so many users, with one method."""
 
     def __init__(self, engine, pair: str, plan: UsersPlan, again: bool):
-        from engine.bench.users import ManyUsers, Settings
+        from engine.bench.users import ManyUsers, UsersSettings
         from engine.files import cache_root
 
-        settings = Settings(
+        settings = UsersSettings(
             plan.users, plan.methods, plan.tokens, repeats=plan.repeats, gamma=plan.gamma, prompts_first=True
         )
         self.pair, self.plan, self.experiments = pair, plan, {}
