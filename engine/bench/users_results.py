@@ -108,7 +108,8 @@ def _row(
     is_greedy: bool,
 ) -> UsersRow:  # fmt: skip
     one, ours, theirs = repeats[0], _answers(repeats), _answers(plain)
-    total, rounds = _rate(ours), sum(each.rounds for each in repeats)
+    total, rounds = float(np.divide(*ours.sum(0))), sum(each.rounds for each in repeats)
+    tested = sum(each.tested for each in repeats)
     drafted, tau = sum(each.drafted for each in repeats) / rounds, sum(each.tokens for each in repeats) / rounds
     passes = pass_time(users, repeats, plain) if method != BASELINE else None
     share = drafted / passes.drafted if passes and passes.drafted else 1.0
@@ -130,7 +131,7 @@ def _row(
         over_plain=ratio(ours, theirs),
         all_writing_over_plain=gain.value if rate and gain else None,
         drafted_per_round=drafted,
-        acceptance=_share(sum(each.accepted for each in repeats), sum(each.tested for each in repeats)),
+        acceptance=sum(each.accepted for each in repeats) / tested if tested else None,
         ttft=statistics.median(time for each in repeats for time in each.ttft),
         differs=sum(map(operator.ne, one.ids, fewest[0].ids)) if fewest and is_greedy else None,
         tau=tau,
@@ -171,15 +172,6 @@ def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | No
 def _answers(served: Sequence[Served]) -> np.ndarray:
     """[repeats, 2]: tokens and seconds of all answers."""
     return np.array([(each.tokens, each.seconds) for each in served], float).reshape(-1, 2)
-
-
-def _rate(answers: np.ndarray) -> float:
-    tokens, seconds = answers.sum(0)
-    return float(tokens / seconds)
-
-
-def _share(part: int, number: int) -> float | None:
-    return part / number if number else None
 
 
 def _step(plain: Sequence[Served]) -> float | None:

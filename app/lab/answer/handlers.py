@@ -12,7 +12,7 @@ from app.lab.controls import whole_number
 from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.sweep.work import OWN, prompts
 from app.lab.work_units import tidy
-from app.playground.trace_files import uploads
+from app.playground.trace_files import read_each, uploads
 from app.ui.widgets import SKIP
 from app.views.figures import encode_figures
 from app.views.notice import notice
@@ -155,7 +155,7 @@ class AnswerHandlers(Measurement):
             with uploads(paths) as files:
                 if not state.is_over:
                     raise BadInput("Let the measurement end first, then open the recordings again.")
-                own = recordings.read_recordings(files)
+                own = recordings.Recordings(read_each(files))
         except EngineError as error:
             return self.Outputs(notice("error", str(error)))
         state.result = RECORDINGS

@@ -33,11 +33,10 @@ from engine.trace.events import Round, RunFinished
 FEWEST, MOST = 2, 4
 OWN = ("method", "auto", "gamma", "temperature", "acceptance")  # the controls of each column
 SHARED = ("prompt", "pair", "tokens", "seed")
+SPARE = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance": "token"}
 # The first columns: the baseline, then each method that a pair may have.
-START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
-         {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
-         {"method": "lm", "auto": False, "gamma": 2, "temperature": 0, "acceptance": "token"},
-         {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0, "acceptance": "token"})  # fmt: skip
+START = (SPARE | {"method": "none", "auto": False}, SPARE | {"method": "ngram", "auto": False},
+         SPARE | {"method": "lm", "auto": False, "gamma": 2}, SPARE | {"method": "eagle", "gamma": 2})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ def read_saved(saved: bytes) -> Recorded:
 def beginning(methods: Sequence[str]) -> list[dict]:
     """Returns the controls of each column at the start: those the pair has methods for, then spare ones."""
     offered = [column for column in START if column["method"] in methods]
-    spare = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance": "token"}
-    return [*offered, *[spare] * MOST][:MOST]
+    return [*offered, *[SPARE] * MOST][:MOST]
 
 
 def count(methods: Sequence[str]) -> int:
@@ -157,7 +155,8 @@ class CompareHandlers(Experiment):
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
     def _run(self, request: VisitorRequest, state: PageState, values, again: bool) -> Iterator:
-        own, beside = parse_form(values), recorded_columns(state.result)
+        own, before = parse_form(values), state.result.columns if state.result else ()
+        beside = [column for column in before if column.source]
         columns = [*own, *beside]
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(own, 1))
         names, run = [name for name, _ in runs], uuid.uuid4().hex
@@ -246,10 +245,6 @@ class CompareHandlers(Experiment):
             "speclens-compare.zip": files.traces(result.columns),
             "speclens-compare.csv": files.to_csv(result.columns),
         }
-
-
-def recorded_columns(result: ComparedRuns | None) -> list[Column]:
-    return [column for column in result.columns if column.source] if result else []
 
 
 def parse_form(values: Sequence) -> list[Column]:

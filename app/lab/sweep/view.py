@@ -168,7 +168,7 @@ def _stands_out(first: Sequence[Cell], overall: Sequence[Cell]) -> bool:
     """Returns whether a kind of text has a certain winner that is none on all texts, or gains certainly more."""
     if not first or first[0].method == BASELINE or not first[0].measured.is_possible:
         return False
-    is_another = len(first) == 1 and not _is_among(first[0], overall)
+    is_another = len(first) == 1 and (first[0].method, first[0].gamma) not in _settings(overall)
     return is_another or (bool(overall) and first[0].measured.beats(overall[0].measured))
 
 
@@ -198,10 +198,6 @@ def _overall(first: Sequence[Cell]) -> str:
     return (
         f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )
-
-
-def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:
-    return any((cell.method, cell.gamma) == (each.method, each.gamma) for each in cells)
 
 
 def as_json(cells: Sequence[Cell], about: dict) -> str:

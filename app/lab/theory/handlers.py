@@ -76,7 +76,7 @@ class TheoryHandlers(Measurement):
         return measured if is_same else PointSet(*settings)
 
     def is_known(self, result: PointSet, plan: PointPlan) -> bool:
-        return not plan.count_missing(result.points)
+        return not [*plan.missing(result.points)]
 
     def open_points(
         self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
@@ -103,7 +103,8 @@ class TheoryHandlers(Measurement):
 
     def finding(self, result: PointSet, is_new: bool) -> str:
         before = "" if is_new else "All of this had been measured. Start over measures it again. "
-        return notice("good" if view.has_faster(result) else "quiet", before + view.summary(result))
+        is_faster = any(point.measured.tone == "faster" for point in result.points.values())
+        return notice("good" if is_faster else "quiet", before + view.summary(result))
 
     def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point, and shows those that are recorded; the controls stay. Returns all outputs, then the

@@ -43,9 +43,6 @@ class PointPlan:
                     if len(points[alpha, gamma].turns if (alpha, gamma) in points else ()) <= repeat:
                         yield alpha, gamma
 
-    def count_missing(self, points: Mapping[AlphaGamma, Point]) -> int:
-        return sum(1 for _ in self.missing(points))
-
 
 @dataclass(frozen=True)
 class PointSet:

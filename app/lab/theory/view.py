@@ -74,7 +74,7 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
         "alpha": short(numbers.alpha.value) if numbers.alpha and is_chain else None,
         "gamma": short(sum(drafted) / len(drafted)) if drafted and is_chain else None,
         **_costs(costs and replace(costs, c=chain_cost(run, costs))),
-        "measured": _possible_value(ratio) if drafted else None,
+        "measured": short(ratio.possible_value) if ratio and drafted else None,
         "predicted": short(numbers.predicted_speedup) if costs and drafted else None,
         "where": _where("in your last run" if own else "in the recorded run", run.started.device, costs),
     }
@@ -92,11 +92,6 @@ def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
         "gammas": sorted({*gammas, *(point.gamma for point in points)}),
         "points": [[point.alpha, point.gamma, short(point.speedup)] for point in points],
     }
-
-
-def _possible_value(speedup: Speedup | None) -> float | None:
-    known = speedup and speedup.possible_value
-    return None if known is None else short(known)
 
 
 def _costs(costs: CostModel | None) -> dict[str, Any]:
@@ -272,11 +267,6 @@ def summary(measured: PointSet) -> str:
         best = f"1× was reached {crossing(points)}. {best}"
     noisy = NOISY if far or len(points) < len(measured.by_gamma) else ""
     return f"{best} Measured ÷ predicted from τ went from {spread}.{noisy} {machine}".rstrip()
-
-
-def has_faster(measured: PointSet) -> bool:
-    """Returns whether any point was certainly faster than plain decoding."""
-    return any(point.measured.tone == "faster" for point in measured.by_gamma)
 
 
 def doubts_about(measured: PointSet) -> str:
