@@ -3,7 +3,7 @@
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.controls import pair_control, title_choices
+from app.lab.controls import methods_control, pair_control
 from app.lab.in_parts import lay_out
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
@@ -34,14 +34,8 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
             elem_id="users-numbers", max_lines=1, min_width=220,
         )  # fmt: skip
     with gr.Row():
-        ticked = gr.CheckboxGroup(
-            title_choices(methods),
-            value=[*usual(name for name in methods if name != AUTO), AUTO],
-            label="Methods",
-            info="Compared with plain decoding.",
-            elem_id="users-methods",
-            min_width=260,
-        )
+        first = [*usual(name for name in methods if name != AUTO), AUTO]
+        ticked = methods_control("users", methods, first, "Compared with plain decoding.")
         gamma = gr.Radio(
             GAMMAS, value="2", label="Draft length γ", elem_id="users-gamma", min_width=260,
             info="The same for every method; auto chooses its own.",
