@@ -168,7 +168,8 @@ def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, Cost
         refuted |= wrong
         believed = without_refuted_neighbours(wrong, chances, [row.users for row in _rows_of(rows, name)])
         needed, v = with_gaps(believed, chances), costs[name].v
-        marks = look | {"size": [7 if users in v and users + 1 in v else 0 for users in needed]}
+        # Plotly would make marks of several sizes transparent.
+        marks = look | {"size": [7 if users in v and users + 1 in v else 0 for users in needed], "opacity": 1}
         title = f"{method_title(name)} needs"
         data.append(draw_line(title, needed, needed.values(), marks, dash="dash", hovertemplate=hover))
         counted = {row.users: row.acceptance for row in _rows_of(rows, name) if row.acceptance is not None}
