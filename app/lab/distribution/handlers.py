@@ -1,7 +1,7 @@
 """Tests rules on the page: the form, the numbers as runs come in, and the files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -48,19 +48,6 @@ NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
 
 
-# What the controls offer for a model.
-class FormOptions(NamedTuple):
-    rule: Any = SKIP
-    method: Any = SKIP
-    temperature: Any = SKIP
-    top_k: Any = SKIP
-    top_p: Any = SKIP
-    runs: Any = SKIP
-    length: Any = SKIP
-    prompt: Any = SKIP
-    notice: Any = SKIP
-
-
 class RuleTestHandlers(Experiment):
     """A state's result: each RuleReport by its rule, all with the same settings."""
 
@@ -74,21 +61,25 @@ class RuleTestHandlers(Experiment):
 
     # ── controls ──
 
-    def select_pair(self, pair: str, rule: str) -> FormOptions:
+    def select_pair(self, pair: str, rule: str) -> list:
+        """Returns the controls in the order of NAMES, and the pair's notice."""
+        options, words = self.list_options(pair, rule), notice("quiet") if pair in TOYS else self.pair_notice(pair)
+        return [*(options.get(name, SKIP) for name in NAMES), words]
+
+    def list_options(self, pair: str, rule: str) -> dict[str, Any]:
+        """Returns what the controls offer for a model, by name."""
         toy, rules, start = pair in TOYS, view.rule_choices(pair), STARTS.get(pair, PAIR_START)
         labels, methods = (TOY_METHODS, list(TOY_METHODS)) if toy else (METHOD_LABELS, self.methods(pair))
-        return FormOptions(
-            gr.update(choices=rules, value=rule if rule in rules_of(pair) else RIGHT),
-            gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
-            *(start[name] for name in ("temperature", "top_k", "top_p", "runs")),
-            gr.update(value=start["length"], visible=pair != JSON_TOY),  # whole answers of that one count
-            gr.update(visible=not toy),
-            notice("quiet") if toy else self.pair_notice(pair),
-        )
+        return start | {
+            "rule": gr.update(choices=rules, value=rule if rule in rules_of(pair) else RIGHT),
+            "method": gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
+            "length": gr.update(value=start["length"], visible=pair != JSON_TOY),  # whole answers of that one count
+            "prompt": gr.update(visible=not toy),
+        }
 
     def refill(self, values: Sequence) -> list:
         form = dict(zip(NAMES, values, strict=True))
-        options = self.select_pair(form["pair"], form["rule"])._asdict()
+        options = self.list_options(form["pair"], form["rule"])
         updates = {name: each for name, each in options.items() if isinstance(each, dict)}
         for name in ("rule", "method"):  # a list keeps its own choice where it no longer has the kept one
             if form[name] not in [value for _, value in updates[name]["choices"]]:
@@ -98,7 +89,7 @@ class RuleTestHandlers(Experiment):
     def reveal(self, rule: str) -> list:
         """Returns the controls, in the order of NAMES, set so that a mistake shows which the first settings hide."""
         toy = MISTAKES[rule].toy
-        options = self.select_pair(toy, rule)._asdict() | {"pair": gr.update(value=toy)}
+        options = self.list_options(toy, rule) | {"pair": gr.update(value=toy)}
         options |= {name: gr.update(value=value) for name, value in REVEALING.get(rule, {}).items()}
         return [options.get(name, SKIP) for name in NAMES]
 

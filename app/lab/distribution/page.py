@@ -9,7 +9,7 @@ from app.form import choices
 from app.jobs.service import Service
 from app.lab.controls import fold
 from app.lab.distribution import view
-from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, FormOptions, RuleTestHandlers
+from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, RuleTestHandlers
 from app.lab.distribution.request import REVEALING
 from app.lab.experiment import PageState
 from app.lab.wiring import Wiring
@@ -78,8 +78,8 @@ def distribution(service: Service) -> Wiring:
         wiring.connect(filled.success, handlers.only(RIGHT, rule))
     filled = masks.click(partial(handlers.reveal, view.FIRST_MASK), None, list(controls.values()), **QUIET)
     wiring.connect(filled.success, handlers.every)
-    options = FormOptions(**{name: controls[name] for name in FormOptions._fields if name != "notice"}, notice=words)
-    controls["pair"].input(handlers.select_pair, [controls["pair"], controls["rule"]], list(options), **QUIET)
+    both = [controls["pair"], controls["rule"]]
+    controls["pair"].input(handlers.select_pair, both, [*controls.values(), words], **QUIET)
     return wiring
 
 
