@@ -30,8 +30,7 @@ WHY = "In each round auto takes the drafter that promises the most tokens for it
 
 
 class Feed:
-    """The values sent during one run; without ``run``, during a branch, which leave the run on the stage. ``add`` gives
-    the next: it grows at its end, and is cut now and then."""
+    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then."""
 
     def __init__(self, run: str | None):
         self.run, self.segment, self._at = run, 0, "" if run else uuid.uuid4().hex
@@ -55,6 +54,13 @@ class Feed:
 
     def _head(self) -> str:
         return start(self.run, self.segment, self._at)
+
+
+class BranchFeed(Feed):
+    """The values sent during a branch of the run on the stage, which they leave there."""
+
+    def __init__(self):
+        super().__init__(None)
 
 
 def start(run: str | None, segment: int = 0, at: str = "") -> str:

@@ -1,8 +1,8 @@
 """Proves a method lossless on one machine: its law by both rules, with a penalty and under a constraint, shared passes,
 greedy text.
 
-Each check runs on a `ProofSubject`: the three-word toy, whose law is known on paper, or a real pair, whose law is
-computed from the target alone.
+Each check runs on a `Subject`: the three-word toy, whose law is known on paper, or a real pair, whose law is computed
+from the target alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ class Check:
     numbers: dict[str, float | int | None]
 
 
-class ProofSubject(Protocol):
+class Subject(Protocol):
     """Something that runs a method. ``gaps`` of a text: the target's top-2 logit gap at each token, None if unknown."""
 
     @property
@@ -164,7 +164,7 @@ def _together(batch, rounds: dict[int, list[Round]]) -> list[list[Round]]:
     return list(rounds.values())
 
 
-def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any = None) -> ProofSubject:
+def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any = None) -> Subject:
     """Returns the subject of a proof: the toy without an ``engine``. Raises BadInput for a method that the toy has no
     draft for, or that drafts nothing."""
     if method == "none":
@@ -185,7 +185,7 @@ def check_toy_method(method: str, names: Sequence[str] = tuple(TOY_METHODS)) -> 
 
 
 def prove(
-    subject: ProofSubject,
+    subject: Subject,
     runs: int,
     progress: Callable[[float, str], None] = lambda share, words: None,
     acceptance: str = "",
@@ -210,7 +210,7 @@ def prove(
             yield Check(name, "not offered", str(error), {})
 
 
-def _law(subject: ProofSubject, name: str, sampling: SamplingParams, acceptance: str, runs: int, show) -> Check:
+def _law(subject: Subject, name: str, sampling: SamplingParams, acceptance: str, runs: int, show) -> Check:
     return _judge(name, subject.law(sampling, LENGTH), subject.runs(sampling, acceptance, LENGTH), LENGTH, runs, show)
 
 
@@ -229,7 +229,7 @@ def _judge(name: str, law: Law, run: Runs, length: int, runs: int, show) -> Chec
     return Check(name, "passed", words, numbers)
 
 
-def _check_sharing(subject: ProofSubject) -> Check:
+def _check_sharing(subject: Subject) -> Check:
     """Checks that requests which share passes write what each writes alone."""
     seeds = range(TOGETHER)
     sampling = subject.sampling if isinstance(subject, ToySubject) else _GREEDY  # rounding may change a sampled token
@@ -237,7 +237,7 @@ def _check_sharing(subject: ProofSubject) -> Check:
     return _same("shared passes", together, alone, f"{TOGETHER} requests in one pass", "alone")
 
 
-def _check_greedy(subject: ProofSubject) -> Check:
+def _check_greedy(subject: Subject) -> Check:
     """Checks that the greedy text is that of plain decoding."""
     ours = subject.texts(_GREEDY, (0,), False)
     return _same("greedy", ours, [subject.plain(_GREEDY, 0)], "With drafts", "without")
@@ -275,7 +275,7 @@ def _largest(gaps: Sequence[float | None]) -> float | None:
     return max(known) if known and len(known) == len(gaps) else None
 
 
-def to_dict(subject: ProofSubject, method: str, checks: Sequence[Check]) -> dict:
+def to_dict(subject: Subject, method: str, checks: Sequence[Check]) -> dict:
     """Returns the proof as JSON values."""
     states = {check.state for check in checks}
     is_proved = "passed" in states and states <= {"passed", "not offered"}
