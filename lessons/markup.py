@@ -31,7 +31,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """A paragraph has one line, a list one line for each item."""
 
     kind: Literal["paragraph", "list"]
@@ -62,16 +62,16 @@ def _span(mark: re.Match) -> Span:
     return Span(style, mark[style], (mark["format"] or "") if style == "sum" else "")
 
 
-def blocks(text: str) -> tuple[Block, ...]:
+def blocks(text: str) -> tuple[TextBlock, ...]:
     """Splits text at empty lines; a block whose lines begin with ``- `` is a list."""
     spans = []
     for part in re.split(r"\n\s*\n", text.strip()):
         rows = part.strip().splitlines()
         if rows and rows[0].startswith("- "):
             items = re.split(r"\n(?=- )", part.strip())
-            spans.append(Block("list", tuple(line(" ".join(item[2:].split())) for item in items)))
+            spans.append(TextBlock("list", tuple(line(" ".join(item[2:].split())) for item in items)))
         elif rows:
-            spans.append(Block("paragraph", (line(" ".join(part.split())),)))
+            spans.append(TextBlock("paragraph", (line(" ".join(part.split())),)))
     return tuple(spans)
 
 

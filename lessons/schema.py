@@ -58,7 +58,7 @@ def _blocks(value: Any) -> Any:
 Line = Annotated[str, AfterValidator(lambda value: " ".join(value.split()))]
 Text = Annotated[Line, Field(pattern=r"\S")]
 Expression = Annotated[str, AfterValidator(_expression)]
-Prose = Annotated[tuple[markup.Block, ...], BeforeValidator(_blocks), Field(min_length=1)]
+Prose = Annotated[tuple[markup.TextBlock, ...], BeforeValidator(_blocks), Field(min_length=1)]
 Position = Annotated[
     str,
     matching(
@@ -219,7 +219,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Step:
+class LessonStep:
     """``run``: the scenario shown beside it, at position ``at``; it moves to ``then`` once the learner has answered.
 
     ``points``: the token of the run, or the control of the playground, to highlight. ``lab``: the experiment to open,
@@ -303,7 +303,7 @@ class Own:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Check:
+class ProseCheck:
     """A claim of the prose, as an expression that must be true."""
 
     says: Text
@@ -321,11 +321,11 @@ class Lesson:
     part: Part
     outcomes: Annotated[tuple[Text, ...], Field(min_length=2)]
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
-    steps: Annotated[tuple[Step, ...], Field(min_length=3)]
+    steps: Annotated[tuple[LessonStep, ...], Field(min_length=3)]
     quiz: Annotated[tuple[Question, ...], Field(min_length=2)]
     teacher: Prose
     own: Own
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ProseCheck, ...] = ()
     live: Mapping[str, Any] = field(default_factory=dict)
     live_hint: Line = ""
     constants: tuple[Text, ...] = ()

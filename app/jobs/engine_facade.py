@@ -31,7 +31,7 @@ _CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.
 
 
 @dataclass(frozen=True)
-class Models:
+class ModelNames:
     """The models of a method as other engines name them: hub names or folders; ``gguf`` is a name for llama.cpp.
     ``translated``: whether the draft has another tokenizer; ``eagle``: the version of an EAGLE head, 1 or 3."""
 
@@ -262,7 +262,7 @@ class EngineFacade:
 
         return versions()
 
-    def models(self, pair: str, method: str) -> Models:
+    def models(self, pair: str, method: str) -> ModelNames:
         spec = get_pair(pair)
         draft, target, gguf = spec.draft(method), spec.target, None
         if target.gguf:  # most engines want the checkpoint that it was rounded from
@@ -275,7 +275,7 @@ class EngineFacade:
             is_translated = preflight.translates(spec, method)
         except EngineError:  # the pair's note gives the reason
             is_translated = False
-        return Models(_where(target), _where(draft) if draft else None, gguf, is_translated, _eagle(draft))
+        return ModelNames(_where(target), _where(draft) if draft else None, gguf, is_translated, _eagle(draft))
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None

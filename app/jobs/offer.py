@@ -4,7 +4,7 @@ import difflib
 import time
 
 from app.jobs.baseline import is_baseline
-from app.jobs.engine_facade import EngineFacade, MethodCosts, Models, Pair
+from app.jobs.engine_facade import EngineFacade, MethodCosts, ModelNames, Pair
 from app.server.limits import Limits
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
 from engine.errors import BadInput, Unavailable
@@ -66,7 +66,7 @@ class Offer:
                 self._plain_costs[name] = costs, time.monotonic() + _SECONDS_KNOWN
         return costs
 
-    def models(self, pair: str, method: str) -> Models:
+    def models(self, pair: str, method: str) -> ModelNames:
         return self.engine.models(self._find_pair(pair).name, method)
 
     def problems(self, pair: str, method: str = AUTO, precision: str = AUTO) -> list[str]:

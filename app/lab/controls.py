@@ -40,6 +40,12 @@ def pair_control(service: Service, name: str, **layout: Any) -> Any:
     return control(pair, choices=titles, elem_id=f"{name}-pair", min_width=220, **layout)
 
 
+def methods_control(name: str, methods: Sequence[str], ticked: Sequence[str], info: str) -> Any:
+    """Lays out the choice of methods. ``name``: as of `pair_control`."""
+    choice = {"choices": title_choices(methods), "value": [*ticked], "label": "Methods", "info": info}
+    return gr.CheckboxGroup(**choice, elem_id=f"{name}-methods", min_width=220)
+
+
 def enclosing_tabs() -> list[gr.Tab]:
     """Returns the tabs around the part of the page that is being laid out, the nearest first."""
     tabs, block = [], Context.block

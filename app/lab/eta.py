@@ -7,7 +7,6 @@ from collections.abc import Callable
 from app.lab.work_units import Step
 
 _HIGHER = 1.25  # an estimate that grew by less than this is not worth a word
-_LONGER = ", longer than it seemed"
 
 
 class Eta:
@@ -18,8 +17,7 @@ class Eta:
         self._clock = clock
         self._times: list[float] = []
         self._left: list[float] = []  # the work that was left at each of them
-        self._shown: float | None = None  # seconds
-        self._seemed: float | None = None  # seconds that were shown before the estimate grew
+        self._least = float("inf")  # seconds, of all estimates so far
 
     def add(self, step: Step) -> None:
         if step.left is not None and (not self._left or step.left != self._left[-1]):
@@ -32,16 +30,12 @@ class Eta:
         if seconds is None:
             return ""
         seconds = _round_off(seconds)
-        if self._shown is not None and seconds > self._shown:
-            if seconds < _HIGHER * self._shown:
-                seconds = self._shown
-            elif self._seemed is None:
-                self._seemed = self._shown
-        self._shown = seconds
-        if self._seemed is not None and seconds <= self._seemed:
-            self._seemed = None
+        self._least = min(self._least, seconds)
+        is_longer = seconds >= _HIGHER * self._least
+        if not is_longer:
+            seconds = self._least
         how_long = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-        return f", about {how_long} left{_LONGER if self._seemed is not None else ''}"
+        return f", about {how_long} left{', longer than it seemed' if is_longer else ''}"
 
     def _seconds(self) -> float | None:
         if len(self._times) < 2:

@@ -7,6 +7,7 @@ update. Until a visitor has a result of their own, the page shows a recorded one
 
 import re
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,11 +40,16 @@ class PageState(Press):
     result: Any = None
 
 
-class Experiment:
-    """Handlers that all experiments share. ``Outputs``: a named tuple of the streamed outputs, with ``notice`` first
-    and a recorded result's ``mark`` last. ``RECORDED``: the file of that result, as the page saves it."""
+def define_outputs(*names: str) -> Any:
+    """Makes the named tuple of what an experiment streams: a notice, ``names``, and a recorded result's mark."""
+    fields = ("notice", *names, "mark")
+    return namedtuple("Outputs", fields, defaults=[SKIP] * len(fields))
 
-    Outputs: type
+
+class Experiment:
+    """Handlers that all experiments share. ``RECORDED``: the file of the recorded result, as the page saves it."""
+
+    Outputs: Any  # of `define_outputs`
     RECORDED: str
     read_saved: Callable[[bytes], Recorded]  # reads that file
     RUN = "Run"  # the button's label
@@ -91,17 +97,15 @@ class Experiment:
         """Returns the outputs that show the recorded result, with its mark."""
         if self.opening_result is None:
             return self.Outputs(*[""] * len(self.Outputs()))
-        return self.draw_opening(self.opening_result.result)._replace(mark=self.mark(self.opening_result))
+        mark = notice("recorded", self._recorded_words(self.opening_result))
+        return self.draw_opening(self.opening_result.result)._replace(mark=mark)
 
     def draw_opening(self, result) -> Any:
         """Returns the outputs that show a result on a page without another."""
         return self.show(result)
 
-    def mark(self, recorded: Recorded) -> str:
-        """Says that the result is recorded, when and where, and its verdict."""
-        return notice("recorded", self._recorded_words(recorded))
-
     def _recorded_words(self, recorded: Recorded) -> str:
+        """Says that the result is recorded, when and where, and its verdict."""
         models = f" with {self.service.offer.titles.get(recorded.pair, recorded.pair)}" if recorded.pair else ""
         where = ", ".join(filter(None, (recorded.device, recorded.precision)))
         words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}."
@@ -130,9 +134,8 @@ class Experiment:
 
     def early_stop(self, state: PageState) -> str:
         """Returns the notice of a press that was stopped before it drew anything."""
-        return notice(
-            "quiet", f"Stopped before {self.FIRST}, so nothing is kept of it. {self._words_on_earlier(state)}".rstrip()
-        )
+        words = f"Stopped before {self.FIRST}, so nothing is kept of it. {self._words_on_earlier(state)}"
+        return notice("quiet", words.rstrip())
 
     def _words_on_earlier(self, state: PageState) -> str:
         """Says which earlier result the page still shows; empty if it shows none."""
@@ -237,8 +240,10 @@ class Measurement(Experiment):
         raise NotImplementedError
 
     def known_result(self, state: PageState, config: RunConfig, plan) -> Any:
-        """Returns the result that the page has for this plan already; empty without one."""
-        self.check_methods(config.pair, plan.methods)
+        """Returns what the page has of this plan, or an empty result. Raises Unavailable where a method cannot run."""
+        for method in plan.methods:
+            if reasons := self.service.offer.problems(config.pair, method):
+                raise Unavailable(" ".join(reasons))
         return self.result_type(config.pair, plan)
 
     def is_known(self, result, plan) -> bool:
@@ -348,9 +353,3 @@ class Measurement(Experiment):
         methods = self.drafting_methods(pair)
         common = [method for method in chosen if method in methods]
         return gr.update(choices=title_choices(methods), value=common or methods[: bool(chosen)])
-
-    def check_methods(self, pair: str, methods: Sequence[str]) -> None:
-        """Raises Unavailable with the reasons why a method cannot run here."""
-        for method in methods:
-            if reasons := self.service.offer.problems(pair, method):
-                raise Unavailable(" ".join(reasons))

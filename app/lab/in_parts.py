@@ -40,7 +40,7 @@ class InParts(Measurement):
         return self.draw_part(result, self.part_shown(result))
 
     def finding(self, result, is_new: bool) -> str:
-        return notice("quiet", self.advice(result, self.parts(result)[0][1]))
+        return notice("quiet", self.advice(result, self.part_shown(result)))
 
     def refill(self, values: Sequence) -> list:
         pair, form = self.select_pair(*values[:2]), super().refill(values)

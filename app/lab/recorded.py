@@ -5,16 +5,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from engine.files import ASSETS
 from engine.trace.speedup_words import day
 
 FOLDER = ASSETS / "data" / "lab"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,3 @@ class Recorded:
     def day(self) -> str:
         """The date, such as "26 November 2026"."""
         return day(self.saved)
-
-
-def parse_values(kind: type[T], values: Any) -> T:
-    """Makes a dataclass, or a collection of some, of JSON values; keys that it has no field for are left out."""
-    return _reader(kind).validate_python(values)
-
-
-@cache
-def _reader(kind: Any) -> TypeAdapter:
-    return TypeAdapter(kind)

@@ -54,7 +54,7 @@ class TextRenderer:
             form = ".3g"
         return format(value, form).replace("%", " %")
 
-    def blocks(self, blocks: Sequence[markup.Block]) -> list[dict]:
+    def blocks(self, blocks: Sequence[markup.TextBlock]) -> list[dict]:
         return [{"kind": block.kind, "lines": [self.pieces(line) for line in block.lines]} for block in blocks]
 
     def glossary(self, words: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from app.views import player_feed
 from engine.trace.events import Token
 from engine.trace.trace import Trace
 from lessons.loader import minutes
-from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, Option, Own, Sentence, Step
+from lessons.schema import LABS, Answer, Ask, Lesson, LessonError, LessonStep, Option, Own, Sentence
 
 TRUE_TO = {"accepted": "It is accepted.", "rejected": "It is rejected.", "discarded": "It is discarded untested."}
 
@@ -92,7 +92,7 @@ class LessonRenderer(TextRenderer):
         known = names(runs) | {"minutes": minutes(lesson), "class_minutes": minutes(lesson, together=True)}
         super().__init__(f"lesson {lesson.number}", known)
 
-    def step(self, step: Step) -> dict:
+    def step(self, step: LessonStep) -> dict:
         same = {name: getattr(step, name) for name in ("title", "run", "at", "then", "tool", "live", "dark")}
         self.marks = self.marks_of(step.sentence)
         return same | {
@@ -137,7 +137,7 @@ class LessonRenderer(TextRenderer):
         evaluate = {str: self.evaluate, dict: self.settings}
         return {key: evaluate.get(type(value), lambda other: other)(value) for key, value in values.items()}
 
-    def target(self, step: Step) -> dict | None:
+    def target(self, step: LessonStep) -> dict | None:
         """Returns the thing to highlight: a token as [round, place] counted from 0, or a control by its name."""
         if not step.points:
             return None

@@ -12,7 +12,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.form_values import update, values_of
-from app.playground.trace_files import Exports, Written, read_session, uploads
+from app.playground.trace_files import Exports, WrittenFiles, read_session, uploads
 from app.ui.widgets import SKIP
 from app.views import charts, player_feed, servers, tiles
 from app.views.engine_recipes import Choice, outcome_sentence, production
@@ -23,7 +23,7 @@ from engine.errors import BadInput, EngineError
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
-LABELS = Written("Save trace (JSON)", "Save baseline (JSON)", "Save tokens (CSV)", "Save replay (HTML)")
+LABELS = WrittenFiles("Save trace (JSON)", "Save baseline (JSON)", "Save tokens (CSV)", "Save replay (HTML)")
 # A label, because Gradio 6.31 shows no toast of an event that is not queued.
 NO_ROOM = "No room for files on the server"
 _log = logging.getLogger(__name__)
@@ -66,13 +66,13 @@ class Results:
             files = _files(written)._replace(baseline=_baseline_file(written))
         except OSError as error:  # a full disk must not break the page
             _log.warning("The files of a run could not be written: %s", error.strerror or error)
-            files = Written(*(gr.update(value=None, interactive=False, label=NO_ROOM) for _ in LABELS))
+            files = WrittenFiles(*(gr.update(value=None, interactive=False, label=NO_ROOM) for _ in LABELS))
         figures = charts.complete(run, baseline, **session.repeats)
         return ResultValues(*figures, gr.update(visible=has_trees(run)), *files)
 
     def empty(self) -> ResultValues:
         """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
-        return ResultValues(*charts.complete(None), gr.update(visible=False), *_files(Written()))
+        return ResultValues(*charts.complete(None), gr.update(visible=False), *_files(WrittenFiles()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Any:
         """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the
@@ -120,13 +120,13 @@ class Results:
         return production(choice, measured=sentence)
 
 
-def _files(written: Written) -> Written:
+def _files(written: WrittenFiles) -> WrittenFiles:
     """Returns the buttons, with their own labels again after a time without room."""
     pairs = zip(written, LABELS, strict=True)
-    return Written(*(gr.update(value=path, interactive=path is not None, label=label) for path, label in pairs))
+    return WrittenFiles(*(gr.update(value=path, interactive=path is not None, label=label) for path, label in pairs))
 
 
-def _baseline_file(written: Written):
+def _baseline_file(written: WrittenFiles):
     """Says why there may be none: a branch is not measured, nor is a run beside others."""
     label = LABELS.baseline if written.baseline else "No baseline to save"
     return gr.update(value=written.baseline, interactive=written.baseline is not None, label=label)

@@ -24,7 +24,7 @@ MOST_FILES = 32  # at once; each may be as large as traces are read
 MAX_FOLDERS = 32  # gradio serves a copy of its own, so older folders can go
 
 
-class Written(NamedTuple):
+class WrittenFiles(NamedTuple):
     """The path of each file; None where there was nothing to write."""
 
     trace: str | None = None
@@ -43,11 +43,11 @@ class Exports:
         self._folders: deque[Path] = deque()
         self._max_folders, self._lock = max_folders, threading.Lock()
 
-    def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> Written:
+    def write(self, session: Session, page: Callable[[Trace, Trace | None], str]) -> WrittenFiles:
         """Writes the files of a result. ``page`` returns the HTML of a run and its baseline. Raises OSError."""
         run, baseline = session.trace, session.baseline
         if run is None or not run.rounds:
-            return Written()
+            return WrittenFiles()
         _check_room()
         folder, name = self._folder(), _name(run)
         (folder / f"{name}.csv").write_text(tokens_csv(run), encoding="utf-8-sig", errors="backslashreplace")
@@ -55,7 +55,7 @@ class Exports:
         written.append(_save(baseline, folder / f"{name}-baseline.json") if baseline and baseline.rounds else None)
         # Newlines are not translated, because the page's content policy holds a hash of its script.
         (folder / f"{name}.html").write_text(page(run, baseline), encoding="utf-8", newline="\n")
-        return Written(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
+        return WrittenFiles(*written, str(folder / f"{name}.csv"), str(folder / f"{name}.html"))
 
     def texts(self, files: Mapping[str, str | bytes]) -> list[str]:
         """Writes texts or bytes under their names into a new folder. Returns their paths in order. Raises OSError."""

@@ -7,7 +7,6 @@ from engine.config import LOSSY
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 
-_OF_ONE_ALONE = ("prediction", "idealised")
 # The charts of each tab.
 TABS = {
     "race": {"tokens": "Tokens against time", "prediction": "Measured and predicted speedup"},
@@ -29,23 +28,18 @@ def complete(
     if run is None or not run.rounds:
         nothing = Figure(note="This run has no tokens." if run else "Nothing has run yet.")
         return [encode_figures(dict.fromkeys(tab, nothing)) for tab in TABS.values()]
-    ratio = speedup(run, baseline, spread)
-    nothing = dict.fromkeys(_OF_ONE_ALONE, Figure(note=sharing_sentence(run))) if run.others else {}
+    ratio, metrics = speedup(run, baseline, spread), compute_metrics(run)
+    shared = Figure(note=sharing_sentence(run)) if run.others else None
+    drawn = {
+        "tokens": figures.draw_tokens(run, baseline, ratio, how),
+        "prediction": shared or predictions.draw_prediction(run, baseline, ratio),
+        "acceptance": figures.draw_acceptance(run, metrics),
+        "rounds": figures.draw_rounds(run, metrics),
+        "times": figures.draw_times(run, metrics, baseline),
+        "scoring": predictions.draw_scoring(run, baseline),
+        "idealised": shared or predictions.draw_idealised(run, metrics),
+        "sizes": trees.draw_sizes(run),
+        "ranks": trees.draw_ranks(run),
+    }
     lossy = LOSSY if run.started.is_lossy else ""
-    return [
-        encode_figures({name: nothing.get(name) or _DRAW[name](run, baseline, ratio, how) for name in tab}, lossy)
-        for tab in TABS.values()
-    ]
-
-
-_DRAW = {
-    "tokens": figures.draw_tokens,
-    "prediction": lambda run, baseline, ratio, how: predictions.draw_prediction(run, baseline, ratio),
-    "acceptance": lambda run, baseline, ratio, how: figures.draw_acceptance(run, compute_metrics(run)),
-    "rounds": lambda run, baseline, ratio, how: figures.draw_rounds(run, compute_metrics(run)),
-    "times": lambda run, baseline, ratio, how: figures.draw_times(run, compute_metrics(run), baseline),
-    "scoring": lambda run, baseline, ratio, how: predictions.draw_scoring(run, baseline),
-    "idealised": lambda run, baseline, ratio, how: predictions.draw_idealised(run, compute_metrics(run)),
-    "sizes": lambda run, baseline, ratio, how: trees.draw_sizes(run),
-    "ranks": lambda run, baseline, ratio, how: trees.draw_ranks(run),
-}
+    return [encode_figures({name: drawn[name] for name in tab}, lossy) for tab in TABS.values()]

@@ -4,8 +4,9 @@ Colours are roles ("@run"), which the page maps to its light or dark palette. Mo
 Plotly reads some HTML in every text that it draws.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TypeVar
 
 from app.views.safe_json import encode, short
@@ -94,12 +95,25 @@ def whiskers(up: Sequence[float], down: Sequence[float], **more) -> dict:
     return {"type": "data", "symmetric": False, "thickness": 1.5} | reaches | more
 
 
-def interval_whiskers(line: Iterable[Speedup | None]) -> dict:
-    """Draws lines to the ends of each interval, and none at a gap or for a single measurement."""
-    known = [(gain.value, *gain.ends) if gain and gain.low is not None else (0.0, 0.0, 0.0) for gain in line]
-    return whiskers(
+def draw_line(name: str, x: Iterable, y: Iterable[float | None], mark: dict, dash: str = "solid", **more) -> dict:
+    """Draws a line with a ``mark`` at each point, in its colour."""
+    line = {"width": 3, "color": mark["color"], "dash": dash}
+    return points(name, [*x], [*y], mode="lines+markers", marker=mark, line=line, **more)
+
+
+def draw_speedups(name: str, x: Iterable, speedups: Collection[Speedup | None], mark: dict, **more) -> dict:
+    """Draws a line of speedups, each with its interval; a gap or a single measurement has none."""
+    known = [(each.value, *each.ends) if each and each.low is not None else (0.0, 0.0, 0.0) for each in speedups]
+    reaches = whiskers(
         [max(0.0, high - value) for value, _, high in known], [max(0.0, value - low) for value, low, _ in known]
     )
+    return draw_line(name, x, (each and each.value for each in speedups), mark, error_y=reaches, **more)
+
+
+def draw_predicted(name: str, x: Iterable, y: Iterable[float | None], mark: dict, **more) -> dict:
+    """Draws a thin dashed line, in the colour of the ``mark`` of the measured one."""
+    line = {"width": 2, "color": mark["color"], "dash": "dash"}
+    return points(name, [*x], [*y], mode="lines", line=line, **more)
 
 
 def level(at: float, is_upright: bool = False) -> dict:
@@ -204,11 +218,8 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
         parts.append(f"{TITLES.get(method, method)} in {quantity(rounds, 'round')}{alpha}")
-    return f" auto chose {'; '.join(parts)}; no draft in {_count_undrafted(run)}." if parts else ""
-
-
-def _count_undrafted(run: Trace) -> int:
-    return sum(not event.parents for event in run.rounds)
+    undrafted = sum(not event.parents for event in run.rounds)
+    return f" auto chose {'; '.join(parts)}; no draft in {undrafted}." if parts else ""
 
 
 # ── rounds ──
@@ -217,19 +228,16 @@ def _count_undrafted(run: Trace) -> int:
 def draw_rounds(run: Trace, numbers: RunMetrics) -> Figure:
     """Returns the tokens that each round emitted, stacked by status."""
 
-    def count(event: Round, status: str) -> int:
-        return sum(token.status == status for token in event.tokens)
-
-    data, size = [], _bin_size(run.rounds)
+    data = []
     for status in (*sorted(ACCEPTED), *CLOSING):
         if numbers.counts[status]:
-            heights = _bin_means(run.rounds, lambda event, status=status: count(event, status))
+            counts = [sum(token.status == status for token in event.tokens) for event in run.rounds]
             colour = "@accepted" if status == "rescued" else _STATUS_COLOURS.get(status, f"@{status}")
             pattern = "/" if status == "rescued" else ""
-            data.append(_stack(status, colour, run.rounds, heights, f"%{{y:.3~g}} {status}", pattern))
+            data.append(_stack(status, colour, run.rounds, counts, f"%{{y:.3~g}} {status}", pattern))
     tau = numbers.tau
     note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding writes 1."
-    return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(size))
+    return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(run.rounds))
 
 
 def draw_times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figure:
@@ -239,8 +247,8 @@ def draw_times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figur
     patterns = {"draft": "/", "verify": "", "accept": "x", "host": "."}
     data = []
     for part in PARTS:
-        heights = _bin_means(run.rounds, lambda event, part=part: 1000 * getattr(event.timings, part))
-        data.append(_stack(part, f"@{part}", run.rounds, heights, f"%{{y:.3~g}} ms {part}", patterns[part]))
+        times = [1000 * getattr(event.timings, part) for event in run.rounds]
+        data.append(_stack(part, f"@{part}", run.rounds, times, f"%{{y:.3~g}} ms {part}", patterns[part]))
     layout = axes("round", "ms", barmode="stack", bargap=0.15)
     total = sum(numbers.time.values())
     note = ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in numbers.time.items()) if total else ""
@@ -250,36 +258,31 @@ def draw_times(run: Trace, numbers: RunMetrics, baseline: Trace | None) -> Figur
         layout["shapes"] = [level(plain)]
         note += f" Dashed: a round without drafting, {plain:.1f} ms, writes one token."
         note += f" {largest_cost(numbers, compute_metrics(baseline)).sentence}"
-    return Figure(data, layout, note + _binning(_bin_size(run.rounds)))
+    return Figure(data, layout, note + _binning(run.rounds))
 
 
 def _draw_server_times(run: Trace) -> Figure:
     """Draws the time from one piece of a server's stream to the next, because it tells no parts."""
-    heights = _bin_means(run.rounds, lambda event: 1000 * (event.end - event.start))
-    data = [_stack("round", "@verify", run.rounds, heights, "%{y:.3~g} ms")]
+    times = [1000 * (event.end - event.start) for event in run.rounds]
+    data = [_stack("round", "@verify", run.rounds, times, "%{y:.3~g} ms")]
     note = "The time between the pieces of the server's stream; it does not say what it spent it on."
-    return Figure(data, axes("round", "ms", bargap=0.15), note + _binning(_bin_size(run.rounds)))
+    return Figure(data, axes("round", "ms", bargap=0.15), note + _binning(run.rounds))
 
 
-def _stack(name: str, colour: str, rounds: Sequence[Round], heights: list[float], hover: str, pattern="") -> dict:
-    size = _bin_size(rounds)
-    marker = fill(colour, 0.5, pattern, 6)
-    starts = [rounds[i].index + 1 for i in range(0, len(rounds), size)]
-    return {"type": "bar", "name": name, "x": starts, "y": heights, "marker": marker, "hovertemplate": hover}
+def _stack(name: str, colour: str, rounds: Sequence[Round], values: Sequence[float], hover: str, pattern="") -> dict:
+    """Draws the mean of ``values`` over groups of neighbouring rounds; at most MOST_BARS groups."""
+    marker, size = fill(colour, 0.5, pattern, 6), _bin_size(rounds)
+    starts = [event.index + 1 for event in rounds[::size]]
+    means = [short(fmean(values[i : i + size])) for i in range(0, len(values), size)]
+    return {"type": "bar", "name": name, "x": starts, "y": means, "marker": marker, "hovertemplate": hover}
 
 
 def _bin_size(rounds: Sequence[Round]) -> int:
     return max(1, -(-len(rounds) // MOST_BARS))
 
 
-def _bin_means(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float | None]:
-    """Returns the mean of ``value`` over groups of neighbouring rounds; at most MOST_BARS groups."""
-    size, values = _bin_size(rounds), [value(event) for event in rounds]
-    groups = (values[i : i + size] for i in range(0, len(values), size))
-    return [short(sum(group) / len(group)) for group in groups]
-
-
-def _binning(size: int) -> str:
+def _binning(rounds: Sequence[Round]) -> str:
+    size = _bin_size(rounds)
     return f" Each bar is the mean of {size} rounds." if size > 1 else ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.views import servers
-from app.views.figures import Figure, axes, fill, level, mean_round, points
+from app.views.figures import Figure, axes, draw_line, draw_predicted, fill, level, mean_round, points
 from app.views.safe_json import short
 from app.views.tiles import machine
 from app.views.trees import has_trees
@@ -20,6 +20,7 @@ from engine.trace.trace import Trace
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
 IMPOSSIBLE = "The costs in this trace give some passes no time at all, so nothing can be predicted."
+MARK, HOVER = {"size": 8, "color": "@run"}, "%{x}: %{y:.2f}"
 SAME_PACE = 0.5  # how far the plain step may have moved since the costs were measured
 
 
@@ -95,9 +96,10 @@ def draw_scoring(run: Trace, baseline: Trace | None) -> Figure:
     if costs is None:
         return Figure(note="v(W) was not measured for this run.")
     widths = sorted(costs.v)
-    measured = _curve("v(W)", widths, [costs.v[w] for w in widths], "@run", "lines+markers")
+    measured = draw_line("v(W)", widths, [costs.v[w] for w in widths], MARK, hovertemplate=HOVER)
     top = max(costs.v.values()) * 1.15
-    alone = _curve("one by one", [1, widths[-1]], [1, widths[-1]], "@plain", "lines", dash="dash")
+    ends = [1, widths[-1]]
+    alone = draw_predicted("one by one", ends, ends, {"color": "@plain"}, hovertemplate=HOVER)
     layout = axes("W, tokens scored at once", "time ÷ time of one")
     layout["yaxis"] |= {"range": [0, short(max(top, 2.0))]}
     note = f"One plain step took {1000 * costs.step:.1f} ms at a context of {quantity(costs.context, 'token')}."
@@ -141,11 +143,11 @@ def draw_idealised(run: Trace, numbers: RunMetrics) -> Figure:
         return Figure(note=f"This curve is about chains, each draft a step of one drafter: {other}.")
     lengths, c = list(range(MOST_GAMMA + 1)), chain_cost(run, costs)
     speeds = [idealised_speedup(alpha.value, gamma, c, costs.v) for gamma in lengths]
-    data = [_curve("idealised", lengths, speeds, "@predicted", "lines+markers")]
+    data = [draw_line("idealised", lengths, speeds, MARK | {"color": "@predicted"}, hovertemplate=HOVER)]
     best = _best_lengths(alpha, c, costs, speeds)
     star = fill("@run", symbol="star" if len(best) == 1 else "diamond-open", size=15)
     name = "best" if len(best) == 1 else "may be best"
-    mark = _curve(name, best, [speeds[gamma] for gamma in best], "@ink", "markers") | {"marker": star}
+    data.append(points(name, best, [speeds[gamma] for gamma in best], mode="markers", marker=star, hovertemplate=HOVER))
     layout = axes("γ, tokens drafted in a round", "× plain decoding", shapes=[level(1.0)])
     note = (
         f"From α = {alpha.value:.2f} alone, as if every draft had that chance: "
@@ -156,7 +158,7 @@ def draw_idealised(run: Trace, numbers: RunMetrics) -> Figure:
     else:
         note += f"Too close to name a best: γ from {best[0]} to {best[-1]}, up to {max(speeds):.2f}×, if that were so. "
         note += f"{numbers.tested} tested drafts put α between {alpha.low:.2f} and {alpha.high:.2f}."
-    return Figure([*data, mark], layout, note + steadiness(run, None))
+    return Figure(data, layout, note + steadiness(run, None))
 
 
 def _drafters(run: Trace) -> list[str]:
@@ -186,8 +188,3 @@ def _best_lengths(alpha: Interval, c: float, costs: CostModel, speeds: Sequence[
     least = max(speeds) / (1 + max(costs.spread, STEADIEST))
     close = [gamma for gamma, speed in enumerate(speeds) if speed >= least]
     return list(range(min(*ends, *close), max(*ends, *close) + 1))
-
-
-def _curve(name: str, x: list, y: list, colour: str, mode: str, dash: str = "solid") -> dict:
-    line, marker = {"width": 3, "color": colour, "dash": dash}, {"size": 8, "color": colour}
-    return points(name, x, y, mode=mode, line=line, marker=marker, hovertemplate="%{x}: %{y:.2f}")

@@ -233,15 +233,18 @@ class AnswerResult:
 def usual(methods: Iterable[str]) -> tuple[str, ...]:
     """Returns the methods that most engines have. The rest is seldom best, so it is left to the sweep."""
     kinds = {name: METHODS[name] for name in methods}
-    return tuple(
-        name for name, kind in kinds.items()
-        if kind.competes and kind.reads in ("text", "draft model", "head") and not (kind.shares or kind.is_window)
-    )  # fmt: skip
+    own = ("text", "draft model", "head")  # no other texts, and no second copy of the target
+    return tuple(name for name, kind in kinds.items() if kind.competes and kind.reads in own and not kind.shares)
 
 
 def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
     """Returns those of one kind of text."""
     return {(cell.method, cell.gamma): cell for cell in cells if cell.category == kind}
+
+
+def drafting_leaders(speedups: Mapping[Setting, Speedup]) -> list[Setting]:
+    """Returns those of the fastest settings that draft, the surest gain first."""
+    return [setting for setting in fastest(speedups) if setting != NONE and speedups[setting].is_possible]
 
 
 def shortlist(cells: Sequence[Cell]) -> list[Setting]:

@@ -4,7 +4,7 @@ Every setting at every load has a file of its own, so questions about the same t
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine import __version__
@@ -23,12 +23,12 @@ from engine.bench.answer import (
 from engine.bench.answer_words import name
 from engine.bench.benchmark import Cancelled, describe, never, prompt_form
 from engine.bench.prompts import Prompt, digest
-from engine.bench.result_file import ResultFile, file_of
+from engine.bench.result_file import file_of
 from engine.bench.sample import BASELINE
 from engine.bench.sweep import Grid, Sweep
 from engine.bench.sweep_results import Cell
-from engine.bench.users import ManyUsers, Settings
-from engine.bench.users_results import Served, pass_time
+from engine.bench.users import ManyUsers, UsersSettings
+from engine.bench.users_results import pass_time
 from engine.config import MAX_SHARERS
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
@@ -85,14 +85,14 @@ class AnswerPoints:
         """Returns the file of a load."""
         (method, gamma), plan = setting, self.plan
         each = texts_of_users(self.prompts, users)
-        settings = Settings(
+        settings = UsersSettings(
             (users,), (method,), plan.tokens, plan.temperature, plan.turns_of_a_load, gamma, prompts_first=True,
             until_one_ends=True,
         )  # fmt: skip
-        many, about = ManyUsers(self.engine, settings, each), self._about_load(users, setting)
-        path = file_of(self.folder, _LOAD, about, again)
-        many.file = ResultFile(path, about, asdict, Served.from_json)
-        self.keep(path)
+        about = self._about_load(users, setting)
+        many = ManyUsers(self.engine, settings, each, self.folder, again, _LOAD, about)
+        if path := many.file.path:
+            self.keep(path)
         return _LoadFile(users, setting, many)
 
     def _about_load(self, users: int, setting: Setting) -> dict:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from engine.bench.answer import ELSEWHERE, NONE, AnswerResult, Setting
+from engine.bench.answer import NONE, AnswerResult, Setting, drafting_leaders
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.errors import quantity
@@ -59,8 +59,7 @@ def recommendation(result: AnswerResult, users: int) -> str:
 
 
 def _choice(speedups: Mapping[Setting, Speedup]) -> str:
-    best = fastest(speedups)
-    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
+    best, drafting = fastest(speedups), drafting_leaders(speedups)
     if not drafting:
         if len(best) > 1:
             return "nothing is certain yet: what may be faster than plain decoding is too noisy to tell"
@@ -84,8 +83,7 @@ def _others(rest: Sequence[Setting], speedups: Mapping[Setting, Speedup]) -> str
 def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
     """Writes one sentence on a kind of text, for one user."""
     speedups = {setting: cell.measured for setting, cell in cells.items()}
-    best = fastest(speedups)
-    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
+    best, drafting = fastest(speedups), drafting_leaders(speedups)
     if not drafting:
         return f"{kind}: {'too noisy to tell' if len(best) != 1 else 'drafting does not pay'}."
     words = f"{name(drafting[0])}, {speedups[drafting[0]].words}"
@@ -219,7 +217,7 @@ def _form_note(result: AnswerResult) -> str:
 def to_dict(result: AnswerResult) -> dict:
     """Returns the answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above
     what the tokens per pass allow."""
-    plan, elsewhere = result.plan, result.plan.place == ELSEWHERE
+    plan = result.plan
     return {
         "speclens": "answer", "pair": result.pair, **result.about,
         "question": {
@@ -228,23 +226,19 @@ def to_dict(result: AnswerResult) -> dict:
             "max_new_tokens": plan.tokens, "temperature": plan.temperature, "place": plan.place,
         },
         "is_complete": result.is_complete, "busy": result.busy, "sentences": sentences(result),
-        "answers": [] if elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
+        "answers": [] if result.is_elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
         "rows": to_rows(result),
         "costs": {method: asdict(costs) for method, costs in result.costs.items()},
     }  # fmt: skip
 
 
 def _answer(result: AnswerResult, users: int) -> dict:
-    best, speedups = result.best(users), result.speedups_at(users)
-    drafting = [setting for setting in best if setting != NONE and speedups[setting].is_possible]
-    is_known = len(speedups) > 1 and not result.is_disturbed([users])
-    pays = (NONE not in best and bool(drafting)) if is_known else None
-    first = drafting[0] if drafting else None
-    return {
-        "users": users, "pays": pays, "method": first[0] if first and pays else "none" if is_known else None,
-        "gamma": first[1] if first and pays else 0 if is_known else None,
-        "words": recommendation(result, users),
-    }  # fmt: skip
+    speedups = result.speedups_at(users)
+    drafting, pays, method, gamma = drafting_leaders(speedups), None, None, None
+    if len(speedups) > 1 and not result.is_disturbed([users]):
+        pays = result.pays(users) and bool(drafting)
+        method, gamma = drafting[0] if pays else NONE
+    return {"users": users, "pays": pays, "method": method, "gamma": gamma, "words": recommendation(result, users)}
 
 
 COLUMNS = ("users", "kind", "method", "gamma", "speedup", "low", "high", "predicted", "alpha", "tau",

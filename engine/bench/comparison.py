@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.bench import validity
 from engine.bench.benchmark import Benchmark, System, Turn, run_config, warm_up
-from engine.bench.metrics import Results, end_to_end, rows
+from engine.bench.metrics import BenchResults, end_to_end, rows
 from engine.bench.prompts import Prompt
 from engine.bench.sample import BASELINE, UNTRACED, Sample, fastest, rule_suffix
 from engine.bench.systems import Engines, Models, SpecLensSystem, check_constraints, check_names, our_gamma, systems
@@ -147,10 +147,10 @@ class Comparison:
         of = system.name, system.setting
         return [fastest([turns[i, repeat][of] for repeat in repeats]) for i in range(self._count_finished())]
 
-    def results(self) -> Results:
+    def results(self) -> BenchResults:
         """Returns the results so far; each system has its setting that is the fastest end to end."""
         categories = [prompt.category for prompt in self.prompts[: self._count_finished()]]
-        results = Results(categories, {}, greedy=self.settings.temperature == 0)
+        results = BenchResults(categories, {}, greedy=self.settings.temperature == 0)
         for system in self.systems:
             column, best = self._column(system), results.samples.get(system.name)
             if best is None or _speed(column) > _speed(best):

@@ -18,7 +18,7 @@ def together_steps(
     v: Mapping[int, float], texts: Iterable[str], users: int, tokens: int, drafts: int, until_one_ends: bool = False
 ) -> float:  # fmt: skip
     """Returns what an answer to each text takes with so many ``users`` at once. ``drafts``: of a round; the other
-    arguments as in `Settings` of `engine.bench.users`."""
+    arguments as in `UsersSettings` of `engine.bench.users`."""
     prompts = [prompt_steps(v, text) for text in texts]
     passes = tokens / (1 if not drafts else _QUICKEST if until_one_ends else _TOKENS)
     times = 1 if until_one_ends else len(prompts) / users

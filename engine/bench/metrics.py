@@ -25,7 +25,7 @@ _FEW = 12  # prompts
 
 
 @dataclass
-class Results:
+class BenchResults:
     """``samples[name][i]`` belongs to the prompt of ``categories[i]``."""
 
     categories: list[str]
@@ -85,13 +85,13 @@ def summary(ours: Sequence[Sample], plain: Sequence[Sample]) -> dict:
     }
 
 
-def rows(results: Results) -> list[dict]:
+def rows(results: BenchResults) -> list[dict]:
     """Returns a row for each method over all prompts, then one for each of its categories."""
     names = [ALL, *dict.fromkeys(results.categories)]
     return [_row(results, method, category) for method in results.samples for category in names]
 
 
-def _row(results: Results, method: str, category: str) -> dict:
+def _row(results: BenchResults, method: str, category: str) -> dict:
     which = [i for i, c in enumerate(results.categories) if category in (ALL, c)]
 
     def column(name: str) -> list[Sample]:

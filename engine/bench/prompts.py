@@ -8,7 +8,9 @@ from pathlib import Path
 
 from engine.config import Constraint
 from engine.errors import BadInput
-from engine.files import read_text
+from engine.files import ASSETS, read_text
+
+SHIPPED = ASSETS / "data" / "prompts.jsonl"  # no draft was trained on them
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.errors import BadInput
 from engine.files import disk_errors, write_file
 
+T = TypeVar("T")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -21,6 +23,19 @@ def file_of(folder: Path, kind: str, about: dict, again: bool = False) -> Path:
         with disk_errors(path.parent):
             path.unlink(missing_ok=True)
     return path
+
+
+def parse_values(kind: type[T], values: Any) -> T:
+    """Makes a dataclass, or a collection of some, of JSON values; keys that it has no field for are left out. Raises
+    ValueError for values of another type."""
+    return _reader(kind).validate_json(json.dumps(values), strict=True)
+
+
+@cache
+def _reader(kind: Any):
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 class ResultFile:

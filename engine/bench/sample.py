@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from engine.bench.result_file import parse_values
 from engine.trace.events import Round
 from engine.trace.metrics import depths, expected_lengths
 from engine.trace.noise import Speedup, ceiling, largest_share
@@ -91,16 +91,7 @@ def to_rows(samples: Mapping[tuple, Sample]) -> list[dict]:
 
 def from_rows(rows: Sequence[dict]) -> dict[tuple, Sample]:
     """Reads what `to_rows` wrote. Raises ValueError, KeyError or TypeError for anything else."""
-    samples = {}
-    for row in rows:
-        values: dict[str, Any] = {name: row[name] for name in _SAVED} | {
-            "by_depth": tuple((a, t) for a, t in row["by_depth"])
-        }
-        values |= {"busy": row["busy"]} if "busy" in row else {}
-        if not all(type(value) in (int, float, tuple) for value in values.values()):
-            raise TypeError("not a number")
-        samples[row["method"], row["setting"]] = Sample(**values)
-    return samples
+    return {(row["method"], row["setting"]): parse_values(Sample, row) for row in rows}
 
 
 def fastest(samples: Sequence[Sample]) -> Sample:

@@ -58,7 +58,7 @@ class Arm:
 
 
 @dataclass
-class Load:
+class ServerLoad:
     """The measurements for one number of users. ``traces``: side → repeats → prompts; ``seconds``: side → repeats."""
 
     users: int
@@ -132,13 +132,13 @@ class Load:
 
 def compare(
     arms: dict[str, Arm], prompts: Sequence[Prompt], users: Sequence[int], repeats: int, progress: Callable
-) -> Iterator[Load]:
-    """Yields a `Load` for each number of users. Each repeat measures both sides, one or the other first in turn."""
+) -> Iterator[ServerLoad]:
+    """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn."""
     for arm in arms.values():
         arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
     done, count = 0, len(users) * repeats * len(SIDES)
     for number in users:
-        load = Load(number, prompts)
+        load = ServerLoad(number, prompts)
         for repeat in range(repeats):
             for side in SIDES if repeat % 2 == 0 else SIDES[::-1]:
                 progress(done / count, f"Measuring {number} at once")
@@ -149,7 +149,7 @@ def compare(
         yield load
 
 
-def verdict(loads: Sequence[Load]) -> str:
+def verdict(loads: Sequence[ServerLoad]) -> str:
     """Says in one sentence whether drafting pays, and what to try."""
     for load in loads:
         speedup = load.speedup()

@@ -9,12 +9,13 @@ runs of the same minutes.
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from engine.bench.benchmark import Cancelled, describe, never, run_config
 from engine.bench.expected_time import together_steps
 from engine.bench.prompts import Prompt, digest
-from engine.bench.result_file import ResultFile, file_of
+from engine.bench.result_file import ResultFile, file_of, parse_values
 from engine.bench.sample import BASELINE
 from engine.bench.users_results import Served, UsersRow, rows
 from engine.config import AUTO, MAX_SHARERS, METHODS, RunConfig
@@ -35,7 +36,7 @@ _VERSION = 2  # of a stored result; those of the first lack the number of passes
 
 
 @dataclass(frozen=True)
-class Settings:
+class UsersSettings:
     """``gamma``: of each method but auto, which chooses its own. ``prompts_first``: as of `Batch`, so that all users
     write at the same time although their prompts are long. ``until_one_ends``: whether a measurement ends with the
     first answer that no other follows, because from then on fewer users share a pass."""
@@ -64,7 +65,7 @@ class UsersCell:
         return self.users, self.method, self.repeat
 
 
-def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Settings:
+def check(settings: UsersSettings, engine: Engine, prompts: Sequence[Prompt]) -> UsersSettings:
     """Returns the settings with plain decoding first, and each number and method once. Raises BadInput."""
     methods = tuple(dict.fromkeys([BASELINE, *settings.methods]))
     if wrong := [name for name in methods if name not in (*engine.methods, AUTO)]:
@@ -79,20 +80,22 @@ def check(settings: Settings, engine: Engine, prompts: Sequence[Prompt]) -> Sett
 
 class ManyUsers:
     """`run` measures the cells that are missing, and `rows` has the numbers. With ``folder`` finished cells are lines
-    of a file there, named after everything that is measured; ``again`` deletes them first."""
+    of a file there, named after ``kind`` and everything that is measured, or ``about``; ``again`` deletes them
+    first."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, prompts: Sequence[Prompt], folder: Path | None = None, again=False
-    ):
+        self, engine: Engine, settings: UsersSettings, prompts: Sequence[Prompt], folder: Path | None = None,
+        again: bool = False, kind: str = "users", about: dict | None = None,
+    ):  # fmt: skip
         self.engine = engine
         self.settings = s = check(settings, engine, prompts)
         self.configs = [
             run_config(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
             for i, prompt in enumerate(prompts)
         ]
-        about = self._description(prompts) if folder else {}
-        path = file_of(folder, "users", about, again) if folder else None
-        self.file = ResultFile(path, about, asdict, Served.from_json)
+        about = about or (self._description(prompts) if folder else {})
+        path = file_of(folder, kind, about, again) if folder else None
+        self.file = ResultFile(path, about, asdict, partial(parse_values, Served))
 
     def _description(self, prompts: Sequence[Prompt]) -> dict:
         names = dict.fromkeys(self.settings.methods)

@@ -4,7 +4,7 @@ import math
 import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 from engine.trace.speedup_model import break_even, shared_costs
 
-_LISTS = ("writing", "full", "ttft", "ids")
 _CHEAPEST_PASS = 0.2  # of a plain one; no pass that also scores drafts is nearly as cheap
 
 
@@ -57,24 +56,6 @@ class Served:
     ids: tuple[tuple[int | None, ...], ...]  # of each answer
     full: tuple[int, int, int] = (0, 0, 0)  # passes, drafts, and rounds that drafted, of the rounds of ``writing``
     busy: float | None = None  # the share of the cores that other programs took, None where it is not known
-
-    @classmethod
-    def from_json(cls, saved: Mapping) -> "Served":
-        """Makes a row of what ``asdict`` gave, read from JSON. KeyError, TypeError or ValueError for anything else."""
-        values = {field.name: _tuples(saved[field.name]) for field in fields(cls) if field.name != "busy"}
-        values |= {} if saved.get("busy") is None else {"busy": saved["busy"]}
-        numbers = [value for name, value in values.items() if name not in _LISTS]
-        if not all(
-            type(number) in (int, float) for number in (*numbers, *values["writing"], *values["full"], *values["ttft"])
-        ):
-            raise TypeError("not a number")
-        if len(values["writing"]) != 3 or len(values["full"]) != 3:
-            raise ValueError("not three numbers")
-        return cls(**values)
-
-
-def _tuples(value):
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -127,7 +108,8 @@ def _row(
     is_greedy: bool,
 ) -> UsersRow:  # fmt: skip
     one, ours, theirs = repeats[0], _answers(repeats), _answers(plain)
-    total, rounds = _rate(ours), sum(each.rounds for each in repeats)
+    total, rounds = float(np.divide(*ours.sum(0))), sum(each.rounds for each in repeats)
+    tested = sum(each.tested for each in repeats)
     drafted, tau = sum(each.drafted for each in repeats) / rounds, sum(each.tokens for each in repeats) / rounds
     passes = pass_time(users, repeats, plain) if method != BASELINE else None
     share = drafted / passes.drafted if passes and passes.drafted else 1.0
@@ -149,7 +131,7 @@ def _row(
         over_plain=ratio(ours, theirs),
         all_writing_over_plain=gain.value if rate and gain else None,
         drafted_per_round=drafted,
-        acceptance=_share(sum(each.accepted for each in repeats), sum(each.tested for each in repeats)),
+        acceptance=sum(each.accepted for each in repeats) / tested if tested else None,
         ttft=statistics.median(time for each in repeats for time in each.ttft),
         differs=sum(map(operator.ne, one.ids, fewest[0].ids)) if fewest and is_greedy else None,
         tau=tau,
@@ -190,15 +172,6 @@ def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | No
 def _answers(served: Sequence[Served]) -> np.ndarray:
     """[repeats, 2]: tokens and seconds of all answers."""
     return np.array([(each.tokens, each.seconds) for each in served], float).reshape(-1, 2)
-
-
-def _rate(answers: np.ndarray) -> float:
-    tokens, seconds = answers.sum(0)
-    return float(tokens / seconds)
-
-
-def _share(part: int, number: int) -> float | None:
-    return part / number if number else None
 
 
 def _step(plain: Sequence[Served]) -> float | None:
@@ -246,31 +219,17 @@ def without_refuted_neighbours(
 
 
 def markdown(rows_: Iterable[UsersRow], fewest: int) -> str:
-    heads = [
-        "users",
-        "method",
-        "total tokens/s",
-        "each",
-        "all writing",
-        "predicted",
-        f"× plain with {fewest}",
-        "× plain",
-    ]
-    heads += ["drafted a round", "first token", "differs"]
+    numbers = {
+        "total tokens/s": ("total_tokens_per_second", ".1f"), "each": ("tokens_per_second", ".1f"),
+        "all writing": ("all_writing_tokens_per_second", ".1f"), "predicted": ("predicted_tokens_per_second", ".1f"),
+        f"× plain with {fewest}": ("over_fewest_users", ".2f"), "× plain": ("over_plain", ".2f"),
+        "drafted a round": ("drafted_per_round", ".2f"),
+    }  # fmt: skip
     lines = [
         [
-            str(r.users),
-            r.method,
-            show(r.total_tokens_per_second, ".1f"),
-            show(r.tokens_per_second, ".1f"),
-            show(r.all_writing_tokens_per_second, ".1f"),
-            show(r.predicted_tokens_per_second, ".1f"),
-            show(r.over_fewest_users, ".2f"),
-            show(r.over_plain, ".2f"),
-            show(r.drafted_per_round, ".2f"),
-            f"{1000 * r.ttft:.0f} ms",
-            "sampled" if r.differs is None else str(r.differs),
+            str(r.users), r.method, *(show(getattr(r, name), form) for name, form in numbers.values()),
+            f"{1000 * r.ttft:.0f} ms", "sampled" if r.differs is None else str(r.differs),
         ]
         for r in rows_
-    ]
-    return table(heads, lines)
+    ]  # fmt: skip
+    return table(["users", "method", *numbers, "first token", "differs"], lines)

@@ -54,7 +54,7 @@ def compare(
     from engine.bench.comparison import Comparison, Settings
     from engine.bench.metrics import markdown
     from engine.bench.prompts import read_prompts, with_free
-    from engine.bench.users import Settings as UsersSettings
+    from engine.bench.users import UsersSettings
     from engine.bench.validity import markdown as validity_table
 
     if passes:

@@ -21,7 +21,7 @@ import torch
 from engine.models.attention import HostSequenceSlice
 from engine.models.kv_cache import KVCache
 from engine.models.onnx_graph import FLOAT, INT32, INT64, MS, Graph, Heads
-from engine.models.onnx_session import Binding, Session
+from engine.models.onnx_session import Binding, OnnxSession
 from engine.models.tree_shape import within
 
 SPARE = 7  # slots of a cache that only copies of a row are written to
@@ -95,7 +95,7 @@ class CachedPasses:
         self.heads, self.layers, self.trees, self.rotary = attention.heads, attention.layers, attention.trees, rotary
         self.sequences = len(attention.names)
         self.weight_bytes = graph.weights.bytes
-        self._binding = Binding(Session(graph))
+        self._binding = Binding(OnnxSession(graph))
         self._scratch = KVCache(self.layers, self.heads.K, 1, self.heads.D, torch.float32, "cpu")
         self.fewest = FEWEST[1]  # rows of an attention
         # The references are weak, so that a cache is freed with its run.

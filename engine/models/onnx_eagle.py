@@ -21,7 +21,7 @@ from engine.models.loader import HEAD_SIZES
 from engine.models.onnx_attention import SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision, rounded_matrix
 from engine.models.onnx_llama import add_after_attention, add_qkv, row_numbers
-from engine.models.onnx_session import Session
+from engine.models.onnx_session import OnnxSession
 from engine.models.reduced_output import ROWS
 
 
@@ -51,14 +51,14 @@ class OnnxEagle(EagleModel):
             return read.matrix({ROWS: self.vocab_size}, self.width)
         return rounded_matrix(self._output_rows(read.reader), self.precision)
 
-    def _projection(self, read: Weights, width: int) -> Session:
+    def _projection(self, read: Weights, width: int) -> OnnxSession:
         """Returns the matrix that turns the target's features [T, width] into a state."""
         graph = Graph(self.precision)
         x = graph.input("features", FLOAT, ["T", width])
         bias = read.bias(["fc.bias"], [self.width])
         graph.linear(x, "hidden", read.matrix({"fc.weight": self.width}, width), bias)
         graph.output("hidden", ["T", self.width])
-        return Session(graph)
+        return OnnxSession(graph)
 
     def _layers_graph(self, graph: Graph, read: Weights, x: str, width: int, residual: str) -> tuple[str, str]:
         """Adds all layers: in the first, attention over ``x`` and the MLP. Returns what to add to which residual."""

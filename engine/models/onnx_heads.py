@@ -14,7 +14,7 @@ from engine.models.medusa_heads import MedusaModel
 from engine.models.onnx_attention import Attention, CachedPasses
 from engine.models.onnx_graph import FLOAT, INT64, MS, Graph, Heads, Weights, draft_precision, rounded_matrix
 from engine.models.onnx_llama import add_layers, row_numbers, state_name
-from engine.models.onnx_session import Session
+from engine.models.onnx_session import OnnxSession
 from engine.models.reduced_output import output_rows
 
 
@@ -43,7 +43,7 @@ class OnnxMedusa(MedusaModel):
             words = rounded_matrix(outputs[0] if outputs else target.output_matrix(), self.precision)
             graph.linear(guesses, "logits", words)
         graph.output("logits", [K, self.vocab_size])
-        self._session = Session(graph)
+        self._session = OnnxSession(graph)
 
     def forward(self, state: torch.Tensor) -> torch.Tensor:
         return self._session.run({"state": state}, {"logits": (self.count, self.vocab_size)})["logits"]

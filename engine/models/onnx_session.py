@@ -136,7 +136,7 @@ def _agrees(precision: str) -> bool:
     graph = Graph(precision)
     graph.linear(graph.input("x", FLOAT, ["W", 64]), "y", stored)
     graph.output("y", ["W", 48])
-    y = Session(graph).run({"x": x}, {"y": (3, 48)})["y"]
+    y = OnnxSession(graph).run({"x": x}, {"y": (3, 48)})["y"]
     right = x @ (stored.dense() if isinstance(stored, GroupedWeight) else stored).T
     return bool(torch.allclose(y, right, atol=_TOLERANCE))
 
@@ -149,7 +149,7 @@ def _one_pool() -> None:
     ort.set_global_thread_pool_sizes(threads(), 1)
 
 
-class Session:
+class OnnxSession:
     """A graph, ready to run. Tensors go in and come out by address, without a copy."""
 
     def __init__(self, graph):
@@ -187,7 +187,7 @@ class Session:
 class Binding:
     """The tensors of several passes: those that stay, as a cache does, and those of one pass."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: OnnxSession):
         self._session, self._binding = session.session, session.session.io_binding()
         self._bound: dict[str, torch.Tensor] = {}  # inputs, which must not be freed
         self._in_place: dict[str, tuple] = {}  # the outputs that stay, as `_place` returns them
@@ -207,7 +207,7 @@ class Binding:
         self._output(f"next.{name}", tensor)
 
     def run(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
-        """Runs one pass. ``outputs`` as for `Session.run`."""
+        """Runs one pass. ``outputs`` as for `OnnxSession.run`."""
         if outputs.keys() != self._names:
             self._forget_outputs()
             self._names = frozenset(outputs)

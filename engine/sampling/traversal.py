@@ -69,7 +69,7 @@ class Order(NamedTuple):
         return Order(in_turn, visit(0), path, tested, [drafts[-1] if drafts else -1 for drafts in children])
 
 
-class Weights(NamedTuple):
+class TreeWeights(NamedTuple):
     """The weight of each draft once its turn comes: p_x [N], running [N], its weight; after [N] and residual_after [N,
     V], its parent's weight and row once it has failed."""
 
@@ -101,7 +101,7 @@ def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
     return Verdict(path, tested, accept, last[0], draw(row, u_closing[last])[0], row[0], block)
 
 
-def weigh(p, q, tokens, order: Order) -> Weights:
+def weigh(p, q, tokens, order: Order) -> TreeWeights:
     """Weighs every draft. The weights do not depend on u, because a draft's turn comes in one way: all that is tried
     before it has failed."""
     N, V = q.shape
@@ -114,7 +114,7 @@ def weigh(p, q, tokens, order: Order) -> Weights:
         p_x[drafts], start[drafts + 1] = mine, (w * mine / q_x).clamp_max(1.0)
         after[drafts] = weight_after(at, q[drafts], w)
         left[drafts] = residual(at, q[drafts], w[:, None])
-    return Weights(p_x, start[1:], after, left)
+    return TreeWeights(p_x, start[1:], after, left)
 
 
 def weight_after(at, q, w) -> torch.Tensor:

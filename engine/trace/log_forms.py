@@ -22,7 +22,7 @@ from engine.files import ASSETS
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LogRow:
     """One line, counter or answer. ``rounds`` had drafts; a None was not told. ``reached``: the share of rounds that
     accepted each position. ``kind``: its drafter, where a text names several."""
 
@@ -69,12 +69,12 @@ class Form:
     source: str
     entry: Mapping[str, Any]
 
-    def rows(self, text: Text) -> Iterator[Row]:
+    def rows(self, text: Text) -> Iterator[LogRow]:
         reader = next(reader for key, reader in _READERS.items() if key in self.entry)
         yield from reader(text, self.entry)
 
 
-def _derive(entry: Mapping, figures: Mapping[str, float], reached: tuple[float, ...] = (), kind: str = "") -> Row:
+def _derive(entry: Mapping, figures: Mapping[str, float], reached: tuple[float, ...] = (), kind: str = "") -> LogRow:
     """Derives the figures that a form does not name from those that it does."""
     accepted, drafted, rounds, length, tokens = map(figures.get, ("accepted", "drafted", "rounds", "length", "tokens"))
     gamma = (
@@ -97,7 +97,7 @@ def _derive(entry: Mapping, figures: Mapping[str, float], reached: tuple[float, 
         gamma = round(drafted / rounds)
     if entry.get("ends_early") and gamma and reached:
         reached = (*reached, *[0.0] * gamma)[:gamma]
-    return Row(accepted, drafted, rounds, gamma or None, reached, kind)
+    return LogRow(accepted, drafted, rounds, gamma or None, reached, kind)
 
 
 def _equal_drafts(drafted: float | None, rounds: float | None) -> int | None:
@@ -108,14 +108,14 @@ def _equal_drafts(drafted: float | None, rounds: float | None) -> int | None:
 # ── lines of a log ──
 
 
-def _lines(text: str, entry: Mapping) -> Iterator[Row]:
-    rows: dict[Any, Row] = {}
+def _lines(text: str, entry: Mapping) -> Iterator[LogRow]:
+    rows: dict[Any, LogRow] = {}
     for match in re.finditer(entry["line"], text):
         *kind, line = match.groups()
         matches = {name: re.search(rf"{words} *({_NUMBER})", line) for name, words in entry["numbers"].items()}
         figures: dict[str, Any] = {name: float(number[1]) for name, number in matches.items() if number}
         reached = re.search(entry["reached"], line) if "reached" in entry else None
-        last, key, row = entry.get("totals_of", "accepted"), len(rows), Row(None)
+        last, key, row = entry.get("totals_of", "accepted"), len(rows), LogRow(None)
         if {"accepted", "drafted", last} <= figures.keys() | {"kind"}:
             row = _derive(entry, figures, _numbers(reached), *kind)
             key = str((figures | {"kind": row.kind})[last]) if "totals_of" in entry else key
@@ -128,7 +128,7 @@ def _numbers(match: re.Match | None) -> tuple[float, ...]:
     return tuple(map(float, re.findall(_NUMBER, match[1]))) if match else ()
 
 
-def _averages(text: str, entry: Mapping) -> Iterator[Row]:
+def _averages(text: str, entry: Mapping) -> Iterator[LogRow]:
     """Averages over the rounds since the line before, so lines count alike. The rate is accepted ÷ drafted in newer
     versions; in older ones both counts include the closing token. The one that fits whole γ better is taken. Both are
     rounded, so a line that fits the usual γ has it."""
@@ -145,7 +145,7 @@ def _averages(text: str, entry: Mapping) -> Iterator[Row]:
             least = (length - 0.005 - offset) / (rate + 0.005) - closing
             if usual is not None and not least <= usual <= most:
                 gamma = round((length - offset) / rate - closing)
-        yield Row(max(0.0, length - 1), gamma, 1, gamma)
+        yield LogRow(max(0.0, length - 1), gamma, 1, gamma)
 
 
 def _middle(values: list[float]) -> float:
@@ -175,7 +175,7 @@ def counters(text: str, prefix: str) -> list[dict[str, Any]]:
     return [each for each in models.values() if {"drafts", "draft_tokens", "accepted_tokens"} <= each.keys()]
 
 
-def _metrics(text: str, entry: Mapping) -> Iterator[Row]:
+def _metrics(text: str, entry: Mapping) -> Iterator[LogRow]:
     for each in counters(text, entry["prefix"]):
         rounds, places = each["drafts"], each["places"]
         figures = {"rounds": rounds, "drafted": each["draft_tokens"], "accepted": each["accepted_tokens"]}
@@ -205,7 +205,7 @@ def _read_counts(each: Mapping, names: Sequence) -> list[float] | None:
     return counts if len(counts) == len(values) else None
 
 
-def _answers(text: Text, entry: Mapping) -> Iterator[Row]:
+def _answers(text: Text, entry: Mapping) -> Iterator[LogRow]:
     """Reads answers by the names of their counts. The counts of one answer grow, so its last ones are its totals. Any
     other text than JSON is searched for the names."""
     names, last = list(entry["keys"].values()), {}
@@ -228,7 +228,7 @@ def _histogram(rounds: Any) -> tuple[float, ...]:
     return tuple(sum(known[i:]) / sum(known) for i in range(1, len(known))) if known and sum(known) else ()
 
 
-_READERS: dict[str, Callable[[Text, Mapping], Iterator[Row]]] = {
+_READERS: dict[str, Callable[[Text, Mapping], Iterator[LogRow]]] = {
     "line": _lines, "averages": _averages, "prefix": _metrics, "keys": _answers,
 }  # fmt: skip
 FORMS = [Form(entry["engine"], entry["name"], entry["source"], entry) for entry in _DATA["forms"]]

@@ -1,6 +1,6 @@
 """Reads acceptance figures from a log, /metrics or saved answers of an engine.
 
-Rows of different draft lengths are never added up: each length has a `Reading` of its own. A sentence names each thing
+Rows of different draft lengths are never added up: each length has its own `LogReading`. A sentence names each thing
 that is left out. In the browser assets/web/lessons/log_reader.js does the same; one file of cases tests both.
 """
 
@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.trace.log_forms import FORMS, Form, Row, Text, counters
+from engine.trace.log_forms import FORMS, Form, LogRow, Text, counters
 
 LONGEST = 1_000_000  # characters; only the end of a longer text is read
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogReading:
     """The figures of one form, drafter and draft length, from ``rows`` rows. A None was not told. Only ratios of the
     counts mean something in forms that print averages."""
 
@@ -49,14 +49,14 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogReport:
     """``unused``: sentences on what the text holds beside the readings."""
 
-    readings: list[Reading]
+    readings: list[LogReading]
     unused: list[str]
 
 
-def report(text: str) -> Report:
+def report(text: str) -> LogReport:
     """Returns the readings of the first form that tells something, the longest draft last."""
     unused = [f"Only the last {LONGEST:,} characters were read."] if len(text) > LONGEST else []
     tables = _tables(Text(text[-LONGEST:]))
@@ -67,20 +67,20 @@ def report(text: str) -> Report:
             unused += _faults(form, rows)
         elif form.source != "answer" or first.source != "answer":
             unused.append(f"{form.engine}, {form.name}: not added, because it may count the same drafts.")
-    return Report(_readings(first, usable[first]) if first else [], unused)
+    return LogReport(_readings(first, usable[first]) if first else [], unused)
 
 
-def _tables(text: Text) -> list[tuple[Form, list[Row]]]:
+def _tables(text: Text) -> list[tuple[Form, list[LogRow]]]:
     return [(form, rows) for form in FORMS if (rows := list(form.rows(text)))]
 
 
-def _faults(form: Form, rows: Sequence[Row]) -> list[str]:
+def _faults(form: Form, rows: Sequence[LogRow]) -> list[str]:
     """Returns a sentence for each reason why rows are left out."""
     counts = Counter(filter(None, map(_fault, rows)))
     return [f"{form.engine}, {form.name}: {n} of {len(rows)} {why}." for why, n in counts.items()]
 
 
-def _fault(row: Row) -> str:
+def _fault(row: LogRow) -> str:
     """Says why a row cannot be used; "" where it can."""
     if row.accepted is None:
         return "end before their numbers"
@@ -92,14 +92,14 @@ def _fault(row: Row) -> str:
     return ""
 
 
-def _readings(form: Form, rows: Sequence[Row]) -> list[Reading]:
-    groups: dict[tuple, list[Row]] = {}
+def _readings(form: Form, rows: Sequence[LogRow]) -> list[LogReading]:
+    groups: dict[tuple, list[LogRow]] = {}
     for row in rows:
         groups.setdefault((row.gamma or 0, row.kind), []).append(row)
     return [_sum(form, groups[key]) for key in sorted(groups)]
 
 
-def _sum(form: Form, rows: Sequence[Row]) -> Reading:
+def _sum(form: Form, rows: Sequence[LogRow]) -> LogReading:
     """Adds up the rows of one draft length. One that accepted nothing may not tell its rounds; its drafts do."""
     gamma, kind = rows[0].gamma, rows[0].kind
     rounds_or_none = [row.rounds or (row.drafted / gamma if row.drafted and gamma else None) for row in rows]
@@ -110,7 +110,8 @@ def _sum(form: Form, rows: Sequence[Row]) -> Reading:
     reached = tuple(sum(place) / total for place in zip(*shares, strict=True)) if total else ()
     drafted = None if any(row.drafted is None for row in rows) else sum(row.drafted or 0 for row in rows)
     name = f"{form.name}, {kind}" if kind else form.name
-    return Reading(form.engine, name, len(rows), sum(row.accepted or 0 for row in rows), total, drafted, gamma, reached)
+    accepted = sum(row.accepted or 0 for row in rows)
+    return LogReading(form.engine, name, len(rows), accepted, total, drafted, gamma, reached)
 
 
 def read_metrics(text: str) -> dict[str, int] | None:

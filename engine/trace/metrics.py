@@ -212,7 +212,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. The
     efficiency of an impossible speedup is None, too."""
 
@@ -222,7 +222,7 @@ class Comparison:
     divergence: Divergence | None
 
 
-def compare(trace: Trace, baseline: Trace) -> Comparison:
+def compare(trace: Trace, baseline: Trace) -> RunComparison:
     """Compares a run with its baseline. The speedup is None where one of the two shared its passes with other runs."""
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
     speedup: Speedup | None = None
@@ -233,7 +233,7 @@ def compare(trace: Trace, baseline: Trace) -> Comparison:
         speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
-    return Comparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
+    return RunComparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
 
 
 def others_share(*traces: Trace | None) -> float | None:

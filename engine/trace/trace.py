@@ -121,7 +121,7 @@ class _Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _TraceFile:
     schema: Literal[1]
     lossy: str = field(default="", kw_only=True)  # of a run that does not keep the target's distribution; else left out
     started: RunStarted
@@ -135,8 +135,8 @@ def _adapter():
     from pydantic import ConfigDict, TypeAdapter
 
     config = ConfigDict(allow_inf_nan=False, extra="forbid")
-    _File.__pydantic_config__ = config  # ty: ignore[missing-attribute] pydantic reads it; nested dataclasses inherit it
-    return TypeAdapter(_File)
+    _TraceFile.__pydantic_config__ = config  # ty: ignore[missing-attribute] pydantic reads it; nested dataclasses inherit it
+    return TypeAdapter(_TraceFile)
 
 
 @cache
@@ -156,7 +156,7 @@ def _validator():
 def to_json(trace: Trace) -> str:
     branch = _Branch(trace.branch.started, trace.branch.rounds, trace.branch.finished) if trace.branch else None
     lossy = LOSSY if trace.started.is_lossy else ""
-    file = _File(SCHEMA, trace.started, trace.rounds, trace.finished, branch, lossy=lossy)
+    file = _TraceFile(SCHEMA, trace.started, trace.rounds, trace.finished, branch, lossy=lossy)
     return _adapter().dump_json(file, exclude=None if lossy else {"lossy"}).decode()
 
 

@@ -11,7 +11,7 @@ from engine.models.eagle_config import BlockConfig, read_config
 from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
 from engine.training.eagle3_module import FURTHER
-from engine.training.students import Batch, EagleStudent, Rollout, Student, layers_named, reply_mask, start_from_target
+from engine.training.students import EagleStudent, Rollout, Student, Texts, layers_named, reply_mask, start_from_target
 from engine.training.teacher import Teacher
 from engine.weights.checkpoint_dir import head_method
 
@@ -87,7 +87,7 @@ class BlockStudent(Student):
         own = torch.full((V,), -1).index_copy_(0, words.cpu(), torch.arange(len(words)))
         self.register_buffer("own", own.to(words.device), persistent=False)  # the number of each of the target's words
 
-    def covers(self, batch: Batch, k: int) -> torch.Tensor:
+    def covers(self, batch: Texts, k: int) -> torch.Tensor:
         if batch.length is None:
             return torch.ones_like(batch.ids, dtype=torch.bool)
         drafted = reply_mask(batch, self.shift + 1)  # slot 0 guesses a word of the reply
@@ -97,7 +97,7 @@ class BlockStudent(Student):
         logits, bias = self.module.logits(states), self.module.bias
         return logits if bias is None or before is None else logits + bias(self.own[before])
 
-    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+    def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
         """Zeros at positions that `covers` leaves out."""
         covered = [self.covers(batch, k) for k in range(1, steps + 1)]
         draws = torch.zeros_like(covered[0], dtype=torch.float32) if batch.draws is None else batch.draws

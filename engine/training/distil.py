@@ -25,7 +25,7 @@ from engine.models import onnx_session
 from engine.training.dataset import Samples
 from engine.training.hidden_states import Features
 from engine.training.pace import Pace
-from engine.training.students import Batch, reply_mask
+from engine.training.students import Texts, reply_mask
 from engine.training.teacher import Teacher
 
 
@@ -86,7 +86,7 @@ class Data:
                 first % per_epoch if epoch == first // per_epoch else 0 :
             ]
 
-    def batch(self, rows: np.ndarray) -> Batch:
+    def batch(self, rows: np.ndarray) -> Texts:
         s, E = self.samples, self.features.states.shape[-1]
         B, L = len(rows), max(s.length(i) for i in rows)
         ids = torch.zeros(B, L, dtype=torch.long)
@@ -102,7 +102,7 @@ class Data:
                 tapped[b, :n] = torch.from_numpy(states.reshape(n, -1))
         lengths = (torch.tensor(x) for x in ([int(s.prompt_len[i]) for i in rows], [s.length(i) for i in rows]))
         tensors = (ids, tapped, final, *lengths)
-        return Batch(*(t if t is None else t.to(self.device) for t in tensors))
+        return Texts(*(t if t is None else t.to(self.device) for t in tensors))
 
 
 def half_products(device: str) -> torch.autocast:
@@ -116,7 +116,7 @@ def half_products(device: str) -> torch.autocast:
     return torch.autocast(kind, torch.bfloat16, enabled=is_native)
 
 
-def loss(student, teacher: Teacher, batch: Batch, recipe: Recipe, steps: int, generator: torch.Generator):
+def loss(student, teacher: Teacher, batch: Texts, recipe: Recipe, steps: int, generator: torch.Generator):
     """Returns the mean loss over reply positions, averaged over draft steps with their weights."""
     words, extra = student.words_for_update(generator)
     batch.draws = torch.rand(batch.ids.shape, generator=generator).to(batch.ids.device)

@@ -27,7 +27,7 @@ Rollout = tuple[tuple[float, int], ...]  # (share of the training, draft steps f
 
 
 @dataclass
-class Batch:
+class Texts:
     """ids [B, L]; features [B, L, taps·E]; final [B, L, E]; prompt_len and length [B], None of texts without a prompt.
     draws [B, L]: uniform numbers by which a student chooses the positions that an update trains; None for all."""
 
@@ -39,7 +39,7 @@ class Batch:
     draws: torch.Tensor | None = None
 
 
-def reply_mask(batch: Batch, ahead: int) -> torch.Tensor:
+def reply_mask(batch: Texts, ahead: int) -> torch.Tensor:
     """Returns [B, L] bool: positions t whose guess, token t + ahead, was written by the target."""
     t = torch.arange(batch.ids.shape[1], device=batch.ids.device)[None] + ahead
     return (t >= batch.prompt_len[:, None]) & (t < batch.length[:, None])
@@ -82,7 +82,7 @@ class Student(nn.Module):
         """Names the tensor of an exported draft that holds each parameter of ``module``."""
         return {name: name for name, _ in self.module.named_parameters()}
 
-    def covers(self, batch: Batch, k: int) -> torch.Tensor | bool:
+    def covers(self, batch: Texts, k: int) -> torch.Tensor | bool:
         """Says at which positions [B, L] draft step k is computed."""
         return True
 
@@ -132,7 +132,7 @@ class EagleStudent(Student):
         self.module = module
         self.register_buffer("words", words, persistent=False)
 
-    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+    def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
         return self.module.rollout(batch.ids, batch.features, steps)
 
 
@@ -166,7 +166,7 @@ class MedusaStudent(Student):
         self.register_buffer("norm", teacher.norm, persistent=False)
         self.register_buffer("head", teacher.head[words], persistent=False)
 
-    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+    def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
         last = F.rms_norm(batch.final, self.norm.shape, self.norm, self.eps)
         return [last + F.silu(linear(last)) for linear in self.module[:steps]]
 
@@ -213,7 +213,7 @@ class ExitStudent(Student):
         self.register_buffer("words", words, persistent=False)
         self.register_buffer("head", teacher.head[words], persistent=False)
 
-    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+    def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
         return [self.module(batch.features)]
 
     def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:
@@ -237,7 +237,7 @@ class LmStudent(Student):
         self.register_buffer("words", words, persistent=False)
         self.register_buffer("rest", rest.nonzero()[:, 0], persistent=False)
 
-    def states(self, batch: Batch, steps: int) -> list[torch.Tensor]:
+    def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
         return [self.module.model(input_ids=batch.ids, use_cache=False).last_hidden_state]
 
     def logits(self, states: torch.Tensor, words: torch.Tensor, before: torch.Tensor | None = None) -> torch.Tensor:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from shared_passes import SharedPasses
 
-from app.jobs.engine_facade import MethodCosts, Models, Pair
+from app.jobs.engine_facade import MethodCosts, ModelNames, Pair
 from engine.config import RunConfig, SamplingParams
 from engine.errors import Unavailable
 from engine.runtime.job import Job
@@ -260,4 +260,4 @@ class FakeEngine:
         return {"speclens": "0", "torch": "0"}
 
     def models(self, pair, method):
-        return Models("owner/target", "owner/draft" if method == "lm" else None)
+        return ModelNames("owner/target", "owner/draft" if method == "lm" else None)

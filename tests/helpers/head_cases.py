@@ -20,7 +20,7 @@ from engine.sampling.warping import History
 from engine.trace.costs import CostModel
 from engine.training import export
 from engine.training.block_student import BlockStudent
-from engine.training.students import Batch, ExitStudent, MedusaStudent, new_eagle
+from engine.training.students import ExitStudent, MedusaStudent, Texts, new_eagle
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair, local_model
 
@@ -160,7 +160,7 @@ def trained_logits(heads, kind: str, known: list[int], drafts: list[int], reads_
     entering = [*model(text, output_hidden_states=True).hidden_states[:-1], *before_norm]
     hook.remove()
     features = torch.cat([entering[layer] for layer in case.reads], -1)
-    states = student.states(Batch(text, features, entering[-1], None, None), len(drafts))
+    states = student.states(Texts(text, features, entering[-1], None, None), len(drafts))
     last = len(known) - 1 - student.shift  # the row that guesses the first draft
     if len(states) == 1:  # the module has one step, and reads the drafts as text
         rows = states[0][0, last : last + len(drafts)]

@@ -3,23 +3,23 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from app.lab.answer import recordings, view
 from app.lab.controls import whole_number
-from app.lab.experiment import Measurement, PageState
+from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.sweep.work import OWN, prompts
 from app.lab.work_units import tidy
-from app.playground.trace_files import uploads
+from app.playground.trace_files import read_each, uploads
 from app.ui.widgets import SKIP
 from app.views.figures import encode_figures
 from app.views.notice import notice
 from app.views.safe_json import encode
 from app.views.table import csv_text
 from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
-from engine.bench.answer_words import COLUMNS, duration, people
+from engine.bench.answer_words import COLUMNS, duration, people, to_rows
 from engine.bench.prompts import parse_prompts, rows_of_list
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
@@ -33,16 +33,8 @@ SEPARATOR = re.compile(r"^[ \t]*---[ \t]*$", re.MULTILINE)  # between several te
 OTHER_SERVER = "Another server (tokens per pass only)"
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    answer: Any = SKIP
-    picture: Any = SKIP
-    recipes: Any = SKIP
-    mark: Any = SKIP
-
-
 class AnswerHandlers(Measurement):
-    Outputs = Outputs
+    Outputs = define_outputs("answer", "picture", "recipes")
     RECORDED = "answer.json"
     read_saved = staticmethod(view.from_json)
     result_type = AnswerResult
@@ -110,9 +102,9 @@ class AnswerHandlers(Measurement):
                 )
         return texts
 
-    def draw(self, result: AnswerResult, values: Sequence) -> Outputs:
+    def draw(self, result: AnswerResult, values: Sequence) -> Any:
         model = (values[-1] or "").strip() if values else ""
-        return Outputs(
+        return self.Outputs(
             answer=view.value(result), picture=view.picture(result), recipes=self._recipes(result, model)
         )  # fmt: skip
 
@@ -153,24 +145,25 @@ class AnswerHandlers(Measurement):
         return view.recipes(result, lambda method: self.service.engine.models(result.pair, method), model)
 
     def files(self, result: AnswerResult) -> Mapping[str, str]:
-        rows = [[row[column] for column in COLUMNS] for row in view.to_rows(result)]
+        rows = [[row[column] for column in COLUMNS] for row in to_rows(result)]
         where = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured", "speclens")}
         return {"speclens-answer.csv": csv_text(COLUMNS, rows, where), "speclens-answer.json": view.as_json(result)}
 
-    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
+    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
         """Answers from recordings of the visitor's server, which are then deleted here."""
         try:
             with uploads(paths) as files:
                 if not state.is_over:
                     raise BadInput("Let the measurement end first, then open the recordings again.")
-                own = recordings.read_recordings(files)
+                own = recordings.Recordings(read_each(files))
         except EngineError as error:
-            return Outputs(notice("error", str(error)))
+            return self.Outputs(notice("error", str(error)))
         state.result = RECORDINGS
         words = f"From your recordings of {own.title}. No model of this page was used."
         picture = encode_figures({view.PICTURE: recordings.picture(own)})
         recipes = view.nothing(recordings.configuration(own))
-        return self._without_mark(Outputs(notice("quiet", words), encode(recordings.sentences(own)), picture, recipes))
+        sentences = encode(recordings.sentences(own))
+        return self._without_mark(self.Outputs(notice("quiet", words), sentences, picture, recipes))
 
     def read_file(self, path: str | None) -> Any:
         """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""

@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.answer.handlers import AnswerHandlers, Outputs
+from app.lab.answer.handlers import AnswerHandlers
 from app.lab.answer.view import PICTURE
 from app.lab.experiment import PageState
 from app.lab.sweep.work import prompts
@@ -32,7 +32,7 @@ def answer(service: Service) -> Wiring:
         recorded = open_files("Answer from recordings of your server", "answer-recordings")
     words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
     mark = notice("answer-recorded", opening.mark)
-    outputs = Outputs(
+    outputs = handlers.Outputs(
         words, component("answer", opening.answer, "answer-words"),
         charts(opening.picture, "answer-charts", {PICTURE: "What was measured"}),
         component("engine_recipes", opening.recipes, "answer-production", title="Switch it on"), mark,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from app.lab.theory import server_view
-from app.playground.trace_files import read_each
 from app.views import servers
 from app.views.figures import Figure
 from app.views.tiles import speedup
@@ -23,7 +22,8 @@ MORE = "For a prediction of other γ, record the same prompts without drafts, wi
 
 
 class Recordings:
-    """Recordings of one model on one server, by the most tokens that each drafted in a round."""
+    """Recordings of one model on one server, by the most tokens that each drafted in a round. Raises BadInput with a
+    sentence for the visitor."""
 
     def __init__(self, traces: Sequence[Trace]):
         if not traces or not all(trace.started.server for trace in traces):
@@ -72,11 +72,6 @@ class Recordings:
         except BadInput:
             return None
         return parts if parts.fixed is not None else None
-
-
-def read_recordings(paths: Sequence[str]) -> Recordings:
-    """Raises BadInput with a sentence for the visitor."""
-    return Recordings(read_each(paths))
 
 
 def sentences(recordings: Recordings) -> dict[str, str]:

@@ -2,18 +2,27 @@
 
 import json
 
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.views.engine_recipes import Choice, nothing, production
-from app.views.figures import Figure, axes, encode_figures, interval_whiskers, level, look, points, with_gaps
+from app.views.figures import (
+    Figure,
+    axes,
+    draw_line,
+    draw_predicted,
+    draw_speedups,
+    encode_figures,
+    level,
+    look,
+    with_gaps,
+)
 from app.views.safe_json import encode, short
-from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, schedule
-from engine.bench.answer_words import name, people, sentences, to_dict, to_rows
+from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, drafting_leaders, schedule
+from engine.bench.answer_words import name, people, sentences, to_dict
+from engine.bench.result_file import parse_values
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, ceiling
-
-__all__ = ["as_json", "picture", "recipes", "sentences", "to_rows", "value"]
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
@@ -63,10 +72,8 @@ def _tokens(result: AnswerResult) -> Figure:
     data = []
     for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
         taus = {gamma: cell.tau for (own, gamma), cell in sorted(result.alone.items()) if own == method}
-        data.append(points(
-            METHODS[method].title, [*taus], [*taus.values()], mode="lines+markers", marker=look(place, 11),
-            line={"width": 3, "color": look(place)["color"]}, hovertemplate="%{y:.2f} tokens, drafts a round: %{x}",
-        ))  # fmt: skip
+        hover = "%{y:.2f} tokens, drafts a round: %{x}"
+        data.append(draw_line(METHODS[method].title, taus, taus.values(), look(place, 11), hovertemplate=hover))
     layout = axes("drafts a round", "tokens per pass", shapes=[level(1.0)])
     layout["xaxis"] |= {"tickvals": list(GAMMAS), "ticktext": [str(gamma) for gamma in GAMMAS]}
     return Figure(data, layout, "Counted on your texts. A speedup is less, and has to be measured on that server.")
@@ -79,14 +86,12 @@ def _speedups(result: AnswerResult) -> Figure:
     for place, setting in enumerate(settings):
         mark, measured = look(place, 11), _speedups_by_users(result, setting)
         if measured:
-            data.append(_line(name(setting), with_gaps(measured, result.measured_loads), mark))
+            line, hover = with_gaps(measured, result.measured_loads), "%{y:.2f}×, users at once: %{x}"
+            data.append(draw_speedups(name(setting), line, line.values(), mark, hovertemplate=hover))
         if setting[0] in result.costs:
             curve = [result.predict(setting, users).possible_value for users in CURVE]
-            data.append(points(
-                f"{name(setting)}, predicted", CURVE, curve, mode="lines", showlegend=not measured,
-                line={"width": 2, "color": mark["color"], "dash": "dash"},
-                hovertemplate="%{y:.2f}× predicted, users at once: %{x}",
-            ))  # fmt: skip
+            more = {"showlegend": not measured, "hovertemplate": "%{y:.2f}× predicted, users at once: %{x}"}
+            data.append(draw_predicted(f"{name(setting)}, predicted", CURVE, curve, mark, **more))
     if not data:
         return WAITING
     layout = axes("users at once", "× plain decoding", shapes=[level(1.0)])
@@ -97,14 +102,6 @@ def _speedups(result: AnswerResult) -> Figure:
     if result.refuted_predictions():
         note += " Where a point's interval excludes the dashed line, the point is right."
     return Figure(data, layout, note)
-
-
-def _line(title: str, measured: dict[int, Speedup | None], mark: dict) -> dict:
-    values = [speedup and speedup.value for speedup in measured.values()]
-    return points(
-        title, [*measured], values, mode="lines+markers", marker=mark, error_y=interval_whiskers(measured.values()),
-        line={"width": 3, "color": mark["color"]}, hovertemplate="%{y:.2f}×, users at once: %{x}",
-    )  # fmt: skip
 
 
 def _speedups_by_users(result: AnswerResult, setting: Setting) -> dict[int, Speedup]:
@@ -128,8 +125,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        speedups = result.speedups_at(users)
-        nearest = [setting for setting in result.best(users) if setting != NONE and speedups[setting].is_possible]
+        nearest = drafting_leaders(result.speedups_at(users))
         if not nearest:
             words = "no setting was as fast, and plain decoding is what every engine does by itself"
             return nothing(f"Leave drafting off: {words}.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -18,7 +18,7 @@ from app.jobs.updates import Update
 from app.jobs.visitor import Session
 from app.lab.compare import files, recordings, view
 from app.lab.compare.view import Column
-from app.lab.experiment import Experiment, PageState
+from app.lab.experiment import Experiment, PageState, define_outputs
 from app.lab.recorded import Recorded
 from app.playground.trace_files import uploads
 from app.ui.method_choices import method_choices
@@ -33,23 +33,14 @@ from engine.trace.events import Round, RunFinished
 FEWEST, MOST = 2, 4
 OWN = ("method", "auto", "gamma", "temperature", "acceptance")  # the controls of each column
 SHARED = ("prompt", "pair", "tokens", "seed")
+SPARE = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance": "token"}
 # The first columns: the baseline, then each method that a pair may have.
-START = ({"method": "none", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
-         {"method": "ngram", "auto": False, "gamma": 4, "temperature": 0, "acceptance": "token"},
-         {"method": "lm", "auto": False, "gamma": 2, "temperature": 0, "acceptance": "token"},
-         {"method": "eagle", "auto": True, "gamma": 2, "temperature": 0, "acceptance": "token"})  # fmt: skip
-
-
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    grid: Any = SKIP
-    table: Any = SKIP
-    charts: Any = SKIP
-    mark: Any = SKIP
+START = (SPARE | {"method": "none", "auto": False}, SPARE | {"method": "ngram", "auto": False},
+         SPARE | {"method": "lm", "auto": False, "gamma": 2}, SPARE | {"method": "eagle", "gamma": 2})  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedRuns:
     """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
     in seconds since the epoch; None for runs made now. Without rounds it is empty."""
 
@@ -74,15 +65,14 @@ class Comparison:
 def read_saved(saved: bytes) -> Recorded:
     columns = files.from_zip(saved)
     started = columns[0].trace.started
-    comparison = Comparison("recorded", columns, datetime.fromisoformat(started.at).timestamp())
+    comparison = ComparedRuns("recorded", columns, datetime.fromisoformat(started.at).timestamp())
     return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
 
 
 def beginning(methods: Sequence[str]) -> list[dict]:
     """Returns the controls of each column at the start: those the pair has methods for, then spare ones."""
     offered = [column for column in START if column["method"] in methods]
-    spare = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance": "token"}
-    return [*offered, *[spare] * MOST][:MOST]
+    return [*offered, *[SPARE] * MOST][:MOST]
 
 
 def count(methods: Sequence[str]) -> int:
@@ -91,9 +81,9 @@ def count(methods: Sequence[str]) -> int:
 
 
 class CompareHandlers(Experiment):
-    """A state's result: a Comparison."""
+    """A state's result: ComparedRuns."""
 
-    Outputs = Outputs
+    Outputs = define_outputs("grid", "table", "charts")
     RECORDED = "compare.zip"
     read_saved = staticmethod(read_saved)
     RUN = "Run all"
@@ -148,24 +138,25 @@ class CompareHandlers(Experiment):
 
     # ── the result that the page opens with ──
 
-    def verdict(self, result: Comparison) -> str:
+    def verdict(self, result: ComparedRuns) -> str:
         return view.conclusion(result.columns)[1]
 
-    def doubts(self, result: Comparison) -> str:
+    def doubts(self, result: ComparedRuns) -> str:
         return view.doubts_about(result.columns)
 
     # ── runs ──
 
-    def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+    def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """``values``: of SHARED, how many columns are shown, then of OWN for every column there could be."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
-    def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+    def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Runs everything again, even if exactly these runs are recorded."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=True))
 
-    def _run(self, request: VisitorRequest, state: PageState, values, again: bool) -> Iterator[Outputs]:
-        own, beside = parse_form(values), recorded_columns(state.result)
+    def _run(self, request: VisitorRequest, state: PageState, values, again: bool) -> Iterator:
+        own, before = parse_form(values), state.result.columns if state.result else ()
+        beside = [column for column in before if column.source]
         columns = [*own, *beside]
         runs = tuple((f"run {number}", column.config) for number, column in enumerate(own, 1))
         names, run = [name for name, _ in runs], uuid.uuid4().hex
@@ -175,24 +166,50 @@ class CompareHandlers(Experiment):
                 if isinstance(update, RecordedRun):
                     own = [replace(c, trace=update.traces[name]) for c, name in zip(own, names, strict=True)]
                     columns = [*own, *beside]
-                    state.result = Comparison(run, tuple(columns), update.at)
+                    state.result = ComparedRuns(run, tuple(columns), update.at)
                     yield self.show(state.result)._replace(notice=state.result.conclusion)
                     return
                 at, timed_out = names.index(update.name), timed_out or update.timed_out
                 trace = update.fold.traces()[update.name]
                 if not is_begun and not (trace and trace.rounds):  # until then the page keeps the runs before
-                    yield _progress(update)
+                    yield self._progress(update)
                     continue
                 if not is_begun:
-                    yield _start(feed, columns)
+                    yield self._start(feed, columns)
                     is_begun = True
                 columns[at] = replace(columns[at], trace=trace)
-                state.result = Comparison(run, tuple(columns))
-                yield _following(feed, columns, at, update)
+                state.result = ComparedRuns(run, tuple(columns))
+                yield self._following(feed, columns, at, update)
         words = notice(*view.conclusion(columns)) if is_begun else self.early_stop(state)
         yield self.show(state.result)._replace(notice=self._out_of_time() if timed_out else words)
 
-    def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Outputs:
+    def _start(self, feed: Feed, columns: list[Column]) -> Any:
+        states = ["recorded" if column.source else "waiting" for column in columns]
+        heads = "".join(view.head(columns, at, each) for at, each in enumerate(states))
+        heads += "".join(view.rounds(at, each.trace.rounds) for at, each in enumerate(columns) if each.source)
+        return self.Outputs(
+            notice("progress", "Starting"), feed.add(view.columns(columns) + heads), view.table([]), view.chart([])
+        )
+
+    def _progress(self, update: Update) -> Any:
+        step = update.progress
+        return self.Outputs(notice("progress", step.message, step.fraction)) if step else self.Outputs()
+
+    def _following(self, feed: Feed, columns: list[Column], at: int, update: Update) -> Any:
+        if update.progress:
+            return self._progress(update)
+        is_over = any(isinstance(event, RunFinished) for event in update.events)
+        lines = view.rounds(at, [event for event in update.events if isinstance(event, Round)])
+        # The columns are repeated, because the browser may see only the last of several values.
+        text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
+        tokens, limit = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
+        count = sum(not column.source for column in columns)
+        words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(limit, 'token')}"
+        progress = notice("progress", words, (at + min(1.0, tokens / limit)) / count)
+        drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
+        return self.Outputs(progress, text, **drawn)
+
+    def add_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
         """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
         try:
             with uploads(paths) as names:
@@ -200,22 +217,22 @@ class CompareHandlers(Experiment):
                     raise BadInput("Let the runs end first, then open the recordings again.")
                 beside = recordings.read_columns(names)
         except EngineError as error:
-            return Outputs(notice("error", str(error)))
+            return self.Outputs(notice("error", str(error)))
         before = state.result
         own = [column for column in before.columns if not column.source] if before else []
-        state.result = Comparison(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
+        state.result = ComparedRuns(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
         return self._without_mark(self.show(state.result)._replace(notice=state.result.conclusion))
 
     def _out_of_time(self) -> str:
         seconds = self.service.limits.seconds
         return notice("error", f"All runs together may take up to {seconds} s here. Ask for fewer tokens or runs.")
 
-    def show(self, result: Comparison | None) -> Outputs:
+    def show(self, result: ComparedRuns | None) -> Any:
         if result is None:
-            return Outputs()
+            return self.Outputs()
         columns = result.columns
         grid = view.full_grid(result.run, columns, result.is_recorded)
-        return Outputs(grid=grid, table=view.table(columns), charts=view.chart(columns))
+        return self.Outputs(grid=grid, table=view.table(columns), charts=view.chart(columns))
 
     def end(self, state: PageState) -> list:
         """Ends a run; “Run again” is offered for a recording."""
@@ -223,15 +240,11 @@ class CompareHandlers(Experiment):
         is_recorded = bool(state.result) and state.result.is_recorded
         return [*ends, SKIP if ends[0] is SKIP else gr.update(visible=is_recorded)]
 
-    def files(self, result: Comparison) -> Mapping[str, str | bytes]:
+    def files(self, result: ComparedRuns) -> Mapping[str, str | bytes]:
         return {
             "speclens-compare.zip": files.traces(result.columns),
             "speclens-compare.csv": files.to_csv(result.columns),
         }
-
-
-def recorded_columns(result: Comparison | None) -> list[Column]:
-    return [column for column in result.columns if column.source] if result else []
 
 
 def parse_form(values: Sequence) -> list[Column]:
@@ -257,32 +270,3 @@ def _show_columns(number: int) -> list:
     visible = [gr.update(visible=column < number) for column in range(MOST)]
     removable = [gr.update(visible=number > FEWEST)] * MOST
     return [number, *visible, *removable, gr.update(interactive=number < MOST)]
-
-
-def _start(feed: Feed, columns: list[Column]) -> Outputs:
-    states = ["recorded" if column.source else "waiting" for column in columns]
-    heads = "".join(view.head(columns, at, each) for at, each in enumerate(states))
-    heads += "".join(view.rounds(at, each.trace.rounds) for at, each in enumerate(columns) if each.source)
-    return Outputs(
-        notice("progress", "Starting"), feed.add(view.columns(columns) + heads), view.table([]), view.chart([])
-    )
-
-
-def _progress(update: Update) -> Outputs:
-    step = update.progress
-    return Outputs(notice("progress", step.message, step.fraction)) if step else Outputs()
-
-
-def _following(feed: Feed, columns: list[Column], at: int, update: Update) -> Outputs:
-    if update.progress:
-        return _progress(update)
-    is_over = any(isinstance(event, RunFinished) for event in update.events)
-    lines = view.rounds(at, [event for event in update.events if isinstance(event, Round)])
-    # The columns are repeated, because the browser may see only the last of several values.
-    text = feed.add(view.columns(columns) + lines + view.head(columns, at, "ended" if is_over else "running"))
-    tokens, limit = len(columns[at].trace.emitted) if columns[at].trace else 0, columns[at].config.max_new_tokens
-    count = sum(not column.source for column in columns)
-    words = f"Run {at + 1} of {count}, {columns[at].name}: {tokens} of up to {quantity(limit, 'token')}"
-    progress = notice("progress", words, (at + min(1.0, tokens / limit)) / count)
-    drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
-    return Outputs(progress, text, **drawn)

@@ -9,7 +9,7 @@ import gradio as gr
 from app.form import choices, controls_by_name
 from app.jobs.service import Service
 from app.lab.compare import view
-from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, Outputs, beginning, count
+from app.lab.compare.handlers import MOST, OWN, SHARED, CompareHandlers, beginning, count
 from app.lab.controls import enclosing_tabs, fold, pair_control
 from app.lab.experiment import PageState
 from app.lab.wiring import Wiring
@@ -61,7 +61,7 @@ def compare(service: Service, session: gr.State) -> Wiring:
         )
     own = [widget for _, widgets, _ in places for widget in widgets.values()]
     inputs, ends = [*shared.values(), shown, *own], [run, stop, *files, again]
-    outputs = Outputs(words, runs, table, drawn, mark)
+    outputs = handlers.Outputs(words, runs, table, drawn, mark)
     layout = [*(column for column, _, _ in places), *(remove for _, _, remove in places), more]
     wiring = Wiring(handlers, inputs, outputs, state, ends, layout)
     added = recordings.upload(handlers.add_recordings, [state, recordings], list(outputs), **QUIET)

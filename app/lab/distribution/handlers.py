@@ -1,7 +1,7 @@
 """Tests rules on the page: the form, the numbers as runs come in, and the files."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
@@ -11,7 +11,7 @@ from app.lab.controls import whole_number
 from app.lab.distribution import files, view
 from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, Tested, rules_of
 from app.lab.distribution.work import work_units
-from app.lab.experiment import Experiment, PageState
+from app.lab.experiment import Experiment, PageState, define_outputs
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
@@ -48,31 +48,10 @@ NAMES = tuple(control.name for control in CONTROLS)
 QUICK = ("raw-q", "argmax-drafts", "no-residual")  # have a button of their own
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    charts: Any = SKIP
-    rules: Any = SKIP
-    outcomes: Any = SKIP
-    mark: Any = SKIP
-
-
-# What the controls offer for a model.
-class PairOptions(NamedTuple):
-    rule: Any = SKIP
-    method: Any = SKIP
-    temperature: Any = SKIP
-    top_k: Any = SKIP
-    top_p: Any = SKIP
-    runs: Any = SKIP
-    length: Any = SKIP
-    prompt: Any = SKIP
-    notice: Any = SKIP
-
-
 class RuleTestHandlers(Experiment):
     """A state's result: each RuleReport by its rule, all with the same settings."""
 
-    Outputs = Outputs
+    Outputs = define_outputs("charts", "rules", "outcomes")
     RECORDED = "distribution.json"
     read_saved = staticmethod(files.from_json)
     FILES = 3
@@ -82,21 +61,25 @@ class RuleTestHandlers(Experiment):
 
     # ── controls ──
 
-    def select_pair(self, pair: str, rule: str) -> PairOptions:
+    def select_pair(self, pair: str, rule: str) -> list:
+        """Returns the controls in the order of NAMES, and the pair's notice."""
+        options, words = self.list_options(pair, rule), notice("quiet") if pair in TOYS else self.pair_notice(pair)
+        return [*(options.get(name, SKIP) for name in NAMES), words]
+
+    def list_options(self, pair: str, rule: str) -> dict[str, Any]:
+        """Returns what the controls offer for a model, by name."""
         toy, rules, start = pair in TOYS, view.rule_choices(pair), STARTS.get(pair, PAIR_START)
         labels, methods = (TOY_METHODS, list(TOY_METHODS)) if toy else (METHOD_LABELS, self.methods(pair))
-        return PairOptions(
-            gr.update(choices=rules, value=rule if rule in rules_of(pair) else RIGHT),
-            gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
-            *(start[name] for name in ("temperature", "top_k", "top_p", "runs")),
-            gr.update(value=start["length"], visible=pair != JSON_TOY),  # whole answers of that one count
-            gr.update(visible=not toy),
-            notice("quiet") if toy else self.pair_notice(pair),
-        )
+        return start | {
+            "rule": gr.update(choices=rules, value=rule if rule in rules_of(pair) else RIGHT),
+            "method": gr.update(choices=choices(labels, methods), value=start.get("method", methods[0])),
+            "length": gr.update(value=start["length"], visible=pair != JSON_TOY),  # whole answers of that one count
+            "prompt": gr.update(visible=not toy),
+        }
 
     def refill(self, values: Sequence) -> list:
         form = dict(zip(NAMES, values, strict=True))
-        options = self.select_pair(form["pair"], form["rule"])._asdict()
+        options = self.list_options(form["pair"], form["rule"])
         updates = {name: each for name, each in options.items() if isinstance(each, dict)}
         for name in ("rule", "method"):  # a list keeps its own choice where it no longer has the kept one
             if form[name] not in [value for _, value in updates[name]["choices"]]:
@@ -106,7 +89,7 @@ class RuleTestHandlers(Experiment):
     def reveal(self, rule: str) -> list:
         """Returns the controls, in the order of NAMES, set so that a mistake shows which the first settings hide."""
         toy = MISTAKES[rule].toy
-        options = self.select_pair(toy, rule)._asdict() | {"pair": gr.update(value=toy)}
+        options = self.list_options(toy, rule) | {"pair": gr.update(value=toy)}
         options |= {name: gr.update(value=value) for name, value in REVEALING.get(rule, {}).items()}
         return [options.get(name, SKIP) for name in NAMES]
 
@@ -117,7 +100,7 @@ class RuleTestHandlers(Experiment):
 
     # ── running ──
 
-    def run(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+    def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Tests the rule that is chosen. ``values``: of every control, in the order of NAMES."""
         yield from self.stream(
             request, state, lambda mine: self._run(mine, state, values, [values[NAMES.index("rule")]])
@@ -126,26 +109,26 @@ class RuleTestHandlers(Experiment):
     def only(self, *rules: str):
         """Returns a handler that tests these rules, whichever is chosen."""
 
-        def handler(request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+        def handler(request: gr.Request, state: PageState, *values) -> Iterator:
             yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
         return handler
 
-    def every(self, request: gr.Request, state: PageState, *values) -> Iterator[Outputs]:
+    def every(self, request: gr.Request, state: PageState, *values) -> Iterator:
         """Tests the right rule, then every mistake that can be made with this model."""
         rules = rules_of(values[NAMES.index("pair")])
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, rules))
 
-    def _run(self, request: VisitorRequest, state: PageState, values, rules: Sequence[str]) -> Iterator[Outputs]:
+    def _run(self, request: VisitorRequest, state: PageState, values, rules: Sequence[str]) -> Iterator:
         tests = RuleTests([parse_form(values, rule) for rule in rules])
         earlier = state.result or {}
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):
             earlier = {}  # rules are only compared under the same settings
-        yield Outputs(notice("progress", "Starting", 0.0))
+        yield self.Outputs(notice("progress", "Starting", 0.0))
         config = None if tests.tests[0].toy else tests.tests[0].config
         for report in self.reports(request, work_units(tests), config):
             if isinstance(report, Progress):
-                yield Outputs(notice("progress", report.message, report.fraction or tests.share))
+                yield self.Outputs(notice("progress", report.message, report.fraction or tests.share))
                 continue
             tests.add(report)
             earlier = {rule: each for rule, each in earlier.items() if rule != report.rule}
@@ -155,17 +138,17 @@ class RuleTestHandlers(Experiment):
         words = _conclusion(tests) if tests.results else self.early_stop(state)
         yield self.show(state.result)._replace(notice=words)
 
-    def show(self, result: Tested | None, at_work: str = "") -> Outputs:
+    def show(self, result: Tested | None, at_work: str = "") -> Any:
         """Draws the results so far. ``at_work``: the rule whose runs are still coming in."""
         if not result:
-            return Outputs()
+            return self.Outputs()
         newest = list(result.values())[-1]
-        return Outputs(
+        return self.Outputs(
             charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
         )
 
     def verdict(self, result: Tested) -> str:
-        return view.tally([*result.values()], len(result))[1]
+        return view.tally([*result.values()], len(result))
 
     def files(self, result: Tested) -> Mapping[str, str]:
         newest, name, where = list(result.values())[-1], "speclens-lossless", self.where()
@@ -212,4 +195,4 @@ def _conclusion(tests: RuleTests) -> str:
     results = list(tests.results.values())
     if len(tests.tests) == 1:
         return notice(*view.verdict(results[0]))
-    return notice(*view.tally(results, len(tests.tests)))
+    return notice("quiet", view.tally(results, len(tests.tests)))

@@ -9,7 +9,7 @@ from app.form import choices
 from app.jobs.service import Service
 from app.lab.controls import fold
 from app.lab.distribution import view
-from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, Outputs, PairOptions, RuleTestHandlers
+from app.lab.distribution.handlers import CONTROLS, NAMES, QUICK, RuleTestHandlers
 from app.lab.distribution.request import REVEALING
 from app.lab.experiment import PageState
 from app.lab.wiring import Wiring
@@ -58,7 +58,7 @@ def distribution(service: Service) -> Wiring:
     mark = notice("lossless-recorded", opening.mark)
     rules = component("table", opening.rules, "lossless-rules")
     drawn = charts(opening.charts, "lossless-charts", view.TITLES)
-    outputs = Outputs(words, drawn, rules, component("table", opening.outcomes, "lossless-outcomes"), mark)
+    outputs = handlers.Outputs(words, drawn, rules, component("table", opening.outcomes, "lossless-outcomes"), mark)
     with gr.Row(elem_classes="sl-files"):
         files = (
             download("Save everything (JSON)", "lossless-json"),
@@ -78,8 +78,8 @@ def distribution(service: Service) -> Wiring:
         wiring.connect(filled.success, handlers.only(RIGHT, rule))
     filled = masks.click(partial(handlers.reveal, view.FIRST_MASK), None, list(controls.values()), **QUIET)
     wiring.connect(filled.success, handlers.every)
-    options = PairOptions(**{name: controls[name] for name in PairOptions._fields if name != "notice"}, notice=words)
-    controls["pair"].input(handlers.select_pair, [controls["pair"], controls["rule"]], list(options), **QUIET)
+    both = [controls["pair"], controls["rule"]]
+    controls["pair"].input(handlers.select_pair, both, [*controls.values(), words], **QUIET)
     return wiring
 
 

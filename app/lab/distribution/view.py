@@ -199,7 +199,7 @@ def _about_broken_json(report: RuleReport) -> str:
     return f" {of}, most often “{report.json(first)}” instead of “{report.right_json(first)}”."
 
 
-def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
+def tally(results: Sequence[RuleReport], of: int) -> str:
     """Sums up several rules in a sentence: how many of the mistakes were noticed, and whether the right rule passed."""
     wrong = [each for each in results if each.rule != RIGHT]
     caught = sum(each.result.verdict == "wrong" for each in wrong)
@@ -214,7 +214,7 @@ def tally(results: Sequence[RuleReport], of: int) -> tuple[str, str]:
         words += f" Buttons above load settings that show {' and '.join(f'“{BUTTONS[rule]}”' for rule in offered)}."
     if len(results) < of or not all(each.complete for each in results):
         words += f" Stopped early, in rule {len(results)} of {of}."
-    return "quiet", words
+    return words
 
 
 def _reveals(test: RuleTest, rule: str) -> bool:

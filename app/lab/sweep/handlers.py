@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.lab.controls import whole_number
+from app.lab.experiment import define_outputs
 from app.lab.in_parts import InParts
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
-from app.ui.widgets import SKIP
 from app.views.engine_recipes import Choice, nothing, production
 from engine.bench.metrics import ALL
 from engine.bench.sample import BASELINE
@@ -21,16 +21,8 @@ TEMPERATURES = (0.0, 0.5, 1.0)
 MOST_EACH, MOST_REPEATS = 8, 5
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    charts: Any = SKIP
-    table: Any = SKIP
-    recipes: Any = SKIP
-    mark: Any = SKIP
-
-
 class SweepHandlers(InParts):
-    Outputs = Outputs
+    Outputs = define_outputs("charts", "table", "recipes")
     RECORDED = "sweep.json"
     read_saved = staticmethod(view.from_json)
     result_type = SweepResult
@@ -53,9 +45,9 @@ class SweepHandlers(InParts):
     def parts(self, result: SweepResult) -> list[tuple[str, float]]:
         return [(f"{temperature:g}", temperature) for temperature in result.plan.temperatures]
 
-    def draw_part(self, result: SweepResult, part: float) -> Outputs:
+    def draw_part(self, result: SweepResult, part: float) -> Any:
         recipes = self._recipes(result, part)
-        return Outputs(
+        return self.Outputs(
             charts=view.draw_charts(result.cells, part), table=view.table(result.cells, part), recipes=recipes
         )
 

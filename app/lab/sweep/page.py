@@ -5,7 +5,7 @@ from typing import Any
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.controls import pair_control, title_choices
+from app.lab.controls import methods_control, pair_control
 from app.lab.in_parts import lay_out
 from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
 from app.lab.sweep.work import prompts
@@ -39,14 +39,7 @@ def _controls(service: Service, handlers: SweepHandlers) -> list:
     usual = [name for name, kind in kinds.items() if kind.competes and kind.reads != "copy" and not kind.shares]
     with gr.Row():
         pair = pair_control(service, "sweep")
-        ticked = gr.CheckboxGroup(
-            title_choices(methods),
-            value=usual,
-            label="Methods",
-            info="What guesses ahead.",
-            elem_id="sweep-methods",
-            min_width=220,
-        )
+        ticked = methods_control("sweep", methods, usual, "What guesses ahead.")
     with gr.Row():
         gammas = gr.CheckboxGroup(
             GAMMAS, value=["1", "2", "4", "auto"], label="Draft lengths γ", elem_id="sweep-gammas", min_width=260,

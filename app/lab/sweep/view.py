@@ -5,22 +5,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.lab.sweep.work import SweepPlan, SweepResult
-from app.views.figures import (
-    TITLES,
-    Figure,
-    axes,
-    encode_figures,
-    interval_whiskers,
-    level,
-    look,
-    points,
-    setting_title,
-)
+from app.views.figures import TITLES, Figure, axes, draw_speedups, encode_figures, level, look, setting_title
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
 from engine.bench.metrics import ALL
+from engine.bench.result_file import parse_values
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import Cell, leaders, shown_interval
 from engine.config import AUTO
@@ -116,16 +107,11 @@ def draw_lengths(cells: Sequence[Cell]) -> Figure:
 
 
 def _line(method: str, cells: Sequence[Cell], place: int) -> dict:
-    mark, name = look(place), TITLES.get(method, method)
+    name = TITLES.get(method, method)
     lengths = [cell for cell in cells if cell.gamma != AUTO]
     drawn = [*lengths, *(gap for cell in cells if cell.gamma == AUTO for gap in (None, cell))]  # no line to auto
-    return points(
-        name, [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.speedup for cell in drawn],
-        mode="lines+markers",
-        error_y=interval_whiskers(cell and cell.measured for cell in drawn), line={"width": 3, "color": mark["color"]},
-        marker=mark,
-        hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×",
-    )  # fmt: skip
+    x, speedups = [str(cell.gamma) if cell else AUTO for cell in drawn], [cell and cell.measured for cell in drawn]
+    return draw_speedups(name, x, speedups, look(place), hovertemplate=f"{name}, γ = %{{x}}: %{{y:.2f}}×")
 
 
 # ── in words and numbers ──
@@ -182,7 +168,7 @@ def _stands_out(first: Sequence[Cell], overall: Sequence[Cell]) -> bool:
     """Returns whether a kind of text has a certain winner that is none on all texts, or gains certainly more."""
     if not first or first[0].method == BASELINE or not first[0].measured.is_possible:
         return False
-    is_another = len(first) == 1 and not _is_among(first[0], overall)
+    is_another = len(first) == 1 and (first[0].method, first[0].gamma) not in _settings(overall)
     return is_another or (bool(overall) and first[0].measured.beats(overall[0].measured))
 
 
@@ -212,10 +198,6 @@ def _overall(first: Sequence[Cell]) -> str:
     return (
         f"Faster than plain decoding: {'; '.join(sure)}. {rest[0].upper()}{rest[1:]}; more texts or repeats would tell."
     )
-
-
-def _is_among(cell: Cell, cells: Sequence[Cell]) -> bool:
-    return any((cell.method, cell.gamma) == (each.method, each.gamma) for each in cells)
 
 
 def as_json(cells: Sequence[Cell], about: dict) -> str:

@@ -10,11 +10,9 @@ from functools import lru_cache
 
 from app.lab.work_units import Points, tidy
 from app.views.figures import setting_title
-from engine.bench.prompts import Prompt, by_category, read_prompts
+from engine.bench.prompts import SHIPPED, Prompt, by_category, read_prompts
 from engine.bench.sweep_results import Cell
-from engine.files import ASSETS
 
-PROMPTS = ASSETS / "data" / "prompts.jsonl"
 OWN = "your text"
 
 
@@ -64,7 +62,7 @@ class SweepResult:
 @lru_cache
 def prompts() -> dict[str, list[str]]:
     """Returns the shipped prompts by category, in file order; no draft was trained on them."""
-    groups = by_category(read_prompts(PROMPTS))
+    groups = by_category(read_prompts(SHIPPED))
     return {name: [prompt.text for prompt in group] for name, group in groups.items()}
 
 

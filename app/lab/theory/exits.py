@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from app.views.figures import Figure, axes, encode_figures, level, points
+from app.views.figures import Figure, axes, draw_line, encode_figures, level, points
 from engine.errors import quantity
 from engine.files import ASSETS
 
@@ -42,5 +42,5 @@ def figure(record: dict) -> Figure:
 
 
 def _line(name: str, x: list[int], y: list[float], colour: str, symbol: str) -> dict:
-    look = {"line": {"width": 3, "color": colour}, "marker": {"size": 7, "color": colour, "symbol": symbol}}
-    return points(name, x, y, mode="lines+markers", hovertemplate="layers: %{x}, %{y:.2f}", **look)
+    mark = {"size": 7, "color": colour, "symbol": symbol}
+    return draw_line(name, x, y, mark, hovertemplate="layers: %{x}, %{y:.2f}")

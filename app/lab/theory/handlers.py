@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 
 from app.form import METHOD_LABELS, choices
 from app.jobs.visitor import Session
 from app.lab.controls import whole_number
-from app.lab.experiment import Measurement, PageState
+from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.theory import view
 from app.lab.theory.request import PointPlan, PointSet
 from app.lab.theory.work import PROMPT, TheoryPoints
 from app.playground.trace_files import safe_letters
-from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, method_of
 from engine.errors import BadInput
@@ -38,16 +37,8 @@ def _recorded_chain() -> Trace:
     return load(TRACES / "rewrite_ngram.json")
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    curves: Any = SKIP
-    break_even: Any = SKIP
-    points: Any = SKIP
-    mark: Any = SKIP
-
-
 class TheoryHandlers(Measurement):
-    Outputs = Outputs
+    Outputs = define_outputs("curves", "break_even", "points")
     RECORDED = "theory.json"
     read_saved = staticmethod(view.from_json)
     RUN = "Measure these points here"
@@ -85,7 +76,7 @@ class TheoryHandlers(Measurement):
         return measured if is_same else PointSet(*settings)
 
     def is_known(self, result: PointSet, plan: PointPlan) -> bool:
-        return not plan.count_missing(result.points)
+        return not [*plan.missing(result.points)]
 
     def open_points(
         self, latest: Callable[[], PointSet], config: RunConfig, plan: PointPlan
@@ -102,9 +93,9 @@ class TheoryHandlers(Measurement):
         """Returns the curves of the visitor's run, and of the points on the page."""
         return _curves(session, self.on_page(state))
 
-    def draw(self, result: PointSet, values: Sequence) -> Outputs:
+    def draw(self, result: PointSet, values: Sequence) -> Any:
         session, gammas = (values[0], values[4]) if values else (Session(), ())
-        return Outputs(
+        return self.Outputs(
             curves=_curves(session, result, sorted(map(int, gammas))),
             break_even=view.break_even_table(result),
             points=view.points_table(result),
@@ -112,7 +103,8 @@ class TheoryHandlers(Measurement):
 
     def finding(self, result: PointSet, is_new: bool) -> str:
         before = "" if is_new else "All of this had been measured. Start over measures it again. "
-        return notice("good" if view.has_faster(result) else "quiet", before + view.summary(result))
+        is_faster = any(point.measured.tone == "faster" for point in result.points.values())
+        return notice("good" if is_faster else "quiet", before + view.summary(result))
 
     def clear(self, session: Session, state: PageState) -> list:
         """Forgets every point, and shows those that are recorded; the controls stay. Returns all outputs, then the

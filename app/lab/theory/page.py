@@ -10,7 +10,7 @@ from app.jobs.service import Service
 from app.lab.controls import enclosing_tabs, fold, pair_control
 from app.lab.experiment import PageState
 from app.lab.theory.exits import CHARTS, load_recorded
-from app.lab.theory.handlers import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, Outputs, TheoryHandlers
+from app.lab.theory.handlers import ALPHAS, FEWEST_TOKENS, GAMMAS, MOST_REPEATS, MOST_TOKENS, TheoryHandlers
 from app.lab.theory.server_form import server_form
 from app.lab.wiring import Wiring
 from app.playground.pair_handlers import PairHandlers
@@ -47,7 +47,7 @@ def theory(service: Service, session: gr.State) -> Wiring:
     tables = (
         component("table", opening.break_even, "theory-break-even"), component("table", opening.points, "theory-points")
     )  # fmt: skip
-    outputs = Outputs(words, drawn, *tables, mark)
+    outputs = handlers.Outputs(words, drawn, *tables, mark)
     with gr.Row(elem_classes="sl-files"):
         files = download("Save the points (CSV)", "theory-csv"), download("Save everything (JSON)", "theory-json")
     tabs = enclosing_tabs()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from engine.bench.sample import Point
 from engine.trace.costs import CostModel
+from engine.trace.noise import monotone_costs
 
 AlphaGamma = tuple[float, int]
 
@@ -16,6 +17,10 @@ class DeviceCosts:
     device: str
     precision: str
     model: CostModel
+
+    @property
+    def without_noise(self) -> CostModel:
+        return monotone_costs(self.model)
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,6 @@ class PointPlan:
                 for alpha in self.alphas:
                     if len(points[alpha, gamma].turns if (alpha, gamma) in points else ()) <= repeat:
                         yield alpha, gamma
-
-    def count_missing(self, points: Mapping[AlphaGamma, Point]) -> int:
-        return sum(1 for _ in self.missing(points))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.views.figures import Figure, axes, encode_figures, fill, level, points
+from app.views.figures import Figure, axes, draw_predicted, encode_figures, fill, level, points
 from app.views.table import BEST, empty, sheet
 from engine.bench.server_costs import Part, ServerPoint, Split, source, verdict
 from engine.trace.speedup_words import DASH
@@ -51,10 +51,8 @@ def figure(parts: Split | None, measured: Sequence[ServerPoint] = ()) -> Figure:
     """Charts the speed by draft length; a sentence where the parts are not known."""
     if parts is None or parts.fixed is None:
         return WAITING
-    gammas = [*GAMMAS]
-    line = {"width": 3, "color": "@predicted", "dash": "dash"}
-    speeds = [parts.speed(g) for g in gammas]
-    data = [points("predicted", gammas, speeds, mode="lines", line=line, hovertemplate="γ = %{x}: %{y:.1f} tokens/s")]
+    speeds, look = [parts.speed(g) for g in GAMMAS], {"color": "@predicted"}
+    data = [draw_predicted("predicted", GAMMAS, speeds, look, hovertemplate="γ = %{x}: %{y:.1f} tokens/s")]
     mark, hover = fill("@run", symbol="diamond", size=13), "γ = %{x}: %{y:.1f} tokens/s, yours"
     x, y = [each.gamma for each in measured], [each.speed for each in measured]
     data.append(points("your points", x, y, mode="markers", marker=mark, hovertemplate=hover))

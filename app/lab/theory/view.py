@@ -8,12 +8,13 @@ from statistics import median
 from typing import Any
 
 from app.form import METHOD_LABELS
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.lab.theory.request import DeviceCosts, PointSet
 from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
+from engine.bench.result_file import parse_values
 from engine.bench.sample import Point
 from engine.errors import quantity
 from engine.trace.costs import BUSY, CostModel
@@ -73,7 +74,7 @@ def _run_point(run: Trace | None, baseline: Trace | None, own: bool) -> dict[str
         "alpha": short(numbers.alpha.value) if numbers.alpha and is_chain else None,
         "gamma": short(sum(drafted) / len(drafted)) if drafted and is_chain else None,
         **_costs(costs and replace(costs, c=chain_cost(run, costs))),
-        "measured": _possible_value(ratio) if drafted else None,
+        "measured": short(ratio.possible_value) if ratio and drafted else None,
         "predicted": short(numbers.predicted_speedup) if costs and drafted else None,
         "where": _where("in your last run" if own else "in the recorded run", run.started.device, costs),
     }
@@ -91,11 +92,6 @@ def _here(measured: PointSet, gammas: Sequence[int]) -> dict[str, Any] | None:
         "gammas": sorted({*gammas, *(point.gamma for point in points)}),
         "points": [[point.alpha, point.gamma, short(point.speedup)] for point in points],
     }
-
-
-def _possible_value(speedup: Speedup | None) -> float | None:
-    known = speedup and speedup.possible_value
-    return None if known is None else short(known)
 
 
 def _costs(costs: CostModel | None) -> dict[str, Any]:
@@ -123,7 +119,7 @@ def _where(source: str, device: str, costs: CostModel | None) -> str:
 
 
 def _conditions(costs: DeviceCosts) -> str:
-    model = monotone_costs(costs.model)
+    model = costs.without_noise
     return (
         f"{_where('with the points below', f'{costs.device}, {costs.precision}', model)}. "
         f"One plain step took {1000 * model.step:.3g} ms, a draft step c = {model.c:.3f} of that, "
@@ -170,14 +166,13 @@ def _words(
 
 
 def predict(point: Point, costs: DeviceCosts) -> float:
-    model = monotone_costs(costs.model)
-    return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
+    return idealised_speedup(point.alpha, point.gamma, costs.without_noise.c, costs.without_noise.v)
 
 
 def predict_from_tau(point: Point, costs: DeviceCosts) -> float:
     """Returns the speedup that a point's own tokens per pass promise: chance may have accepted more or fewer drafts
     than the α that was set."""
-    model = monotone_costs(costs.model)
+    model = costs.without_noise
     return predicted_speedup([(point.tau, point.gamma * model.c, point.gamma)], model.v)
 
 
@@ -224,8 +219,7 @@ def break_even_table(measured: PointSet) -> str:
         return empty()
     rows = []
     for gamma in sorted({point.gamma for point in points}):
-        model = monotone_costs(costs.model)
-        at = break_even(gamma, model.c, model.v)
+        at = break_even(gamma, costs.without_noise.c, costs.without_noise.v)
         prediction = "never" if at is None else "any α" if at == 0 else f"α = {at:.2f}"
         rows.append([f"{gamma}", prediction, crossing([point for point in points if point.gamma == gamma])])
     return sheet("From which α drafting pays", ("draft length γ", "predicted from", "measured"), rows)
@@ -273,11 +267,6 @@ def summary(measured: PointSet) -> str:
         best = f"1× was reached {crossing(points)}. {best}"
     noisy = NOISY if far or len(points) < len(measured.by_gamma) else ""
     return f"{best} Measured ÷ predicted from τ went from {spread}.{noisy} {machine}".rstrip()
-
-
-def has_faster(measured: PointSet) -> bool:
-    """Returns whether any point was certainly faster than plain decoding."""
-    return any(point.measured.tone == "faster" for point in measured.by_gamma)
 
 
 def doubts_about(measured: PointSet) -> str:

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.lab.controls import whole_number
+from app.lab.experiment import define_outputs
 from app.lab.in_parts import InParts
 from app.lab.users import view
 from app.lab.users.work import CONTEXTS, UsersPlan, UsersPoints, UsersResult
-from app.ui.widgets import SKIP
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, quantity
 
@@ -16,15 +16,8 @@ GAMMAS = ("1", "2", "3", "4", "6", AUTO)
 MOST_USERS, MOST_NUMBERS, MOST_REPEATS = 32, 8, 5
 
 
-class Outputs(NamedTuple):
-    notice: Any = SKIP
-    charts: Any = SKIP
-    table: Any = SKIP
-    mark: Any = SKIP
-
-
 class UsersHandlers(InParts):
-    Outputs = Outputs
+    Outputs = define_outputs("charts", "table")
     RECORDED = "users.json"
     read_saved = staticmethod(view.from_json)
     result_type = UsersResult
@@ -52,9 +45,9 @@ class UsersHandlers(InParts):
         """Names the context to show: the first of a complete result, and before that the one being measured."""
         return result.contexts[0 if result.is_complete else -1]
 
-    def draw_part(self, result: UsersResult, part: str) -> Outputs:
+    def draw_part(self, result: UsersResult, part: str) -> Any:
         drawn = view.draw_charts(result.rows, part, result.plan.methods, result.costs)
-        return Outputs(charts=drawn, table=view.table(result.rows[part], result.plan.methods, part))
+        return self.Outputs(charts=drawn, table=view.table(result.rows[part], result.plan.methods, part))
 
     def advice(self, result: UsersResult, part: str) -> str:
         return view.finding(result.rows[part], result.plan.methods)
@@ -63,7 +56,7 @@ class UsersHandlers(InParts):
         where = self.where()
         return {
             "speclens-many-users.csv": view.to_csv(result.rows, {"pair": result.pair} | where),
-            "speclens-many-users.json": view.to_json(result.pair, result.plan, result.rows, result.costs, where),
+            "speclens-many-users.json": view.to_json(result, where),
         }
 
     def drafting_methods(self, pair: str) -> list[str]:

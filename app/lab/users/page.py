@@ -3,14 +3,15 @@
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.controls import pair_control, title_choices
+from app.lab.controls import methods_control, pair_control
 from app.lab.in_parts import lay_out
 from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
 from app.lab.users.view import CHARTS, CONTEXTS
 from app.lab.users.work import SHORT
 from app.lab.wiring import Wiring
 from app.ui.widgets import QUIET
-from engine.config import AUTO, METHODS
+from engine.bench.answer import usual
+from engine.config import AUTO
 
 LEAD = """<p class="sl-lab-lead">Users who ask at once share each pass of the target. So do drafts: both want the
 arithmetic that one user leaves idle. Measure from how many users on drafting no longer pays. Stop at any time: the
@@ -26,7 +27,6 @@ def users(service: Service) -> Wiring:
 def _controls(service: Service, handlers: UsersHandlers) -> list:
     """Lays out the controls, in the order of handlers.parse_form."""
     methods = handlers.drafting_methods(service.offer.pair)
-    usual = [name for name in methods if name == AUTO or _is_usual(name)]
     with gr.Row():
         pair = pair_control(service, "users")
         numbers = gr.Textbox(
@@ -34,14 +34,8 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
             elem_id="users-numbers", max_lines=1, min_width=220,
         )  # fmt: skip
     with gr.Row():
-        ticked = gr.CheckboxGroup(
-            title_choices(methods),
-            value=usual,
-            label="Methods",
-            info="Compared with plain decoding.",
-            elem_id="users-methods",
-            min_width=260,
-        )
+        first = [*usual(name for name in methods if name != AUTO), AUTO]
+        ticked = methods_control("users", methods, first, "Compared with plain decoding.")
         gamma = gr.Radio(
             GAMMAS, value="2", label="Draft length γ", elem_id="users-gamma", min_width=260,
             info="The same for every method; auto chooses its own.",
@@ -58,10 +52,3 @@ def _controls(service: Service, handlers: UsersHandlers) -> list:
                             info="How often each point is measured. More repeats give narrower intervals.")  # fmt: skip
     pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
     return [pair, ticked, numbers, gamma, contexts, tokens, repeats]
-
-
-def _is_usual(method: str) -> bool:
-    """Returns whether a method is ticked at first: not one that other texts, further memory or a wider pass must bring,
-    nor one that shares another's weights."""
-    kind = METHODS[method]
-    return kind.competes and kind.reads in ("text", "draft model", "head") and not kind.shares

@@ -5,15 +5,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
-from app.lab.recorded import Recorded, parse_values
+from app.lab.recorded import Recorded
 from app.lab.users.work import LONG, SHORT, UsersPlan, UsersResult
 from app.views.figures import (
     COLOURS,
     MARKS,
     Figure,
     axes,
+    draw_line,
+    draw_predicted,
+    draw_speedups,
     encode_figures,
-    interval_whiskers,
     level,
     method_title,
     points,
@@ -21,6 +23,8 @@ from app.views.figures import (
 )
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
+from engine.bench.answer_words import people
+from engine.bench.result_file import parse_values
 from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import shown_interval
 from engine.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
@@ -100,14 +104,9 @@ def draw_tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
         rates = {row.users: row.predicted_tokens_per_second for row in line}
         expected = [(rate := rates.get(number)) and rate / (number if is_each else 1) for number in measured]
         hover = "%{y:.1f} tokens/s, users at once: %{x}"
-        data.append(points(
-            method_title(name), [*measured], [*measured.values()], mode="lines+markers", marker=look,
-            line={"width": 3, "color": look["color"]}, hovertemplate=hover,
-        ))  # fmt: skip
-        data.append(points(
-            f"{method_title(name)}, predicted", [*measured], expected, mode="lines", showlegend=False,
-            line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
-        ))  # fmt: skip
+        data.append(draw_line(method_title(name), measured, measured.values(), look, hovertemplate=hover))
+        more = {"showlegend": False, "hovertemplate": hover}
+        data.append(draw_predicted(f"{method_title(name)}, predicted", measured, expected, look, **more))
     note = (
         "While all users are written to; prompts do not count. The marks are measured, and lines connect neighbours. "
     )
@@ -120,12 +119,6 @@ def _rates(line: Rows, is_each: bool = False) -> dict[int, float]:
     return {row.users: (row.all_writing_tokens_per_second or 0.0) / (row.users if is_each else 1) for row in line}
 
 
-def _crosses(name: str, places: Sequence[tuple[float, float]], hover: str) -> dict:
-    marker = {"symbol": "x", "size": 13, "color": "@ink"}
-    x, y = zip(*places, strict=True)
-    return points(name, [short(at) for at in x], y, mode="markers", marker=marker, hovertemplate=hover)
-
-
 def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     """Charts each method's total over plain decoding's with its 95 % interval, in each context."""
     data, contexts = [], [context for context in rows if rows[context]]
@@ -134,13 +127,9 @@ def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
             users = {row.users for row in rows[context]}
             line, look = with_gaps(_gains(rows[context], name), users), _look(name, methods)
             if line:
-                data.append(points(
-                    method_title(name), [*line], [gain and gain.value for gain in line.values()],
-                    mode="lines+markers", marker=look,
-                    line={"width": 3, "color": look["color"], "dash": DASHES[context]},
-                    error_y=interval_whiskers(line.values()), showlegend=context == contexts[0],
-                    hovertemplate=f"%{{y:.2f}}×, {CONTEXTS[context].lower()}, users at once: %{{x}}",
-                ))  # fmt: skip
+                hover = f"%{{y:.2f}}×, {CONTEXTS[context].lower()}, users at once: %{{x}}"
+                more = {"showlegend": context == contexts[0], "hovertemplate": hover}
+                data.append(draw_speedups(method_title(name), line, line.values(), look, dash=DASHES[context], **more))
     if not data:
         return Figure(note="Choose a method to compare with plain decoding." if not methods else WAITING.note)
     layout = _axes([row for context in contexts for row in rows[context]], "× plain decoding")
@@ -163,11 +152,12 @@ def doubts_about(rows: Mapping[str, Rows]) -> str:
 
 
 def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
-    """Charts each method's counted acceptance, and the acceptance from which its drafts should pay. The prediction
-    is left out where a measurement contradicts it."""
+    """Charts each method's counted acceptance, and the acceptance from which its drafts should pay, marked where it
+    follows from two timed passes: one with a row for each user, and one with a row more. The prediction is left out
+    where a measurement contradicts it."""
     if not rows:
         return WAITING
-    most, data, crosses, refuted, are_between = max(row.users for row in rows), [], [], set(), False
+    most, data, crosses, refuted = max(row.users for row in rows), [], [], set()
     hover = "%{y:.0%}, users at once: %{x}"
     for name in methods:
         is_known = name in costs and method_of(name).drafts_one_by_one
@@ -177,48 +167,32 @@ def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, Cost
         look, wrong = _look(name, methods), refuted_users(rows, name)
         refuted |= wrong
         believed = without_refuted_neighbours(wrong, chances, [row.users for row in _rows_of(rows, name)])
-        known = with_gaps(_timed_chances(believed, costs[name].v), chances)
-        are_between |= sum(chance is not None for chance in known.values()) < len(believed)
-        between = with_gaps(believed, chances)
-        data.append(points(
-            f"{method_title(name)} needs", [*known], [*known.values()], mode="lines+markers",
-            line={"width": 3, "color": look["color"]}, marker=look | {"size": 7}, hovertemplate=hover,
-        ))  # fmt: skip
-        data.append(points(
-            f"{method_title(name)}, between", [*between], [*between.values()], mode="lines", showlegend=False,
-            line={"width": 2, "color": look["color"], "dash": "dash"}, hovertemplate=hover,
-        ))  # fmt: skip
-        counted = [row for row in _rows_of(rows, name) if row.acceptance is not None]
-        data.append(points(
-            f"{method_title(name)}, α", [row.users for row in counted], [row.acceptance for row in counted],
-            mode="lines+markers", showlegend=False, marker=look | {"size": 7},
-            line={"width": 2, "color": look["color"], "dash": "dot"}, hovertemplate=f"α = {hover}",
-        ))  # fmt: skip
-        slower = (row for row in counted if row.measured and row.measured.tone == "slower")
-        crosses += [(row.users, row.acceptance) for row in slower]
+        needed, v = with_gaps(believed, chances), costs[name].v
+        # Plotly would make marks of several sizes transparent.
+        marks = look | {"size": [7 if users in v and users + 1 in v else 0 for users in needed], "opacity": 1}
+        title = f"{method_title(name)} needs"
+        data.append(draw_line(title, needed, needed.values(), marks, dash="dash", hovertemplate=hover))
+        counted = {row.users: row.acceptance for row in _rows_of(rows, name) if row.acceptance is not None}
+        more = {"dash": "dot", "showlegend": False, "hovertemplate": f"α = {hover}"}
+        data.append(draw_line(f"{method_title(name)}, α", counted, counted.values(), look | {"size": 7}, **more))
+        slower = {users for users, gain in _gains(rows, name).items() if gain.tone == "slower"}
+        crosses += [(users, alpha) for users, alpha in counted.items() if users in slower]
     if not data:
         return Figure(note="Choose a method that drafts one token after another to see which acceptance it needs.")
     if crosses:
-        data.append(_crosses("measured: slower than plain decoding", crosses, "users at once: %{x}"))
+        look = {"marker": {"symbol": "x", "size": 13, "color": "@ink"}, "hovertemplate": "users at once: %{x}"}
+        data.append(points("measured: slower than plain decoding", *zip(*crosses, strict=True), mode="markers", **look))
     layout = _axes(rows, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     v = costs[BASELINE].v
-    note = f"With {_people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
-    note += "Dotted: α as counted. The other lines are predicted from what passes cost, and end where no draft pays. "
-    if are_between:
-        note += (
-            "Their marks are where the passes with one draft and without were both timed. Dashed: between such places. "
-        )
+    note = f"With {people(most)} a drafted token costs {most / interpolate(v, most):.1f} times as much as alone. "
+    note += "Dotted: α as counted. Dashed: predicted from what passes cost, up to where no draft pays; it is marked "
+    note += "where the passes with one draft and without were both timed. "
     if refuted:
         near = and_list(map(str, sorted(refuted)))
         note += f"Near {near} users the prediction is left out, because the measured speedup contradicts it. "
     note += "γ = auto drafts only tokens that are likelier."
     return Figure(data, layout, note)
-
-
-def _timed_chances(chances: Mapping[int, float], v: Mapping[int, float]) -> dict[int, float]:
-    """Returns the chances that follow from two timed passes, one with a row for each user and one with a row more."""
-    return {users: chance for users, chance in chances.items() if users in v and users + 1 in v}
 
 
 # ── in words and numbers ──
@@ -303,15 +277,11 @@ def _verdict(name: str, gains: Mapping[int, Speedup]) -> str:
     if pays is None:
         return f"{name} isn't certainly faster with any number of users, and it's slower with {stops}."
     if pays == users[-1]:
-        return f"{name} still pays with {_people(pays)}: {gains[pays].words}."
+        return f"{name} still pays with {people(pays)}: {gains[pays].words}."
     if stops is None:
-        return f"{name} pays with {'up to ' * (pays > 1)}{_people(pays)}; with more there is no certain difference."
+        return f"{name} pays with {'up to ' * (pays > 1)}{people(pays)}; with more there is no certain difference."
     gap = f" It stops paying somewhere between {pays} and {stops}: measure between them." if stops > pays + 1 else ""
-    return f"{name} pays with {_people(pays)} ({gains[pays].words}) and no longer with {stops}.{gap}"
-
-
-def _people(users: int) -> str:
-    return "one user" if users == 1 else f"{users} users"
+    return f"{name} pays with {people(pays)} ({gains[pays].words}) and no longer with {stops}.{gap}"
 
 
 # ── files ──
@@ -335,14 +305,12 @@ def _interval(row: UsersRow) -> dict:
     return shown_interval(row.measured) if row.measured else {}
 
 
-def to_json(
-    pair: str, plan: UsersPlan, rows: Mapping[str, Rows], costs: Mapping[str, CostModel], where: Mapping[str, str]
-) -> str:
+def to_json(result: UsersResult, where: Mapping[str, str]) -> str:
     """Writes everything. ``where``: device, precision, version and time."""
     content = {
-        "speclens": "many-users", "pair": pair, **where, **asdict(plan),
-        "costs": {method: asdict(model) for method, model in costs.items()},
-        "rows": {context: [asdict(row) | _interval(row) for row in each] for context, each in rows.items()},
+        "speclens": "many-users", "pair": result.pair, **where, **asdict(result.plan),
+        "costs": {method: asdict(model) for method, model in result.costs.items()},
+        "rows": {context: [asdict(row) | _interval(row) for row in each] for context, each in result.rows.items()},
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False)
 

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.lab.work_units import Points, tidy
-from engine.bench.prompts import Prompt, after_long_texts, read_prompts, spread
+from engine.bench.prompts import SHIPPED, Prompt, after_long_texts, read_prompts, spread
 from engine.bench.users_results import UsersRow
-from engine.files import ASSETS
 from engine.trace.costs import CostModel
 
-PROMPTS = ASSETS / "data" / "prompts.jsonl"
 SHORT, LONG = CONTEXTS = ("short", "long")
 LONG_TEXT = 3_000  # characters of other prompts before each one
 
@@ -41,7 +39,7 @@ class UsersPlan:
 
     def prompts(self, context: str) -> list[Prompt]:
         """Returns one of each kind in turn; no draft was trained on them."""
-        prompts = spread(read_prompts(PROMPTS), self.texts)
+        prompts = spread(read_prompts(SHIPPED), self.texts)
         return after_long_texts(prompts, LONG_TEXT) if context == LONG else prompts
 
 
@@ -68,10 +66,10 @@ class UsersPoints(Points):
     """The cells of each context: all texts, by so many users, with one method."""
 
     def __init__(self, engine, pair: str, plan: UsersPlan, again: bool):
-        from engine.bench.users import ManyUsers, Settings
+        from engine.bench.users import ManyUsers, UsersSettings
         from engine.files import cache_root
 
-        settings = Settings(
+        settings = UsersSettings(
             plan.users, plan.methods, plan.tokens, repeats=plan.repeats, gamma=plan.gamma, prompts_first=True
         )
         self.pair, self.plan, self.experiments = pair, plan, {}

@@ -122,8 +122,8 @@ def test_every_point_comes_once_before_any_comes_twice():
         earlier = measured[place].turns if place in measured else ()
         measured[place] = replace(point(*place, 1.0), turns=(*earlier, "turn"))
     once = [(0.3, 1), (0.7, 1), (0.3, 2), (0.7, 2)]
-    assert order == [*once, *once] and plan.count_missing(measured) == 0 and plan.turns == 8
-    assert PointPlan((0.3, 0.9), (1, 4)).count_missing(measured) == 3, "only missing points are measured"
+    assert order == [*once, *once] and not [*plan.missing(measured)] and plan.turns == 8
+    assert len([*PointPlan((0.3, 0.9), (1, 4)).missing(measured)]) == 3, "only missing points are measured"
 
 
 def test_the_table_has_every_point_and_marks_the_fastest():

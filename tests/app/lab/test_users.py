@@ -64,15 +64,15 @@ def figures(context=SHORT, methods=("lm",), rows_=ROWS, costs=COSTS) -> dict:
 
 def test_price_of_a_draft_rises_with_users_beside_its_chance():
     figure = figures()["users-price"]
-    timed, needs, alpha, cross = figure["data"]
-    assert (timed["x"], timed["y"]) == ([1], needs["y"][:1]), "only v(1) and v(2) follow each other"
-    assert needs["line"]["dash"] == "dash" and "Dashed: between such places" in figure["note"]
+    needs, alpha, cross = figure["data"]
+    assert [x for x, size in zip(needs["x"], needs["marker"]["size"], strict=True) if size] == [1], "v(1) and v(2) only"
+    assert (needs["line"]["dash"], alpha["line"]["dash"]) == ("dash", "dot") and "Dashed: predicted" in figure["note"]
     assert needs["y"][0] == pytest.approx(0.2) and needs["y"] == sorted(needs["y"]) and alpha["y"] == [0.5, 0.6, 0.7]
     assert (cross["x"], cross["y"], alpha["x"]) == ([16], [0.7], [1, 4, 16]), "the one that was measured to be slower"
     assert "6.4 times as much" in figure["note"], "16 ÷ v(16)"
     v = {1: 1.0, 2: 1.1, 3: 1.2, 5: 1.4, 6: 1.5}
-    timed = figures(costs={name: replace(costs, v=v) for name, costs in COSTS.items()})["users-price"]["data"][0]
-    assert timed["x"] == [1, 2, 3, 4, 5] and [y is None for y in timed["y"]] == [False, False, True, True, False]
+    needs = figures(costs={name: replace(costs, v=v) for name, costs in COSTS.items()})["users-price"]["data"][0]
+    assert [x for x, size in zip(needs["x"], needs["marker"]["size"], strict=True) if size] == [1, 2, 5]
     for method in (AUTO, "lookahead", "medusa"):
         unpriced = figures(methods=(method,), costs=COSTS | {method: COSTS["lm"]})["users-price"]
         assert "one token after another" in unpriced["note"], method
@@ -83,9 +83,9 @@ def test_no_predicted_price_is_drawn_where_a_measurement_excludes_it():
     slower = row(4, "lm", 16.0, 0.8, predicted_tokens_per_second=27.0, acceptance=0.6, low=0.75, high=0.85)
     other = {SHORT: (*ROWS[SHORT][:2], slower, *ROWS[SHORT][3:])}
     figure = figures(rows_=other)["users-price"]
-    _, needs, alpha, cross = figure["data"]
+    needs, alpha, cross = figure["data"]
     drawn = [users for users, chance in zip(needs["x"], needs["y"], strict=True) if chance is not None]
-    before = figures()["users-price"]["data"][1]
+    before = figures()["users-price"]["data"][0]
     assert drawn == [1] and before["y"][:4] == sorted(before["y"][:4]), "where it was drawn up to 4 users and beyond"
     assert alpha["y"] == [0.5, 0.6, 0.7] and cross["x"] == [4, 16]
     left_out = "Near 4 users the prediction is left out"
@@ -126,8 +126,8 @@ def test_no_line_is_drawn_over_a_number_that_has_no_point():
 @pytest.mark.parametrize(
     ("gains", "words"),
     [
-        ((1.5, 1.25, 0.75), "Draft model pays with 4 users (1.25×) and no longer with 16. It stops paying somewhere"),
-        ((1.5, 1.25, 1.1), "Draft model still pays with 16 users: 1.10×."),
+        ((1.5, 1.25, 0.75), "Draft model pays with 4 users at once (1.25×) and no longer with 16. It stops paying"),
+        ((1.5, 1.25, 1.1), "Draft model still pays with 16 users at once: 1.10×."),
         ((0.8, 0.7, 0.6), "Draft model does not pay with any number of users here."),
         ((1.5, 0.99, 0.98), "Draft model pays with one user; with more there is no certain difference."),
         ((1.02, 0.99, 0.98), "Draft model makes no difference that could be measured."),

@@ -13,7 +13,7 @@ from unlike_tokenizers import CHAT, byte_level, sentence_piece
 
 from engine.bench import validity
 from engine.bench.comparison import Comparison, Settings
-from engine.bench.metrics import Results, decoding, interval, markdown, ratio, rows
+from engine.bench.metrics import BenchResults, decoding, interval, markdown, ratio, rows
 from engine.bench.prompts import Prompt, read_prompts, spread, with_free
 from engine.bench.sample import Sample, fastest
 from engine.config import Constraint
@@ -69,7 +69,7 @@ def test_rows_by_hand():
     assert [first_difference((1, 2), other) for other in ((1, 2), (1, 3), (1,))] == [None, 1, 1]
     costs = CostModel(0.1, {1: 1.0, 5: 1.5}, 100, 0.05)
     drafted = {"rounds": ((5, 4, 4, ""), (1, 4, 4, "")), "by_depth": ((2, 2), (2, 3)), "passes": 2}
-    results = Results(
+    results = BenchResults(
         ["a", "b"],
         {
             "none": [sample(6, 6.0, gaps=(9.0,) * 6), sample(6, 6.0, gaps=(1e-4,) * 6)],

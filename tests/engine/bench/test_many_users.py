@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from engine.bench.prompts import Prompt, after_long_texts
-from engine.bench.users import ManyUsers, Settings, _Writing
+from engine.bench.users import ManyUsers, UsersSettings, _Writing
 from engine.bench.users_results import Served, least_chances, pass_time, rows
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
@@ -98,7 +98,7 @@ def test_a_long_text_is_that_of_other_prompts():
 
 def many(engine, folder=None, users=(3, 1), methods=("ngram", "lm"), **more) -> ManyUsers:
     again = more.pop("again", False)
-    return ManyUsers(engine, Settings(users, methods, **{"max_new_tokens": 6} | more), PROMPTS, folder, again)
+    return ManyUsers(engine, UsersSettings(users, methods, **{"max_new_tokens": 6} | more), PROMPTS, folder, again)
 
 
 def test_cells_are_kept_and_not_measured_twice(engine, tmp_path):

@@ -19,7 +19,7 @@ from engine.models.llama import LlamaModel
 from engine.models.loader import load_model
 from engine.models.onnx_graph import BITS, FLOAT, Graph, eight_bits
 from engine.models.onnx_llama import ONNX_PRECISIONS, OnnxLlama
-from engine.models.onnx_session import Session
+from engine.models.onnx_session import OnnxSession
 from engine.models.runner import DecoderRunner, Tokens
 
 WIDE = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 1024}  # 32 divides every width
@@ -118,7 +118,7 @@ def product(precision: str, weight, x: torch.Tensor) -> torch.Tensor:
     graph.linear(graph.input("x", FLOAT, ["T", x.shape[1]]), "y", weight)
     N = len(weight.n) if isinstance(weight, GroupedWeight) else len(weight)
     graph.output("y", ["T", N])
-    return Session(graph).run({"x": x}, {"y": (len(x), N)})["y"]
+    return OnnxSession(graph).run({"x": x}, {"y": (len(x), N)})["y"]
 
 
 def in_eight_bits(x: torch.Tensor) -> torch.Tensor:
@@ -174,7 +174,7 @@ def test_a_session_runs_after_its_weight_file_was_removed(precision, tmp_path, m
     graph.linear(graph.input("x", FLOAT, ["T", 64]), "y", weight, torch.randn(40_000).numpy())
     graph.output("y", ["T", 40_000])
     assert graph.weights.bytes > 40_000 * 32 and [*tmp_path.rglob("weights")]
-    session = Session(graph)
+    session = OnnxSession(graph)
     assert not [*tmp_path.rglob("weights")]
     before = session.run({"x": x}, {"y": (3, 40_000)})["y"]
     assert torch.equal(session.run({"x": x}, {"y": (3, 40_000)})["y"], before)

@@ -13,7 +13,7 @@ from engine.training import distil, hidden_states
 from engine.training.block_student import BlockStudent
 from engine.training.distil import Data, Recipe
 from engine.training.project import rollout_for
-from engine.training.students import Batch, LmStudent, MedusaStudent
+from engine.training.students import LmStudent, MedusaStudent, Texts
 from engine.training.teacher import Teacher
 
 
@@ -46,7 +46,7 @@ def by_hand(learning, kind, student, rows, steps):
             states = learning.features.states[s.starts[i] : s.starts[i + 1]].astype(np.float32)
             tapped = torch.from_numpy(states[:, kind == "exit" : 2].reshape(1, ids.shape[1], -1).copy())
             lengths = (torch.tensor([n]) for n in (int(s.prompt_len[i]), ids.shape[1]))
-            batch = Batch(ids, tapped, torch.from_numpy(states[None, :, 2]), *lengths)
+            batch = Texts(ids, tapped, torch.from_numpy(states[None, :, 2]), *lengths)
             all_states = student.states(batch, steps)
             for reply_mask in range(int(s.prompt_len[i]), ids.shape[1]):  # a token that the target wrote
                 at = reply_mask - k - (kind in ("eagle", "block", "medusa"))
@@ -156,7 +156,7 @@ def test_the_rate_warms_up_and_falls_and_rollouts_grow():
 def test_texts_without_a_guess_do_no_harm(learning):
     """One token asked and one answered: no guess covers the next step's token, and an empty mean is left out."""
     student = learning.student("eagle")
-    batch = Batch(torch.ones(1, 3, dtype=torch.long), torch.randn(1, 3, 2 * 64), torch.randn(1, 3, 64),
+    batch = Texts(torch.ones(1, 3, dtype=torch.long), torch.randn(1, 3, 2 * 64), torch.randn(1, 3, 64),
                   torch.tensor([1]), torch.tensor([3]))  # fmt: skip
     value = distil.loss(student, learning.teacher, batch, Recipe(9, 8, 1e-3), 3, torch.Generator())
     value.backward()

@@ -21,7 +21,7 @@ from engine.models.safetensors_reader import TensorReader
 from engine.training import export
 from engine.training.block_student import BlockStudent
 from engine.training.stored_bits import convert
-from engine.training.students import Batch
+from engine.training.students import Texts
 
 
 def test_a_head_is_stored_as_other_engines_load_it(journey, root):
@@ -80,7 +80,7 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     assert head.on_host == (runtime == "onnx") and head.layers_count == layers
     assert head.target_ids.tolist() == student.words.tolist() and head.reads == (0, 1)
     ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
-    states = student.states(Batch(ids, tapped, tapped, None, None), 4 if kind == "block" else 1)
+    states = student.states(Texts(ids, tapped, tapped, None, None), 4 if kind == "block" else 1)
     masks = torch.full((len(states) - 1,), MASK)
     runner = DecoderRunner(head)
     runner.reset(L + len(masks))
@@ -100,7 +100,7 @@ def test_an_lm_says_the_same_from_its_file_and_has_the_targets_tokenizer(learnin
     student = learning.student("lm")
     ids = torch.from_numpy(learning.samples.row(0).astype(np.int64))[None]
     with torch.no_grad():
-        logits = student.logits(student.states(Batch(ids, None, None, None, None), 1)[0], torch.arange(VOCABULARY))
+        logits = student.logits(student.states(Texts(ids, None, None, None, None), 1)[0], torch.arange(VOCABULARY))
         export.lm(student, root / "target", tmp_path / "lm", "a card")
         loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "lm", dtype=torch.float32)
         again = loaded(ids).logits

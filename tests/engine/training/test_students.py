@@ -18,7 +18,7 @@ from engine.training.dataset import Samples
 from engine.training.distil import Recipe, loss
 from engine.training.exported_draft import start_from, words_of_draft
 from engine.training.project import frequent
-from engine.training.students import Batch, LmShape, LmStudent, new_eagle, new_lm
+from engine.training.students import LmShape, LmStudent, Texts, new_eagle, new_lm
 
 
 def test_a_rollout_knows_nothing_of_what_comes_later(tmp_path):
@@ -84,7 +84,7 @@ def of_block(learning, draws=None):
     """A batch of two texts with prompts of 4 and 6 tokens."""
     ids = torch.randint(0, VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(1))
     features = torch.randn(2, 20, 2 * 64, generator=torch.Generator().manual_seed(2))
-    return Batch(ids, features, torch.zeros(2, 20, 64), torch.tensor([4, 6]), torch.tensor([20, 17]), draws)
+    return Texts(ids, features, torch.zeros(2, 20, 64), torch.tensor([4, 6]), torch.tensor([20, 17]), draws)
 
 
 @torch.no_grad()
