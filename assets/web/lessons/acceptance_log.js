@@ -4,7 +4,7 @@ import { make } from '../lib/dom.js';
 import { percent } from '../lib/format.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { readLog } from './log_reader.js';
-import { figure, makeResult, meter, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
 // ``gamma``: used where the text does not name the rounds. Returns {problem} or the reading of the longest drafts with
 // {tau, perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by
@@ -96,7 +96,7 @@ export function makeAcceptanceLog(settings, touched) {
   const result = makeResult(),
     advice = makeResult(),
     bars = make('div', ''),
-    aside = make('p', 'sl-figure-note');
+    aside = makeNote();
 
   function draw() {
     const found = readAcceptance(words.value, used.value);

@@ -4,7 +4,7 @@
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
-import { figure, makeResult, picker } from './widgets.js';
+import { figure, makeNote, makeResult, picker } from './widgets.js';
 
 const DRAFTS = 4;
 const THOUGHT = '</think>',
@@ -175,9 +175,7 @@ export function makeJsonMasks(settings, touched) {
     make('div', 'sl-table-box', [table], { tabindex: '0', role: 'region', 'aria-label': 'The rows of this pass' }),
     make('div', 'sl-buttons', [next]),
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'A small model in your browser, greedy, with a grammar for {"ok": true, "n": 7}. Left alone, it prefers a code fence and a chat.',
     ),
   );
