@@ -94,8 +94,8 @@ def check(
     seconds: Seconds = 600.0,
 ):
     """Say whether a server that drafts still writes what its model says. Exits with 1 for a fault."""
-    from engine.exactness.server_check import Subject
-    from engine.exactness.server_check import check as findings
+    from engine.exactness.server_findings import Subject
+    from engine.exactness.server_findings import check as findings
 
     subjects = [Subject(_client(each, seconds), model, max_new_tokens, draws) for each in (address, plain) if each]
     for subject in subjects:
