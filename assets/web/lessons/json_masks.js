@@ -14,7 +14,7 @@ const GRAMMAR = [['{'], ['"ok"'], [':'], ['true', 'false'], [','], ['"n"'], [':'
 // What the model would rather write at some places, if nothing held it back.
 const WISHES = { 0: '```json', 7: 'seven', 9: 'Hope that helps!' };
 
-export const MASK_RULES = {
+const MASK_RULES = {
   right: 'the right masks',
   stays: 'the mask doesn’t move along with the drafts',
   closing: 'only the last row is masked',
@@ -91,16 +91,6 @@ export function maskedRound(text, rule) {
   return { rows, emitted };
 }
 
-// The whole answer: its text, the passes it took, and whether it left the grammar.
-export function writeAnswer(rule) {
-  let text = beginOf(rule),
-    passes = 0;
-  while (!isOver(text)) {
-    text = [...text, ...maskedRound(text, rule).emitted];
-    passes++;
-  }
-  return { answer: answerOf(text), passes, isBroken: placeOf(text) === null };
-}
 const answerOf = text =>
   text
     .slice(text.indexOf(THOUGHT) + 1)
