@@ -73,8 +73,7 @@ def record(
             say(f"{fault} What came before is in {path}.")
             raise typer.Exit(1)
     if len(texts) == 1:
-        console.answer(screen_, traces[0])
-        console.summary(screen_, traces[0])
+        console.print_result(screen_, traces[0])
     else:
         console.server_totals(screen_, traces)
     where = f"The trace is in {path}" if len(texts) == 1 else f"{len(texts)} traces end with {path}"
