@@ -29,7 +29,7 @@ _REST, _LONGEST_REST = 8, 64  # rounds of a pause
 
 
 class FixedGamma(GammaPolicy):
-    """Chooses one γ for all rounds, whatever they cost and show."""
+    """Chooses one γ for all rounds, and learns nothing from them."""
 
     def __init__(self, gamma: int):
         self.gamma = gamma
