@@ -30,7 +30,8 @@ WHY = "In each round auto takes the drafter that promises the most tokens for it
 
 
 class Feed:
-    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then."""
+    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then. ``run`` is
+    None for a branch of the run on the stage, which its values leave there."""
 
     def __init__(self, run: str | None):
         self.run, self.segment, self._at = run, 0, "" if run else uuid.uuid4().hex
@@ -54,13 +55,6 @@ class Feed:
 
     def _head(self) -> str:
         return start(self.run, self.segment, self._at)
-
-
-class BranchFeed(Feed):
-    """The values sent during a branch of the run on the stage, which they leave there."""
-
-    def __init__(self):
-        super().__init__(None)
 
 
 def start(run: str | None, segment: int = 0, at: str = "") -> str:

@@ -1,6 +1,6 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
 /** @import { Round, Token } from './timeline.js' */
-import { make } from '../lib/dom.js';
+import { make, makeTableHead } from '../lib/dom.js';
 import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
@@ -30,14 +30,9 @@ export function siblingsNode(token, round) {
         : cells('', '', '', 'untested')),
     ]),
   );
-  const head = make(
-    'tr',
-    '',
-    ['in order', 'p′', 'q′', 'u', ''].map(text => make('th', '', text, { scope: 'col' })),
-  );
   return make('table', 'sl-siblings', [
     make('caption', '', 'Siblings: p′ is the share of p that the rejected ones left'),
-    make('thead', '', [head]),
+    makeTableHead(['in order', 'p′', 'q′', 'u', '']),
     make('tbody', '', rows),
   ]);
 }
