@@ -1,5 +1,5 @@
-// Holds the table of engine/trace/events.py, by a token's status or by the stage
-// before it has one; a test compares the two.
+// Holds the table of engine/trace/events.py, by a token's status or by the stage before it has one; a test compares the
+// two. A branch begins with a forced token, which no round has.
 /** @import { Status } from '../player/trace.d.ts' */
 
 /**
