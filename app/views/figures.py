@@ -204,11 +204,8 @@ def _by_drafter(run: Trace, numbers: RunMetrics) -> str:
         tested, accepted = (sum(token.status in among for token in tokens) for among in (TESTED, ("accepted",)))
         alpha = f", α = {accepted / tested:.2f}" if tested else ""
         parts.append(f"{TITLES.get(method, method)} in {quantity(rounds, 'round')}{alpha}")
-    return f" auto chose {'; '.join(parts)}; no draft in {_count_undrafted(run)}." if parts else ""
-
-
-def _count_undrafted(run: Trace) -> int:
-    return sum(not event.parents for event in run.rounds)
+    undrafted = sum(not event.parents for event in run.rounds)
+    return f" auto chose {'; '.join(parts)}; no draft in {undrafted}." if parts else ""
 
 
 # ── rounds ──
