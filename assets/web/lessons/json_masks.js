@@ -14,14 +14,15 @@ const GRAMMAR = [['{'], ['"ok"'], [':'], ['true', 'false'], [','], ['"n"'], [':'
 // What the model would rather write at some places, if nothing held it back.
 const WISHES = { 0: '```json', 7: 'seven', 9: 'Hope that helps!' };
 
-const MASK_RULES = {
-  right: 'the right masks',
-  stays: 'the mask doesn’t move along with the drafts',
-  closing: 'only the last row is masked',
-  unmasked: 'the drafts are masked, the target isn’t',
-  thinking: 'one decision a round: is it still thinking?',
-  forced: 'the right masks, and no drafter: only what has to come is drafted',
-};
+// [words, the name of the rule]
+const MASK_RULES = [
+  ['the right masks', 'right'],
+  ['the mask doesn’t move along with the drafts', 'stays'],
+  ['only the last row is masked', 'closing'],
+  ['the drafts are masked, the target isn’t', 'unmasked'],
+  ['one decision a round: is it still thinking?', 'thinking'],
+  ['the right masks, and no drafter: only what has to come is drafted', 'forced'],
+];
 
 // Three mistakes need no thinking to be seen.
 const beginOf = rule => ['<think>', 'easy', ...(['stays', 'closing', 'unmasked'].includes(rule) ? [THOUGHT] : [])];
@@ -101,10 +102,7 @@ const shownMask = mask => (mask === null ? 'every word' : mask.join(' or ') || '
 const FATES = { accepted: '✓ accepted', rejected: '✗ rejected', discarded: 'discarded', bonus: 'closes the round' };
 
 export function makeJsonMasks(settings, touched) {
-  const rule = picker(
-    'Rule',
-    Object.entries(MASK_RULES).map(([name, words]) => [words, name]),
-  );
+  const rule = picker('Rule', MASK_RULES);
   const written = make('p', 'sl-own-text'),
     body = make('tbody'),
     result = makeResult();
