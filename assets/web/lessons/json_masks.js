@@ -2,7 +2,7 @@
 // have made. The rounds are computed below, apart from the page: greedy, with a model that would
 // rather think, fence its code and chat.
 
-import { make, makeButton, makeTableHead, setText } from '../lib/dom.js';
+import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { figure, makeNote, makeResult, picker } from './widgets.js';
 
@@ -106,8 +106,13 @@ export function makeJsonMasks(settings, touched) {
   const written = make('p', 'sl-own-text'),
     body = make('tbody'),
     result = makeResult();
-  const head = makeTableHead(['after', 'draft', 'the mask allows', 'the target picks', 'result']);
-  const table = make('table', 'sl-masks', [head, body]);
+  const columns = ['after', 'draft', 'the mask allows', 'the target picks', 'result'];
+  const head = make(
+    'tr',
+    '',
+    columns.map(words => make('th', '', words, { scope: 'col' })),
+  );
+  const table = make('table', 'sl-masks', [make('thead', '', [head]), body]);
   let text = beginOf(rule.value),
     passes = 0;
   const next = makeButton('', () => {

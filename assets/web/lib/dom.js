@@ -49,17 +49,6 @@ export function makeButton(content, action, className = 'sl-button', attributes 
   return node;
 }
 
-// The head of a table, from the words over its columns.
-/** @param {string[]} columns */
-export const makeTableHead = columns =>
-  make('thead', '', [
-    make(
-      'tr',
-      '',
-      columns.map(words => make('th', '', words, { scope: 'col' })),
-    ),
-  ]);
-
 // Writes only a change, because a screen reader may read a text that is written again.
 /** @param {Node} node @param {string} text */
 export const setText = (node, text) => {

@@ -49,9 +49,9 @@ export function alphaFor(tokens, gamma) {
   let low = 0,
     high = 1;
   for (let i = 0; i < 50; i++) {
-    const middle = (low + high) / 2;
-    if (expectedTokens(middle, gamma) < tokens) low = middle;
-    else high = middle;
+    const alpha = (low + high) / 2;
+    if (expectedTokens(alpha, gamma) < tokens) low = alpha;
+    else high = alpha;
   }
   return high;
 }

@@ -22,12 +22,11 @@ export function readObject(key) {
 export const storeObject = (key, value) => storeText(key, JSON.stringify(value));
 
 // Texts that only this tab keeps, for a reload. Another page that it opens, such as a second link, forgets them.
-export function readAfterReload(key) {
-  return attempt(() => {
+export const readAfterReload = key =>
+  attempt(() => {
     if (!isReload()) sessionStorage.removeItem(key);
     return sessionStorage.getItem(key);
   });
-}
 export const storeForReload = (key, text) => attempt(() => sessionStorage.setItem(key, text));
 
 export function isReload() {

@@ -1,6 +1,6 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
 /** @import { Round, Token } from './timeline.js' */
-import { make, makeTableHead } from '../lib/dom.js';
+import { make } from '../lib/dom.js';
 import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
 
@@ -32,7 +32,13 @@ export function siblingsNode(token, round) {
   );
   return make('table', 'sl-siblings', [
     make('caption', '', 'Siblings: p′ is the share of p that the rejected ones left'),
-    makeTableHead(['in order', 'p′', 'q′', 'u', '']),
+    make('thead', '', [
+      make(
+        'tr',
+        '',
+        ['in order', 'p′', 'q′', 'u', ''].map(text => make('th', '', text, { scope: 'col' })),
+      ),
+    ]),
     make('tbody', '', rows),
   ]);
 }
