@@ -72,7 +72,6 @@ class Control:
     high: Any = None
     step: float | None = None
     choices: Mapping[str, str] | None = None
-    advanced: bool = False
     lines: int = 1
     only: tuple[str, str] | None = None
 
@@ -93,45 +92,43 @@ CONTROLS: tuple[Control, ...] = (
     Control("tokens", "Max tokens", "", 128, "number", 1, None, 1),  # the hint is this server's limit
     Control(
         "form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",
-        choices={"chat": "chat", "raw": "raw text"}, advanced=True,
+        choices={"chat": "chat", "raw": "raw text"},
     ),
     Control(
         "thinking", "Thinking", "Whether the model reasons aloud before it answers.", "default", "choice",
-        choices={"default": "the template's default", "on": "on", "off": "off"}, advanced=True,
+        choices={"default": "the template's default", "on": "on", "off": "off"},
     ),
-    Control("system", "System prompt", "Leave it empty for the template's own.", "", "text", advanced=True, lines=2),
+    Control("system", "System prompt", "Leave it empty for the template's own.", "", "text", lines=2),
     Control("constraint", "Constraint", "What the whole answer must match. A click fills in an example:",
-            FREE, "choice", choices=CONSTRAINT_LABELS, advanced=True),
+            FREE, "choice", choices=CONSTRAINT_LABELS),
     *(Control(kind, title[0].upper() + title[1:], CONSTRAINT_HINTS[kind], CONSTRAINT_EXAMPLES[kind].text, "text",
-              advanced=True, lines=3, only=("constraint", kind))
+              lines=3, only=("constraint", kind))
       for kind, (title, _) in _CONSTRAINT_TITLES.items()),
     Control("compact_json", "Compact JSON", "No spaces between its parts, so more of the text is certain beforehand.",
-            True, "switch", advanced=True, only=("constraint", "json_schema")),
-    Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1, advanced=True),
-    Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", 1, "slider", 0.05, 1, 0.05,
-            advanced=True),
-    Control("min_p", "Min-p", "Drops tokens below this share of the likeliest; 0 is off.", 0, "slider", 0, 1, 0.01,
-            advanced=True),
+            True, "switch", only=("constraint", "json_schema")),
+    Control("top_k", "Top-k", "Only the k likeliest tokens; 0 is off.", 0, "slider", 0, 200, 1),
+    Control("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", 1, "slider", 0.05, 1, 0.05),
+    Control("min_p", "Min-p", "Drops tokens below this share of the likeliest; 0 is off.", 0, "slider", 0, 1, 0.01),
     Control("repetition_penalty", "Repetition penalty", "Above 1, repeating costs; 1 is off.", 1, "slider", 0.5, 2,
-            0.05, advanced=True),
+            0.05),
     Control(
         "acceptance", "Acceptance rule",
         "Token and block are exact, of chains and trees. Typical is lossy above temperature 0.", "token",
-        "choice", choices=ACCEPTANCE_LABELS, advanced=True,
+        "choice", choices=ACCEPTANCE_LABELS,
     ),
     Control("epsilon", "Threshold ε", "A p above ε is always enough.", RunConfig.epsilon, "slider", 0, 1, 0.01,
-            advanced=True, only=TYPICAL),
+            only=TYPICAL),
     Control("delta", "Factor δ", "A p above δ · exp(−H) is enough, too; H is the entropy of p.", RunConfig.delta,
-            "slider", 0, 1, 0.01, advanced=True, only=TYPICAL),
+            "slider", 0, 1, 0.01, only=TYPICAL),
     Control("window", "Window W", "Places ahead that the target guesses in each pass.", LookaheadSizes.window, "slider",
-            1, 16, 1, advanced=True, only=LOOKAHEAD),
+            1, 16, 1, only=LOOKAHEAD),
     Control("ngram_size", "n-gram N", "Tokens of an n-gram. A pass scores (N − 1) · (W + G) rows more.",
-            LookaheadSizes.ngram, "slider", 2, 8, 1, advanced=True, only=LOOKAHEAD),
+            LookaheadSizes.ngram, "slider", 2, 8, 1, only=LOOKAHEAD),
     Control("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
-            1, 16, 1, advanced=True, only=LOOKAHEAD),
+            1, 16, 1, only=LOOKAHEAD),
     Control(
         "precision", "Precision", "How exact weights and arithmetic are; changing it loads the model again.", AUTO,
-        "choice", choices={name: name for name in PRECISIONS}, advanced=True,
+        "choice", choices={name: name for name in PRECISIONS},
     ),
 )  # fmt: skip
 NAMES = tuple(control.name for control in CONTROLS)

@@ -26,11 +26,13 @@ from app.ui.static_page import document, heading, mount
 from app.views.safe_json import encode
 from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput, EngineError
-from lessons.loader import FOLDER, glossary, lessons, run
+from engine.files import ASSETS
+from lessons.loader import glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 TAB = {tab_page.NAME: tab_page.TITLE}  # where the site has an engine
-CHECKING = "one_token_differs"  # the lesson that explains check_server.py
+SCRIPT = ASSETS.parent / "engine" / "exactness" / "check_server.py"
+CHECKING = "one_token_differs"  # the lesson that explains it
 LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES)
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
 NOT_LIVE = (
@@ -79,7 +81,7 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
     yield "index.html", _lessons(rendered, pages)
-    yield "check_server.py", (FOLDER / "check_server.py").read_text(encoding="utf-8")
+    yield "check_server.py", SCRIPT.read_text(encoding="utf-8")
     yield "theory.html", _theory(pages)
     yield "runs.html", _list("runs.html", pages, {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
     number = next(lesson.number for lesson in lessons() if lesson.slug == CHECKING)

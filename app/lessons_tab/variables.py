@@ -4,7 +4,6 @@ Rounds, and tokens within a round, count from 1 as in the player; the last token
 """
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 from app.lessons_tab.guessing import game
@@ -56,9 +55,7 @@ def variables_of(trace: Trace) -> dict[str, Any]:
         "tau": metrics.tau and metrics.tau.value,
         "speed": metrics.tokens_per_second,
         "prefill": metrics.prefill,
-        "ttft": metrics.ttft,
         "ms": 1000 * metrics.decode_seconds / metrics.tokens if metrics.tokens else None,
-        "round_ms": 1000 * median(r.timings.total for r in trace.rounds) if trace.rounds else None,
         "predicted": metrics.predicted_speedup,
         **_recorded_speedups(trace),
         **{f"{part}_ms": 1000 * metrics.time[part] / max(metrics.tokens, 1) for part in PARTS},
@@ -76,7 +73,7 @@ def variables_of(trace: Trace) -> dict[str, Any]:
         **_tokens(trace),
     }
     numbers |= {f"alpha_{depth}": accepted / tested for depth, (accepted, tested) in metrics.by_depth.items()}
-    numbers["second_accepted"], numbers["second_tested"] = metrics.by_depth.get(2, (0, 0))
+    numbers["second_accepted"] = metrics.by_depth.get(2, (0, 0))[0]
     # Its trouble can be known by these counts, without a word of its text.
     symptoms = ("tokens", "passes", "drafted", "accepted", "tested", "bursts")
     numbers["symptoms"] = {name: numbers[name] for name in symptoms} | {"empty": numbers["empty_rounds"]}

@@ -102,7 +102,7 @@ class LiveBranch:
     def __init__(self, run: Trace):
         self.run, self._trace = run, lambda: None
         self._started: RunStarted | None = None
-        self._feed, self._key, self._timed_out = player_feed.BranchFeed(), uuid.uuid4().hex, False
+        self._feed, self._key, self._timed_out = player_feed.Feed(None), uuid.uuid4().hex, False
 
     @property
     def has_begun(self) -> bool:

@@ -7,6 +7,7 @@ passes over rounds that it has. Old rounds are cut off, because a long value cos
 import uuid
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from app.views import run_facts, servers, tiles
@@ -16,7 +17,7 @@ from app.views.safe_json import encode, short
 from app.views.trees import branches
 from engine.config import ACCEPTANCE, AUTO, LOSSY, METHODS, method_of
 from engine.errors import quantity
-from engine.trace.events import ACCEPTED, TESTED, Distribution, Forbidden, Round, RunFinished, RunStarted, Token
+from engine.trace.events import ACCEPTED, TESTED, Distribution, Round, RunFinished, RunStarted, Token
 from engine.trace.metrics import compute_metrics, equal_to_the_bit, first_divergence
 from engine.trace.noise import monotone_costs
 from engine.trace.trace import Trace
@@ -30,7 +31,8 @@ WHY = "In each round auto takes the drafter that promises the most tokens for it
 
 
 class Feed:
-    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then."""
+    """The values sent during one run. ``add`` gives the next: it grows at its end, and is cut now and then. ``run`` is
+    None for a branch of the run on the stage, which its values leave there."""
 
     def __init__(self, run: str | None):
         self.run, self.segment, self._at = run, 0, "" if run else uuid.uuid4().hex
@@ -54,13 +56,6 @@ class Feed:
 
     def _head(self) -> str:
         return start(self.run, self.segment, self._at)
-
-
-class BranchFeed(Feed):
-    """The values sent during a branch of the run on the stage, which they leave there."""
-
-    def __init__(self):
-        super().__init__(None)
 
 
 def start(run: str | None, segment: int = 0, at: str = "") -> str:
@@ -269,15 +264,11 @@ def round_line(event: Round, lean: bool) -> dict:
             "tokens": [_token(token, refused, lean) for token in event.tokens],
         }
         | ({"parents": event.parents} if branches(event) else {})
-        | ({"forbidden": [_forbidden(draft) for draft in event.forbidden]} if event.forbidden else {})
+        | ({"forbidden": [*map(asdict, event.forbidden)]} if event.forbidden else {})
         | ({"row": short(event.row_cost)} if event.row_cost is not None else {})
         | ({"by": TITLES[event.drafter], "method": event.drafter} if event.drafter in TITLES else {})
         | ({"counted": event.gamma is not None} if event.timings is None else {})  # a server's, with or without counts
     )
-
-
-def _forbidden(draft: Forbidden) -> dict:
-    return {"text": draft.text, "position": draft.position, "id": draft.id, "parent": draft.parent}
 
 
 def _token(token: Token, refused: Token | None, lean: bool) -> dict:

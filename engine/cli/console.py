@@ -147,22 +147,15 @@ class RoundPrinter:
         self._open = False
 
 
-def forced_token(console: Console, trace: Trace) -> None:
-    """Says which token a branch begins with; empty for any other run."""
+def print_result(console: Console, trace: Trace) -> None:
+    """Prints the token that a branch begins with, the answer, and every metric with the counts it comes from."""
     if prefix := trace.started.prefix:
         text = visible(prefix[-1].text or prefix[-1].label or "", keep="")
         console.print(Text(f"At place {len(prefix) - 1} the token {text!r} was forced. The draws stay the same."))
-
-
-def answer(console: Console, trace: Trace) -> None:
     text = trace.finished.text if trace.finished else trace.text
     console.print()
     console.print(Text(visible(text)), soft_wrap=True)
     console.print()
-
-
-def summary(console: Console, trace: Trace) -> None:
-    """Prints every metric of a run with the counts it comes from."""
     _print_rows(console, _rows(trace, compute_metrics(trace)))
 
 

@@ -168,8 +168,7 @@ def run(
         for each in (plain, config):
             _follow(worker.submit([("warm-up", replace(each, max_new_tokens=min(16, max_new_tokens)))]))
     result = _follow(worker.submit([("run", config)]), console.RoundPrinter(out))
-    console.answer(out, result)
-    console.summary(out, result)
+    console.print_result(out, result)
     if trace is not None:
         save(result, trace)
         say(f"The trace is in {trace}.")
@@ -204,9 +203,7 @@ def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --t
         for event in filter(None, (each.started, *each.rounds, each.finished)):
             printer.show(event)
         printer.end()
-        console.forced_token(out, each)
-        console.answer(out, each)
-        console.summary(out, each)
+        console.print_result(out, each)
     beside = _baseline_of(file)
     if beside.exists():
         console.comparison(out, result, load(beside))
@@ -232,9 +229,7 @@ def branch(
     worker = Worker(device)
     new = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
     check_models(result.started, new.started)
-    console.forced_token(out, new)
-    console.answer(out, new)
-    console.summary(out, new)
+    console.print_result(out, new)
     if trace is not None:
         save(with_branch(result, new), trace)
         say(f"The trace is in {trace}.")

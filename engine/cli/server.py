@@ -73,8 +73,7 @@ def record(
             say(f"{fault} What came before is in {path}.")
             raise typer.Exit(1)
     if len(texts) == 1:
-        console.answer(screen_, traces[0])
-        console.summary(screen_, traces[0])
+        console.print_result(screen_, traces[0])
     else:
         console.server_totals(screen_, traces)
     where = f"The trace is in {path}" if len(texts) == 1 else f"{len(texts)} traces end with {path}"
@@ -94,8 +93,8 @@ def check(
     seconds: Seconds = 600.0,
 ):
     """Say whether a server that drafts still writes what its model says. Exits with 1 for a fault."""
-    from engine.exactness.server_check import Subject
-    from engine.exactness.server_check import check as findings
+    from engine.exactness.server_findings import Subject
+    from engine.exactness.server_findings import check as findings
 
     subjects = [Subject(_client(each, seconds), model, max_new_tokens, draws) for each in (address, plain) if each]
     for subject in subjects:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from engine.drafters.base import PER_TOKEN
+from engine.drafters.base import PER_TOKEN, GammaPolicy
 from engine.drafters.token_tree import Plan, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate, shared_costs
 
@@ -28,22 +28,14 @@ _DEBT = 0.5  # plain steps that per-token decisions may lose before drafting pau
 _REST, _LONGEST_REST = 8, 64  # rounds of a pause
 
 
-class FixedGamma:
-    """Chooses one γ for all rounds."""
+class FixedGamma(GammaPolicy):
+    """Chooses one γ for all rounds, and learns nothing from them."""
 
     def __init__(self, gamma: int):
         self.gamma = gamma
 
-    def share(self, rows: int) -> None:
-        """Does nothing, because a fixed length does not depend on costs."""
-
     def choose(self, keys, limit: int) -> int:
         return min(self.gamma, limit)
-
-    def observe(
-        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
-    ) -> None:
-        pass
 
 
 class Rate:
@@ -62,7 +54,7 @@ class Rate:
         self._tokens, self._cost = fade * self._tokens + tokens, fade * self._cost + cost
 
 
-class AdaptiveGamma:
+class AdaptiveGamma(GammaPolicy):
     """Chooses the γ ≥ 0 with the most expected tokens per cost.
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
@@ -187,9 +179,9 @@ class RecordedRound(NamedTuple):
     parents: tuple[int, ...] = ()
 
 
-class ReplayedGamma:
-    """Repeats the γ of each recorded round of a run with γ = auto. The tokens are the same up to rounding, because a
-    replayed tree may be drafted in passes of other widths.
+class ReplayedGamma(GammaPolicy):
+    """Repeats the γ of each recorded round of a run with γ = auto, which already depends on how many requests shared
+    it. The tokens are the same up to rounding, because a replayed tree may be drafted in passes of other widths.
 
     ``rounds``: the fields of a `RecordedRound`, or γ alone. `observe` counts the rounds, because `choose` is not called
     in a round in which nothing can be drafted.
@@ -200,9 +192,6 @@ class ReplayedGamma:
             RecordedRound(*each) if isinstance(each, tuple) else RecordedRound(each, each) for each in rounds
         ]
         self._round = 0
-
-    def share(self, rows: int) -> None:
-        """Does nothing, because the recorded lengths already depend on it."""
 
     @property
     def drafter(self) -> str:
@@ -228,7 +217,5 @@ class ReplayedGamma:
         """Returns the shape of the recorded tree; None where the round's was a chain."""
         return Plan(self._current.parents) if self._current.parents else None
 
-    def observe(
-        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
-    ) -> None:
+    def observe(self, keys, outcomes, *details, **more) -> None:
         self._round += 1

@@ -14,11 +14,11 @@ be exact.
 from collections.abc import Hashable, Mapping, Sequence
 
 from engine.decoding.draft_length import AdaptiveGamma, Rate
-from engine.drafters.base import PER_TOKEN
+from engine.drafters.base import PER_TOKEN, GammaPolicy
 from engine.drafters.token_tree import Worthwhile
 
 
-class DrafterChoice:
+class DrafterChoice(GammaPolicy):
     """A γ policy over several drafters. ``members``: the policy of each, all with one ``rate``. ``gamma``: a fixed
     draft length; None decides about it, too. ``drafter``: the one chosen for this round, "" for none."""
 
@@ -27,7 +27,6 @@ class DrafterChoice:
         self.drafter, self._length = "", 0
 
     def share(self, rows: int) -> None:
-        """Tells every member, as in `GammaPolicy`."""
         for member in self.members.values():
             member.share(rows)
 
@@ -71,14 +70,12 @@ class DrafterChoice:
     def tree_shape(self) -> Worthwhile | None:
         return self.members[self.drafter].tree_shape() if self.gamma is None else None
 
-    def observe(
-        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
-    ) -> None:
+    def observe(self, keys, outcomes: Sequence[bool | None], *details, **more) -> None:
         name = self.drafter
         if not name:
             self.rate.add(1.0, 1.0)
         else:
-            self.members[name].observe(keys[name], outcomes, path, steps, scored)
+            self.members[name].observe(keys[name], outcomes, *details, **more)
         self.drafter = ""
         for other, own in (keys or {}).items():
             if other != name:

@@ -37,16 +37,16 @@ class Draft:
         return len(self.tokens)
 
 
-class GammaPolicy(Protocol):
-    """Chooses how many tokens each round drafts. ``keys`` are those of `Drafter.confidence_classes`, or those of each
-    member by its name where several drafters compete."""
+class GammaPolicy:
+    """Base class: chooses how many tokens each round drafts. ``keys`` are those of `Drafter.confidence_classes`, or
+    those of each member by its name where several drafters compete."""
 
     def share(self, rows: int) -> None:
         """Takes into account that from now on ``rows`` requests share each pass."""
 
     def choose(self, keys: Any, limit: int) -> int:
         """Returns the drafts of this round, at most ``limit``."""
-        ...
+        raise NotImplementedError
 
     def observe(
         self,

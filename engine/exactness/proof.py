@@ -8,7 +8,7 @@ from the target alone.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from engine.config import Constraint, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
@@ -43,28 +43,6 @@ class Check:
     numbers: dict[str, float | int | None]
 
 
-class Subject(Protocol):
-    """Something that runs a method. ``gaps`` of a text: the target's top-2 logit gap at each token, None if unknown."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def sampling(self) -> SamplingParams: ...
-
-    def law(self, sampling: SamplingParams, length: int) -> Law: ...
-
-    def runs(self, sampling: SamplingParams, acceptance: str, length: int) -> Runs: ...
-
-    def texts(self, sampling: SamplingParams, seeds: Sequence[int], is_together: bool) -> list[list[Round]]: ...
-
-    def plain(self, sampling: SamplingParams, seed: int) -> list[Round]: ...
-
-    def constrained_runs(self) -> tuple[Law, Runs, int]:
-        """Returns the law of runs with a constraint, these runs, and how many tokens are counted."""
-        ...
-
-
 @dataclass(frozen=True)
 class ToySubject:
     """The weather pair with a method that needs no weights, or whose draft is a table of three words."""
@@ -82,18 +60,16 @@ class ToySubject:
         return distribution_test.toy_runs(target, draft, length, sampling, self.gamma, None, self.method, acceptance)
 
     def texts(self, sampling: SamplingParams, seeds: Sequence[int], is_together: bool) -> list[list[Round]]:
-        decoders = [self._decoder(self.method, self.gamma, sampling, seed) for seed in seeds]
+        decoders = {seed: self._decoder(self.method, self.gamma, sampling, seed) for seed in seeds}
         if not is_together:
-            return [list(decoder.rounds()) for decoder in decoders]
-        batch, rounds = Batch(), {seed: [] for seed in seeds}
-        for seed, decoder in zip(seeds, decoders, strict=True):
-            batch.add(seed, decoder.steps())
-        return _together(batch, rounds)
+            return [list(decoder.rounds()) for decoder in decoders.values()]
+        return _together(Batch(), {seed: decoder.steps() for seed, decoder in decoders.items()})
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
         return list(self._decoder("none", 0, sampling, seed).rounds())
 
     def constrained_runs(self) -> tuple[Law, Runs, int]:
+        """Returns the law of runs with a constraint, these runs, and how many tokens are counted."""
         runs = json_runs(lambda draft: make_drafter(self.method, draft), self.sampling, self.gamma, TRUE_RULES)
         return json_law(self.sampling), runs, JSON_TOKENS
 
@@ -130,10 +106,7 @@ class EngineSubject:
         configs = {seed: replace(self._config(sampling), seed=seed) for seed in seeds}
         if not is_together:
             return [self._rounds(config) for config in configs.values()]
-        batch, rounds = self.open_batch(len(seeds)), {seed: [] for seed in seeds}
-        for seed, config in configs.items():
-            batch.add(seed, config)
-        return _together(batch, rounds)
+        return _together(self.open_batch(len(seeds)), configs)
 
     def plain(self, sampling: SamplingParams, seed: int) -> list[Round]:
         return self._rounds(replace(self._config(sampling), method="none", gamma=0, seed=seed))
@@ -151,7 +124,13 @@ class EngineSubject:
             return [event for event in events if isinstance(event, Round)]
 
 
-def _together(batch, rounds: dict[int, list[Round]]) -> list[list[Round]]:
+Subject = ToySubject | EngineSubject
+
+
+def _together(batch, requests: dict[int, Any]) -> list[list[Round]]:
+    rounds: dict[int, list[Round]] = {seed: [] for seed in requests}
+    for seed, request in requests.items():
+        batch.add(seed, request)
     try:
         while len(batch):
             for name, event in batch.step():

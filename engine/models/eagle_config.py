@@ -1,22 +1,12 @@
 """Reads the config.json of an EAGLE head as the settings that its pass needs, in every layout of
 `engine/weights/head_config.py`. What this engine would compute differently is refused."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, field_validator, model_validator
 from transformers import PreTrainedConfig
 
-from engine.errors import Unavailable, explain
 from engine.weights import head_config
 from engine.weights.eight_bits import is_read_here
 from engine.weights.own_models import ROPE_KINDS
@@ -117,22 +107,11 @@ class BlockConfig(EagleConfig):
 
 def read_config(folder: Path, kind: type[EagleConfig] = EagleConfig, noun: str = "EAGLE head"):
     """Returns a config of this ``kind``. Raises Unavailable that names the wrong field."""
-    path = Path(folder) / "config.json"
-    try:
-        fields = json.loads(path.read_bytes())
-        head_config.check_fields(fields, {*kind.model_fields, *_READ} - {"rope", "layers", "window"}, path)
-        return kind.model_validate_json(json.dumps(_settings(fields, _counts_inputs(Path(folder)))))
-    except (OSError, AttributeError, TypeError) as error:
-        raise Unavailable(f"There is no {noun} in {folder}: config.json cannot be read.") from error
-    except ValidationError as error:
-        raise Unavailable(f"{path} describes no {noun} that can run here: {explain(error)}.") from error
-    except json.JSONDecodeError as error:
-        raise Unavailable(f"{path} is damaged; delete that folder and fetch the pair again.") from error
-    except ValueError as error:
-        raise Unavailable(f"{path} describes no {noun} that can run here: {error}.") from error
+    known = {*kind.model_fields, *_READ} - {"rope", "layers", "window"}
+    return head_config.read_config(folder, kind, noun, known, lambda fields: _settings(fields, folder))
 
 
-def _settings(fields: dict, counts_inputs: bool) -> dict:
+def _settings(fields: dict, folder: Path) -> dict:
     """Returns the values of an `EagleConfig`, before they are checked."""
     flat = head_config.with_defaults(head_config.flat(fields))
     if (stored := flat.get("quantization_config")) and not is_read_here(stored):
@@ -140,7 +119,7 @@ def _settings(fields: dict, counts_inputs: bool) -> dict:
     if flat.get("use_aux_norm"):  # SGLang's older name
         flat["fc_norm"] = True
     flat["mask_token"] = next((flat[name] for name in _MASKS if flat.get(name) is not None), None)
-    flat["layers"] = head_config.layers_read(fields, counts_inputs)
+    flat["layers"] = head_config.layers_read(fields, _counts_inputs(folder))
     flat["window"] = head_config.window(flat, flat.get("num_hidden_layers", 1))
     flat["rope"] = _rope(flat)
     return flat
@@ -149,7 +128,7 @@ def _settings(fields: dict, counts_inputs: bool) -> dict:
 def _counts_inputs(folder: Path) -> bool:
     """Returns whether our own version before the flat list of layers wrote it; its card says how it counts."""
     try:
-        return _README in (folder / "README.md").read_text(encoding="utf-8")
+        return _README in Path(folder, "README.md").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -8,21 +8,20 @@ EAGLE-3 head, and `lm_head.weight` [Vd, E] unless the target's output layer is i
 Dimension key: E hidden size, R inner size of the head, Vd words it can guess, V the target's vocabulary.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, PositiveInt, ValidationError
+from pydantic import BaseModel, PositiveInt
 
-from engine.errors import Unavailable, explain, quantity
+from engine.errors import Unavailable, quantity
 from engine.models.attention import SequenceSlice
 from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
 from engine.models.reduced_output import MAP, mapped_words, output_rows
-from engine.weights.head_config import check_fields
+from engine.weights.head_config import read_config
 
 
 class ExitConfig(BaseModel, strict=True):
@@ -83,14 +82,4 @@ class ExitModel:
 
 def read_exit_config(folder: Path) -> ExitConfig:
     """Reads the head's config.json. Unavailable names the wrong field."""
-    path = Path(folder) / "config.json"
-    try:
-        fields = json.loads(path.read_bytes())
-        check_fields(fields, ExitConfig.model_fields, path)
-        return ExitConfig.model_validate_json(json.dumps(fields))
-    except OSError as error:
-        raise Unavailable(f"There is no exit head in {folder}: config.json cannot be read.") from error
-    except ValidationError as error:
-        raise Unavailable(f"{path} describes no exit head: {explain(error)}.") from error
-    except (ValueError, AttributeError) as error:
-        raise Unavailable(f"{path} is damaged; export the head again.") from error
+    return read_config(folder, ExitConfig, "exit head", ExitConfig.model_fields)

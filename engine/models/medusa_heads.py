@@ -9,19 +9,18 @@ Dimension key: K heads, E hidden size, V the target's vocabulary, Vd words that 
 reads the state of token t after the last norm, from which the target guesses token t + 1, and guesses token t + 2 + k.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from engine.errors import Unavailable, explain
+from engine.errors import Unavailable
 from engine.models.head_reader import HeadReader
 from engine.models.linear import Linear
 from engine.models.reduced_output import KNOWN, MAP, ROWS, fitting, mapped_words, output_rows, word_ids
-from engine.weights.head_config import DEFAULTS, check_fields
+from engine.weights.head_config import DEFAULTS, read_config
 
 _TOKENS = "token_map"  # vLLM's: the target's ids themselves
 _MAPS = (MAP, KNOWN, _TOKENS)
@@ -46,19 +45,6 @@ _OF_MEDUSA = {
 }  # fmt: skip
 
 
-def read_medusa_config(folder: Path) -> MedusaConfig:
-    """Raises Unavailable for a field that would change what the heads compute."""
-    path = Path(folder) / "config.json"
-    try:
-        fields = json.loads(path.read_bytes())
-        check_fields(fields, _OF_MEDUSA | _OF_THE_TARGET, path)
-        return MedusaConfig.model_validate_json(json.dumps(fields))
-    except ValidationError as error:
-        raise Unavailable(f"{path} describes no Medusa heads that can run here: {explain(error)}.") from error
-    except (OSError, ValueError, AttributeError) as error:
-        raise Unavailable(f"There are no Medusa heads in {folder}: config.json cannot be read.") from error
-
-
 class MedusaModel:
     """``count``: heads; ``reads``: the layer of the target whose incoming state they read, which is after the last one;
     ``target_ids`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
@@ -66,7 +52,7 @@ class MedusaModel:
     def __init__(self, folder: Path, target: Any, weights=None, config: MedusaConfig | None = None):
         """Loads the heads; ``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no
         layout, or another target."""
-        config = config or read_medusa_config(folder)
+        config = config or read_config(folder, MedusaConfig, "Medusa heads", _OF_MEDUSA | _OF_THE_TARGET)
         self.target, self.dtype, self.device = target, target.dtype, target.device
         self.width, self.max_length, self.reads = target.width, target.max_length, (target.layers_count,)
         self.is_on_cuda = torch.device(self.device).type == "cuda"

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from engine.config import SamplingParams
 from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
@@ -31,7 +30,6 @@ from engine.weights.specs import ModelSpec
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 CONTEXT = 256
 _DRAFT_STEPS = 4
-_GREEDY = SamplingParams()
 
 
 def _seconds(step: Callable[[], object], device: str) -> float:

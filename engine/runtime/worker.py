@@ -25,14 +25,12 @@ class Worker:
 
     is_remote = False  # whether the engine is in another process, where work cannot be sent
 
-    def __init__(
-        self, device=AUTO, precision=AUTO, max_waiting: int = MAX_WAITING, loader=None, fetcher=None, threads: int = 1
-    ):
-        self.device, self.precision, self.max_waiting = device, precision, max_waiting
+    def __init__(self, device=AUTO, precision=AUTO, loader=None, threads: int = 1):
+        self.device, self.precision, self.max_waiting = device, precision, MAX_WAITING
         self.max_batch_size: int | None = None
         self.engine: Any = None  # an Engine, once a run has loaded one
         self._loaded_as: tuple[str, str] | None = None  # the pair and precision that the loaded engine was requested by
-        self._load, self._fetch = loader or _load, fetcher or (_fetch if loader is None else None)
+        self._load, self._fetch = loader or _load, None if loader else _fetch
         self._waiting: list[Job] = []
         self._running: list[Job] = []
         self._changed = threading.Condition()

@@ -44,8 +44,6 @@ Reason = Literal["eos", "stop", "length", "cancelled"]
 
 # Drafts of `Round.forbidden` are not rejected, because they were not scored.
 FORBIDDEN = StatusRow(True, False, False, "⊘", "a draft that the grammar forbids, so that it was not scored")
-# A token that a branch begins with. No round has it, because it was neither drafted nor drawn.
-FORCED = StatusRow(False, False, True, "⤳", "forced by you, not drawn")
 
 
 @dataclass(frozen=True, slots=True)

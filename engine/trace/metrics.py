@@ -106,15 +106,6 @@ def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
                 yield token.depth, siblings[parent], token.status in ACCEPTED
 
 
-def ranks(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
-    """Counts (accepted, tested) drafts by rank, from 1 on without a gap."""
-    counts: dict[int, tuple[int, int]] = {}
-    for _, rank, is_accepted in tested_drafts(rounds):
-        accepted, tested = counts.get(rank, (0, 0))
-        counts[rank] = (accepted + is_accepted, tested + 1)
-    return dict(sorted(counts.items()))
-
-
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     """Counts the drafts that each acceptance rule would accept in a round, on average over its uniforms, on the same
     drafts: the sum of the products of min(1, p/q), and of p_i, the chance of a beginning in a block. Counts chains

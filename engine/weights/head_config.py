@@ -5,9 +5,11 @@ nests those of the layer in ``transformer_layer_config`` and leaves out what equ
 field has the default of the class that trained the head, never the target's value.
 """
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
-from engine.errors import Unavailable
+from engine.errors import Unavailable, explain
 
 LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
 
@@ -51,6 +53,25 @@ _USUAL = {
 }  # fmt: skip
 _OF_THE_HEAD = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residual")
 _SECTIONS = ("transformer_layer_config", "eagle_config", "quantization_config")
+
+
+def read_config(folder: Path, kind, noun: str, known: Collection[str], settings: Callable[[dict], dict] = dict):
+    """Returns the pydantic model of this ``kind`` that a head's config.json describes. ``settings``: its values, from
+    fields that are ``known``. Raises Unavailable, which names the wrong field and the ``noun`` of the head."""
+    from pydantic import ValidationError
+
+    path = Path(folder) / "config.json"
+    try:
+        fields = json.loads(path.read_bytes())
+        check_fields(fields, known, path)
+        return kind.model_validate_json(json.dumps(settings(fields)))
+    except (OSError, AttributeError, TypeError) as error:
+        raise Unavailable(f"{folder} holds no {noun}: config.json cannot be read.") from error
+    except json.JSONDecodeError as error:
+        raise Unavailable(f"{path} is damaged; fetch the pair or export the head again.") from error
+    except ValueError as error:
+        reason = explain(error) if isinstance(error, ValidationError) else error
+        raise Unavailable(f"{path} describes no {noun} that can run here: {reason}.") from error
 
 
 def flat(fields: Mapping) -> dict:

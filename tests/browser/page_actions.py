@@ -148,9 +148,9 @@ def run(page: Page, tokens: str = "24", **fields: str) -> None:
     expect(page.locator("#trace-file")).to_be_enabled()
 
 
-def wait_for_end(page: Page, timeout: float = 60_000) -> None:
+def wait_for_end(page: Page) -> None:
     """Waits until the run that ``press_run`` began has ended."""
-    page.wait_for_function("run_state === 'ended'", polling=50, timeout=timeout)
+    page.wait_for_function("run_state === 'ended'", polling=50, timeout=60_000)
 
 
 def text_of(page: Page) -> str:

@@ -1,6 +1,5 @@
 """What the lessons' tools draw, cut and decide, beside torch, the tokenizers' library and the engine."""
 
-import json
 import random
 
 import pytest
@@ -203,15 +202,7 @@ def test_game_is_written_as_squares_with_the_best_drafter(bare):
     ]  # fmt: skip
 
 
-def test_the_right_masks_give_json_and_each_mistake_breaks_it(bare):
-    found = bare.evaluate("() => Object.fromEntries(Object.keys(MASK_RULES).map(rule => [rule, writeAnswer(rule)]))")
-    for rule in ("right", "forced"):
-        assert not found[rule]["isBroken"] and json.loads(found[rule]["answer"]) == {"ok": True, "n": 7}
-        assert found[rule]["passes"] < 8, "plain decoding needs eleven"
-    for rule in found.keys() - {"right", "forced"}:
-        assert found[rule]["isBroken"]
-        with pytest.raises(ValueError, match=r"Expecting|Extra"):
-            json.loads(found[rule]["answer"])
+def test_the_right_mask_moves_along_with_the_drafts(bare):
     rows = bare.evaluate("maskedRound(['<think>', 'easy'], 'right').rows")
     assert [row["status"] for row in rows] == ["accepted", "rejected", "discarded", "discarded", "discarded"]
-    assert rows[0]["mask"] is None and rows[1]["mask"] == ["{"], "the mask moves along with the drafts"
+    assert rows[0]["mask"] is None and rows[1]["mask"] == ["{"]

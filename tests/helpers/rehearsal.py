@@ -95,12 +95,10 @@ def model_runner(
         return DecoderRunner(LlamaModel(weights.folder, config, dtype, device, weights=weights))
 
 
-def head_runner(
-    cuda: FakeCuda, target: DecoderRunner, patch, words: int = V // 2, block: bool = False, rank: int = 0
-) -> DecoderRunner:
+def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, block: bool = False, rank: int = 0) -> DecoderRunner:
     """An EAGLE head, or a block head with a bias of this ``rank``, that reads two layers of the target and can guess
-    ``words`` words."""
-    model = target.model
+    half of its words."""
+    model, words = target.model, V // 2
     fields = {
         "hidden_size": model.width, "vocab_size": V, "draft_vocab_size": words, "num_attention_heads": model.H,
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,

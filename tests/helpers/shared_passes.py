@@ -1,4 +1,4 @@
-"""Lets an engine that only plays events take part in a batch: a pass of no work follows each event."""
+"""Runs a batch to its end, and lets an engine that only plays events take part: a pass of no work follows each."""
 
 from dataclasses import replace
 
@@ -38,3 +38,20 @@ class SharedPasses:
 
     def best_batch(self) -> int:
         return self.best
+
+
+def drive(batch, arrivals=(), leaves=()) -> dict:
+    """Runs a `Batch` or a `RunBatch` to its end; gives the events of each request. ``arrivals``: {step: [(name,
+    decoder)]}; ``leaves``: {step: names that are removed}."""
+    found, step, arrivals, leaves = {}, 0, dict(arrivals), dict(leaves)
+    while len(batch) or any(at >= step for at in arrivals):
+        for name, decoder in arrivals.get(step, ()):
+            batch.add(name, decoder.steps())
+        for name in leaves.get(step, ()):
+            batch.remove(name)
+        for name, event in batch.step():
+            if isinstance(event, Exception):
+                raise event
+            found.setdefault(name, []).append(event)
+        step += 1
+    return found

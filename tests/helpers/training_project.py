@@ -57,10 +57,10 @@ def same(a, b) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def made_up(rows=60, seed=0, shortest=4) -> Samples:
+def made_up(rows=60, seed=0) -> Samples:
     """Prompts repeat, as they do where one is answered at several temperatures."""
     rng = np.random.default_rng(seed)
-    prompts = [rng.integers(0, VOCABULARY, n) for n in rng.integers(shortest, 9, rows // 3)]
+    prompts = [rng.integers(0, VOCABULARY, n) for n in rng.integers(4, 9, rows // 3)]
     replies = [rng.integers(0, VOCABULARY, n) for n in rng.integers(3, 12, rows)]
     tokens = np.concatenate([np.concatenate([prompts[i // 3], replies[i]]) for i in range(rows)]).astype(np.uint16)
     lengths = ([len(prompts[i // 3]) for i in range(rows)], [len(r) for r in replies])
@@ -87,12 +87,11 @@ def quiet(fraction, message):
     pass
 
 
-def random_head(folder: Path, name="llama", taps=2, seed=0, words=None, **settings) -> EagleStudent:
-    write(folder, name, vocab_size=VOCABULARY, **settings)
+def random_head(folder: Path, name="llama") -> tuple[EagleStudent, Teacher]:
+    write(folder, name, vocab_size=VOCABULARY)
     teacher = Teacher.load(folder, "cpu")
-    torch.manual_seed(seed)
-    words = torch.arange(0, VOCABULARY, 3) if words is None else words
-    student = new_eagle(teacher, words, taps, teacher.layer, torch.ones(taps))
+    torch.manual_seed(0)
+    student = new_eagle(teacher, torch.arange(0, VOCABULARY, 3), 2, teacher.layer, torch.ones(2))
     with torch.no_grad():
         for parameter in student.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))

@@ -25,7 +25,7 @@ from paths import ROOT
 from stand_in_server import serving
 
 from engine.errors import EngineError
-from engine.exactness.server_check import Subject, check
+from engine.exactness.server_findings import Subject, check
 from engine.models.transformers_runner import load_transformers
 from engine.servers.client import Client
 from engine.servers.recording import Recorder

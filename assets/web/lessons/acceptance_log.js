@@ -2,9 +2,9 @@
 
 import { make } from '../lib/dom.js';
 import { percent } from '../lib/format.js';
-import { expectedTokens } from '../lib/speedup_model.js';
+import { alphaFor } from '../lib/speedup_model.js';
 import { readLog } from './log_reader.js';
-import { figure, makeResult, meter, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
 // ``gamma``: used where the text does not name the rounds. Returns {problem} or the reading of the longest drafts with
 // {tau, perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by
@@ -37,16 +37,7 @@ export function readAcceptance(whole, gamma) {
 }
 
 // The shares of one α at every position that gives this τ.
-function geometric(tau, gamma) {
-  let low = 0,
-    high = 1;
-  for (let i = 0; i < 50; i++) {
-    const alpha = (low + high) / 2;
-    if (expectedTokens(alpha, gamma) < tau) low = alpha;
-    else high = alpha;
-  }
-  return Array.from({ length: gamma }, (_, i) => high ** (i + 1));
-}
+const geometric = (tau, gamma) => Array.from({ length: gamma }, (_, i) => alphaFor(tau, gamma) ** (i + 1));
 
 // [speedup for γ = 0, 1, …], each position with its own α; beyond the known ones α is taken to remain the last.
 /** @param {Acceptance} found @param {number} c @param {number} slope @param {number} most */
@@ -96,7 +87,7 @@ export function makeAcceptanceLog(settings, touched) {
   const result = makeResult(),
     advice = makeResult(),
     bars = make('div', ''),
-    aside = make('p', 'sl-figure-note');
+    aside = makeNote();
 
   function draw() {
     const found = readAcceptance(words.value, used.value);

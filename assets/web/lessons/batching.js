@@ -1,11 +1,10 @@
 // Models many users on one device. A pass takes as long as the slower of reading and arithmetic.
 
-import { make } from '../lib/dom.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { DEVICES } from './device_figures.js';
 import { cacheOf, chosenModel, chosenWidth } from './devices.js';
 import { EXPERTS, ONE_TOKEN, weightsRead } from './experts.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, short, slider } from './widgets.js';
 
 // The time of a pass over ``tokens`` of all users, in readings of the weights for one token. ``free``: how many tokens
 // are computed in that time. ``cache``: what a user's text adds to each reading, as a part of all weights. ``experts``:
@@ -50,7 +49,7 @@ export function makeBatching(settings, touched) {
   const plain = meter(),
     drafted = meter(),
     result = makeResult(),
-    aside = make('p', 'sl-figure-note');
+    aside = makeNote();
   device.row.addEventListener('input', () => {
     if (device.value) full.value = 8 * Math.round((1000 * device.value.operations) / device.value.speed / 8);
   });
@@ -90,9 +89,7 @@ export function makeBatching(settings, touched) {
     drafted.row,
     result,
     aside,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'A model, not a measurement. A bar shows how many tokens all users get while the weights are read once. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is that of Qwen3-30B-A3B.',
     ),
   );

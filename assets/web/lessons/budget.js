@@ -1,7 +1,7 @@
 // Lets the learner spend a pass's rows on the drafts of many users. The sums are below, apart from the page.
 
 import { make, makeButton, makeFind } from '../lib/dom.js';
-import { figure, makeResult, meter, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
 const ROWS = 20; // a pass over so many tokens takes as long as one over a single token
 const DEEP = 4;
@@ -143,9 +143,7 @@ export function makeBudget(settings, touched) {
     buttons,
     ...Object.values(bars).map(each => each.row),
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       `A model, not a measurement: a pass has room for ${ROWS} tokens, and drafts cost nothing to make. A bar shows how many tokens all users get in a plain step. The number on a draft says how sure the drafter is of that guess; the darker, the likelier it is to count.`,
     ),
   );

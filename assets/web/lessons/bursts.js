@@ -1,7 +1,7 @@
 // Shows how many tokens came at once, as grey bars, and what would hide that. The sums are below, apart from the page.
 
 import { make } from '../lib/dom.js';
-import { figure, makeResult, picker, short } from './widgets.js';
+import { figure, makeNote, makeResult, picker, short } from './widgets.js';
 
 // Grey bars, one for each burst; without words.
 export const burstBars = (bursts, name) =>
@@ -57,7 +57,7 @@ export function makeBursts({ answers }, touched) {
   }));
   const defence = picker('Defence', DEFENCES),
     result = makeResult(),
-    price = make('p', 'sl-figure-note');
+    price = makeNote();
 
   function draw() {
     const seen = rows.map(({ prompt }) => defend(answers[prompt], defence.value, largest));
@@ -96,6 +96,6 @@ export function makeBursts({ answers }, touched) {
     result,
     defence.row,
     price,
-    make('p', 'sl-figure-note', 'Recorded answers. Nobody reads them here: only how many tokens each pass sent.'),
+    makeNote('Recorded answers. Nobody reads them here: only how many tokens each pass sent.'),
   );
 }

@@ -1,12 +1,12 @@
 // Asks for the verdict on one case after the other, and counts the right answers.
 import { make, makeButton } from '../lib/dom.js';
-import { figure, makeResult } from './widgets.js';
+import { figure, makeNote, makeResult } from './widgets.js';
 
 // ``noun``: what a case is called; ``verdicts``: the words of each by name; ``verdictOf(case)``: the name of the
 // right one; ``draw(case)``: fills ``parts``, and may return a sentence for the line above them; ``reply(case,
 // chosen)``: the words after an answer.
 export function makeCases(title, { cases, noun, verdicts, verdictOf, parts, draw, reply, note }, touched) {
-  const where = make('p', 'sl-figure-note'),
+  const where = makeNote(),
     result = makeResult();
   const answers = Object.entries(verdicts).map(([name, words]) =>
     makeButton(words, () => answer(name), 'sl-button', { 'data-cause': name }),
@@ -51,7 +51,7 @@ export function makeCases(title, { cases, noun, verdicts, verdictOf, parts, draw
     make('div', 'sl-buttons', answers),
     result,
     make('div', 'sl-buttons', [next]),
-    make('p', 'sl-figure-note', note),
+    makeNote(note),
   );
 }
 

@@ -1,7 +1,6 @@
 // Works out the cost of a million tokens when a part of the traffic fits the draft badly. Times add up, speeds do not.
 
-import { make } from '../lib/dom.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, short, slider } from './widgets.js';
 
 // The harmonic mean of speeds: tokens a second overall, from [[share of the tokens, speed], …].
 export const overall = parts => 1 / parts.reduce((time, [share, speed]) => time + share / speed, 0);
@@ -28,7 +27,7 @@ export function makeCost(settings, touched) {
   );
   const bars = Object.fromEntries(Object.keys(NAMES).map(name => [name, meter()])),
     result = makeResult(),
-    aside = make('p', 'sl-figure-note');
+    aside = makeNote();
 
   // The policy's speedups on easy and on hard text.
   const speedups = name => ({ always: [good.value, bad.value], never: [1, 1], off: [good.value, 1] })[name];

@@ -2,13 +2,13 @@
 
 import { make } from '../lib/dom.js';
 import { breakEven, expectedTokens, idealisedSpeedup } from '../lib/speedup_model.js';
-import { columns, figure, makeResult, picker, short, slider } from './widgets.js';
+import { columns, figure, makeNote, makeResult, picker, short, slider } from './widgets.js';
 
 export function makeCurve(settings, touched) {
   const MOST = 10,
     chart = make('div'),
     result = makeResult(),
-    aside = make('p', 'sl-figure-note');
+    aside = makeNote();
   const alpha = slider('α, chance to be accepted', { low: 0, high: 0.98, step: 0.01, value: settings.alpha ?? 0.6 });
   const cost = slider('c, cost of one draft step', {
     low: 0,
@@ -78,9 +78,7 @@ export function makeCurve(settings, touched) {
     result,
     one,
     aside,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'Each further token of a pass has the same price here. The measured widths differ a little from such a line.',
     ),
   );

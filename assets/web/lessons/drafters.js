@@ -3,7 +3,7 @@
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { KINDS, readsGuess } from './drafter_kinds.js';
-import { figure, makeResult, meter, picker, short } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, short } from './widgets.js';
 
 const MARKS = { accepted: '✓', rejected: '✗', discarded: '', drafted: '' };
 const chip = (text, className = '') => make('span', `sl-chip ${className}`, visible(text));
@@ -184,9 +184,7 @@ export function makeDrafters({ places, drawn }, touched) {
     make('div', 'sl-buttons', [go, back]),
     result,
     board,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'Orange: read for the guess that is being written. Recorded greedy rounds of one text; c and v of each run’s machine.',
     ),
   );

@@ -1,7 +1,7 @@
 // Plays a recorded run against writing one token at a time. The clock counts plain steps, as predicted from the costs.
 
 import { isCalm, make, makeButton, setText } from '../lib/dom.js';
-import { figure, makeResult, meter, short } from './widgets.js';
+import { figure, makeNote, makeResult, meter, short } from './widgets.js';
 
 // ``rounds``: [[plain steps since the start, texts of the new tokens], …]. One token at a time takes one step for each.
 export function makeDuel({ rounds }, touched) {
@@ -67,10 +67,6 @@ export function makeDuel({ rounds }, touched) {
     make('div', 'sl-buttons', [start]),
     ...lanes.flatMap(({ bar, text }) => [bar.row, text]),
     result,
-    make(
-      'p',
-      'sl-figure-note',
-      'In slow motion, worked out from costs that were measured before the run. Nothing here is clocked live.',
-    ),
+    makeNote('In slow motion, worked out from costs that were measured before the run. Nothing here is clocked live.'),
   );
 }

@@ -2,7 +2,7 @@
 // more of them, until all are read anyway.
 
 import { make } from '../lib/dom.js';
-import { figure, makeResult, meter, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
 // Of Qwen3-30B-A3B: experts, how many each token uses, and billions of weights in experts and outside of them.
 export const EXPERTS = { all: 128, used: 8, within: 29, outside: 1.5 };
@@ -72,9 +72,7 @@ export function makeExperts(settings, touched) {
     without.row,
     withDrafts.row,
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'One layer of Qwen3-30B-A3B: 8 of 128 experts for each token, chosen independently here. Blue: read for text. Orange: read for drafts alone. Bars: the weights that are read on average.',
     ),
   );

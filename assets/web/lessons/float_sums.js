@@ -2,7 +2,7 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { format } from '../lib/format.js';
-import { figure, makeResult, meter, picker, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, slider } from './widgets.js';
 
 // Rounds to ``digits`` binary digits, ties to even; subnormal below 2^lowest, infinite above ``most``.
 function nearest(x, { digits, lowest, most }) {
@@ -178,9 +178,7 @@ export function makeFloatSums(settings, touched) {
     ...shares.map(each => each.bar.row),
     result,
     buttons,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       `Each logit is a sum of ${TERMS} products near 20. Both have the same numbers in another arrangement, so their true sums are equal except for A’s lead. ` +
         'Many devices add in fp32 and round at the end, which is the last precision in the list.',
     ),

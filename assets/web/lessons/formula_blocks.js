@@ -1,7 +1,7 @@
 // Lets the learner build the speedup formula from blocks: each goes above or below the line of a fraction.
 
 import { make, makeButton } from '../lib/dom.js';
-import { figure, makeResult, short } from './widgets.js';
+import { figure, makeNote, makeResult, short } from './widgets.js';
 
 // The value of the fraction (an empty side counts as nothing below, and null above) and what it leaves out.
 // ``places``: by block, "above", "below" or "".
@@ -39,7 +39,7 @@ export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured
     NEXT = { '': 'above', above: 'below', below: '' };
   const rows = Object.fromEntries(['above', 'below', ''].map(side => [side, make('div', 'sl-blocks-row')])),
     result = makeResult(),
-    aside = make('p', 'sl-figure-note', '', { role: 'status' });
+    aside = makeNote('', { role: 'status' });
   const chips = Object.fromEntries(
     Object.entries(blocks).map(([name, block]) => [
       name,
@@ -79,7 +79,7 @@ export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured
     'Build the formula',
     draw,
     () => {},
-    make('p', 'sl-figure-note', 'Press a block to move it: above the line, below it, and away again.'),
+    makeNote('Press a block to move it: above the line, below it, and away again.'),
     rows[''],
     make('div', 'sl-blocks', [rows.above, make('hr'), rows.below], { role: 'group', 'aria-label': 'The fraction' }),
     result,

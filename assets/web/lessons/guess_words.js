@@ -4,7 +4,7 @@
 import { make, makeButton } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { linkTo, makeShare, messageOf } from './guess_share.js';
-import { figure, makeResult, meter, picker } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker } from './widgets.js';
 
 // One round: how many guesses are accepted, and how many tokens that gives. Greedy, so a
 // guess is accepted if it is the token.
@@ -152,9 +152,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
     make('div', 'sl-buttons', [again]),
     limit === 1
       ? ''
-      : make(
-          'p',
-          'sl-figure-note',
+      : makeNote(
           `Greedy, γ = ${gamma} for all. The choices are the words that the model found likeliest here, topped up with other words from the text. They continue the recorded text, even after a wrong guess of yours.`,
         ),
   );

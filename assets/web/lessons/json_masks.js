@@ -4,7 +4,7 @@
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
-import { figure, makeResult, picker } from './widgets.js';
+import { figure, makeNote, makeResult, picker } from './widgets.js';
 
 const DRAFTS = 4;
 const THOUGHT = '</think>',
@@ -14,14 +14,15 @@ const GRAMMAR = [['{'], ['"ok"'], [':'], ['true', 'false'], [','], ['"n"'], [':'
 // What the model would rather write at some places, if nothing held it back.
 const WISHES = { 0: '```json', 7: 'seven', 9: 'Hope that helps!' };
 
-export const MASK_RULES = {
-  right: 'the right masks',
-  stays: 'the mask doesn’t move along with the drafts',
-  closing: 'only the last row is masked',
-  unmasked: 'the drafts are masked, the target isn’t',
-  thinking: 'one decision a round: is it still thinking?',
-  forced: 'the right masks, and no drafter: only what has to come is drafted',
-};
+// [words, the name of the rule]
+const MASK_RULES = [
+  ['the right masks', 'right'],
+  ['the mask doesn’t move along with the drafts', 'stays'],
+  ['only the last row is masked', 'closing'],
+  ['the drafts are masked, the target isn’t', 'unmasked'],
+  ['one decision a round: is it still thinking?', 'thinking'],
+  ['the right masks, and no drafter: only what has to come is drafted', 'forced'],
+];
 
 // Three mistakes need no thinking to be seen.
 const beginOf = rule => ['<think>', 'easy', ...(['stays', 'closing', 'unmasked'].includes(rule) ? [THOUGHT] : [])];
@@ -91,16 +92,6 @@ export function maskedRound(text, rule) {
   return { rows, emitted };
 }
 
-// The whole answer: its text, the passes it took, and whether it left the grammar.
-export function writeAnswer(rule) {
-  let text = beginOf(rule),
-    passes = 0;
-  while (!isOver(text)) {
-    text = [...text, ...maskedRound(text, rule).emitted];
-    passes++;
-  }
-  return { answer: answerOf(text), passes, isBroken: placeOf(text) === null };
-}
 const answerOf = text =>
   text
     .slice(text.indexOf(THOUGHT) + 1)
@@ -111,24 +102,17 @@ const shownMask = mask => (mask === null ? 'every word' : mask.join(' or ') || '
 const FATES = { accepted: '✓ accepted', rejected: '✗ rejected', discarded: 'discarded', bonus: 'closes the round' };
 
 export function makeJsonMasks(settings, touched) {
-  const rule = picker(
-    'Rule',
-    Object.entries(MASK_RULES).map(([name, words]) => [words, name]),
-  );
+  const rule = picker('Rule', MASK_RULES);
   const written = make('p', 'sl-own-text'),
     body = make('tbody'),
     result = makeResult();
   const columns = ['after', 'draft', 'the mask allows', 'the target picks', 'result'];
-  const table = make('table', 'sl-masks', [
-    make('thead', '', [
-      make(
-        'tr',
-        '',
-        columns.map(words => make('th', '', words, { scope: 'col' })),
-      ),
-    ]),
-    body,
-  ]);
+  const head = make(
+    'tr',
+    '',
+    columns.map(words => make('th', '', words, { scope: 'col' })),
+  );
+  const table = make('table', 'sl-masks', [make('thead', '', [head]), body]);
   let text = beginOf(rule.value),
     passes = 0;
   const next = makeButton('', () => {
@@ -175,9 +159,7 @@ export function makeJsonMasks(settings, touched) {
     make('div', 'sl-table-box', [table], { tabindex: '0', role: 'region', 'aria-label': 'The rows of this pass' }),
     make('div', 'sl-buttons', [next]),
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'A small model in your browser, greedy, with a grammar for {"ok": true, "n": 7}. Left alone, it prefers a code fence and a chat.',
     ),
   );

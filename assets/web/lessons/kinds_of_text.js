@@ -1,7 +1,7 @@
 // Asks which drafter is the fastest on each kind of text, then shows the speedups that were measured.
 
 import { make, makeButton } from '../lib/dom.js';
-import { figure, makeResult, picker } from './widgets.js';
+import { figure, makeNote, makeResult, picker } from './widgets.js';
 
 // On how many prompts the first is faster. The lists are of the same prompts, in one order.
 const winsOf = (mine, its) => mine.filter((speedup, i) => speedup > its[i]).length;
@@ -66,9 +66,7 @@ export function makeKindsOfText({ table }, touched) {
     make('div', 'sl-buttons', [show]),
     lines,
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'Times as fast as plain decoding, greedy, on two CPU cores, with a length chosen in each round. The number is the average; each dot is a prompt, and the line is plain decoding. Dark: the fastest on average, and every drafter that beat it on at least one prompt.',
     ),
   );

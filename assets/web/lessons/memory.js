@@ -1,9 +1,8 @@
 // Adds up the memory of two models and their caches, and says whether a device holds them.
 
-import { make } from '../lib/dom.js';
 import { MODELS } from './device_figures.js';
 import { cacheOf, chosenDevice, chosenModel, chosenWidth } from './devices.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, short, slider } from './widgets.js';
 
 export function makeMemory(settings, touched) {
   const target = chosenModel('Target'),
@@ -25,8 +24,8 @@ export function makeMemory(settings, touched) {
     bar: meter(),
   }));
   const result = makeResult(),
-    crowd = make('p', 'sl-figure-note'),
-    aside = make('p', 'sl-figure-note');
+    crowd = makeNote(),
+    aside = makeNote();
 
   function draw() {
     const tokens = context.value * users.value,

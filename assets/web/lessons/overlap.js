@@ -3,7 +3,7 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { softmax } from './temperature.js';
-import { figure, makeResult, picker, slider } from './widgets.js';
+import { figure, makeNote, makeResult, picker, slider } from './widgets.js';
 
 // The chance of each word to come out: accepted as a draft, and drawn in place of a
 // rejected one. ``from``: residual or p.
@@ -48,7 +48,7 @@ export function makeOverlap({ p: targets, q: offers }, touched) {
     { role: 'img' },
   );
   const result = makeResult(),
-    aside = make('p', 'sl-figure-note'),
+    aside = makeNote(),
     one = makeResult();
   let counts;
 

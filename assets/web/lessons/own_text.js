@@ -8,7 +8,7 @@ import { readText, storeText } from '../lib/storage.js';
 import { ownRounds, ownSpeedup } from './lookup_rounds.js';
 import { MERGES } from './merges.js';
 import { makeTokenizer, textOf } from './tokenizer_mismatch.js';
-import { columns, figure, makeResult, short, slider } from './widgets.js';
+import { columns, figure, makeNote, makeResult, short, slider } from './widgets.js';
 
 const MOST = 10;
 const STARTING =
@@ -35,7 +35,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     rows = make('div', 'sl-own-rounds', [], { tabindex: '0', role: 'region', 'aria-label': 'Rounds' }),
     result = makeResult(),
     chart = make('div'),
-    aside = make('p', 'sl-figure-note');
+    aside = makeNote();
   const next = makeButton('Next round', () => {
       shown++;
       draw();
@@ -161,9 +161,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     result,
     chart,
     aside,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       'No model is at work: what you typed stands for what it would write, so every draft is judged by your text. A small tokenizer runs in your browser, and nothing is sent.',
     ),
   );

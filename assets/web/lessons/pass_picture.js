@@ -4,7 +4,7 @@ import { isCalm, make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { DEVICES } from './device_figures.js';
-import { figure, makeResult, meter, picker, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, short, slider } from './widgets.js';
 
 const BLOCKS = 12,
   FRAME = 130;
@@ -124,9 +124,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     time.row,
     apart.row,
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       `One bar length is one pass over one token. For the GPUs this is an estimate from the data sheet: whichever takes longer, reading the weights in bf16 or computing.${zoom === 'two' ? ' The cost of a draft step is that of the two cores throughout.' : ''}`,
     ),
   );

@@ -4,7 +4,7 @@
 
 import { make, makeButton, setText } from '../lib/dom.js';
 import { MEMORIES, memoryAfter } from './place_memory.js';
-import { figure, makeResult, meter, picker } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker } from './widgets.js';
 
 // Whether a row sees a column: itself and the rows it continues.
 export function sees(parents, row, column) {
@@ -62,10 +62,10 @@ export function makePassPlaces(shapes, touched) {
     table = make('table', 'sl-places'),
     slots = make('ol', 'sl-slots', '', { 'aria-label': 'What the model remembers' });
   const knows = make('p', 'sl-places-knows', '', { id: 'sl-places-knows' }),
-    gives = make('p', 'sl-figure-note'),
+    gives = makeNote(),
     bars = vocabulary.map(() => meter('sl-meter-p'));
   const result = makeResult(),
-    after = make('p', 'sl-figure-note'),
+    after = makeNote(),
     start = makeButton('Run the pass', () => {
       ran = !ran;
       rejected.clear();
@@ -232,10 +232,6 @@ export function makePassPlaces(shapes, touched) {
     memory.row,
     slots,
     after,
-    make(
-      'p',
-      'sl-figure-note',
-      'A dot: this row may look at that token. This model of three words uses only the last one.',
-    ),
+    makeNote('A dot: this row may look at that token. This model of three words uses only the last one.'),
   );
 }

@@ -2,7 +2,7 @@
 
 import { copyText } from '../lib/copy_button.js';
 import { make, makeButton, setText } from '../lib/dom.js';
-import { figure, makeResult, picker } from './widgets.js';
+import { figure, makeNote, makeResult, picker } from './widgets.js';
 
 // ``engines``: [{ name, version, methods: { ngram: { code, note }, … } }]
 export function makeRecipe({ engines }, touched) {
@@ -28,7 +28,7 @@ export function makeRecipe({ engines }, touched) {
   );
   const answer = makeResult(),
     code = make('pre', 'sl-command', '', { tabindex: '0', role: 'region', 'aria-label': 'Command' }),
-    note = make('p', 'sl-figure-note');
+    note = makeNote();
   const copy = makeButton('Copy', async () => {
     setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code)));
   });

@@ -2,7 +2,7 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { normal, pick, RULES, residual, typical, warp } from './draft_rules.js';
-import { figure, makeResult, meter, picker, slider } from './widgets.js';
+import { figure, makeNote, makeResult, meter, picker, slider } from './widgets.js';
 
 export function makeRejectionDemo(settings, touched) {
   const words = ['sun', 'rain', 'wind'],
@@ -126,9 +126,7 @@ export function makeRejectionDemo(settings, touched) {
     Object.assign(verdict.dataset, { fair, accepted: (accepted / times).toFixed(4) });
     tally.append(
       verdict,
-      make(
-        'p',
-        'sl-figure-note',
+      makeNote(
         `${((100 * accepted) / times).toFixed(1)} % of the drafts were accepted. Even a correct rule lands outside the noise once in a hundred times.`,
       ),
     );

@@ -1,9 +1,8 @@
 // Works out the memory wall: every weight is read once for each pass, so bandwidth ÷ bytes is the ceiling.
 
-import { make } from '../lib/dom.js';
 import { DEVICES } from './device_figures.js';
 import { chosenDevice, chosenModel, chosenWidth, PRECISIONS_OF_WEIGHTS } from './devices.js';
-import { figure, makeResult, meter, short } from './widgets.js';
+import { figure, makeNote, makeResult, meter, short } from './widgets.js';
 
 // ``speed`` in GB/s; ``gigabytes`` of weights.
 export const passesPerSecond = (speed, gigabytes) => speed / gigabytes;
@@ -12,7 +11,7 @@ export const passesPerSecond = (speed, gigabytes) => speed / gigabytes;
 export function makeRoofline({ machine }, touched) {
   const OTHER_COSTS = 1000; // passes a second; above, starting the operations takes longer than reading the weights
   const result = makeResult(),
-    aside = make('p', 'sl-figure-note'),
+    aside = makeNote(),
     bar = meter();
   const model = chosenModel('Model'),
     width = chosenWidth('Precision', PRECISIONS_OF_WEIGHTS),

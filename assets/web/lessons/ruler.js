@@ -5,7 +5,7 @@ import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { expectedTokens } from '../lib/speedup_model.js';
 import { makeCases, namesOf } from './cases.js';
-import { figure, makeResult, makeSigns, short, slider } from './widgets.js';
+import { figure, makeNote, makeResult, makeSigns, short, slider } from './widgets.js';
 
 // A pass over W tokens of each user costs 1 until the device has no arithmetic to spare,
 // and ``slope`` for each further token.
@@ -110,8 +110,8 @@ function speedWords(speedup) {
 export function makeRuler({ healthy, mine }, touched) {
   const bars = makeBars(),
     result = makeResult(),
-    aside = make('p', 'sl-figure-note'),
-    cause = make('p', 'sl-figure-note');
+    aside = makeNote(),
+    cause = makeNote();
   const sliders = {
     gamma: slider('γ, tokens drafted', { low: 0, high: 16, step: 1, value: 4 }),
     alpha: slider('α, chance to be accepted', { low: 0, high: 1, step: 0.01, value: 0.5 }),
@@ -167,9 +167,7 @@ export function makeRuler({ healthy, mine }, touched) {
     make('div', 'sl-buttons', [...breaks, start]),
     ...Object.values(sliders).map(each => each.row),
     aside,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       `A model, not a measurement. A pass can compute ${FREE_TOKENS} tokens before further users cost time, as in the lesson about many users.`,
     ),
   );

@@ -4,7 +4,7 @@ import { BYTE_MARKS, byteMarks, bytesOf, makeCutter } from '../lib/byte_pairs.js
 import { make } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { MERGES } from './merges.js';
-import { figure, makeResult, slider } from './widgets.js';
+import { figure, makeNote, makeResult, slider } from './widgets.js';
 
 export const textOf = pieces => new TextDecoder().decode(bytesOf(pieces.join('')));
 // A piece that holds only a part of a character is shown as its bytes.
@@ -68,7 +68,7 @@ export function makeTokenizerMismatch(settings, touched) {
   const field = make('label', 'sl-text-field', [make('span', '', 'Your text'), words]);
   const count = slider('Tokens drafted', { low: 1, high: 20, step: 1, value: settings.proposed ?? 4 });
   const both = make('div', 'sl-tokenizer-both'),
-    aligned = make('p', 'sl-figure-note'),
+    aligned = makeNote(),
     way = make('ol', 'sl-tokenizer-way'),
     result = makeResult();
   const shared = draft.pieces.filter(piece => target.number.has(piece)),
@@ -135,9 +135,7 @@ export function makeTokenizerMismatch(settings, touched) {
     count.row,
     way,
     result,
-    make(
-      'p',
-      'sl-figure-note',
+    makeNote(
       `The draft’s tokenizer was trained on this program’s code, the target’s on these lessons, and each knows ${draft.pieces.length} pieces. ` +
         `They share ${shared.length}, and ${same.length} of these have the same number in both: mostly single bytes.`,
     ),

@@ -50,6 +50,9 @@ export function picker(label, options, chosen = 0) {
 // A line of result, which a screen reader reads when it changes.
 export const makeResult = (text = '') => make('p', 'sl-result', text, { role: 'status' });
 
+// A sentence in small print: what a figure leaves out, or where its numbers are from.
+export const makeNote = (text = '', attributes = {}) => make('p', 'sl-figure-note', text, attributes);
+
 // Names and values, one pair a row. ``set(rows)``: [name, value] of each.
 export function makeSigns() {
   const node = make('dl', 'sl-signs');

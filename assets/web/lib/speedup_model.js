@@ -44,19 +44,23 @@ export function bestLength(alphas, c, v, atOnce = false) {
   return best;
 }
 
+// The α at which γ drafts a round give so many tokens.
+export function alphaFor(tokens, gamma) {
+  let low = 0,
+    high = 1;
+  for (let i = 0; i < 50; i++) {
+    const alpha = (low + high) / 2;
+    if (expectedTokens(alpha, gamma) < tokens) low = alpha;
+    else high = alpha;
+  }
+  return high;
+}
+
 // The smallest α from which γ drafts a round are as fast as none; null where they are slower at any α.
 export function breakEven(gamma, c, v) {
   const cost = gamma * c + interpolate(v, gamma + 1);
   if (cost <= 1) return 0;
-  if (cost > gamma + 1) return null;
-  let low = 0,
-    high = 1;
-  for (let i = 0; i < 50; i++) {
-    const middle = (low + high) / 2;
-    if (expectedTokens(middle, gamma) < cost) low = middle;
-    else high = middle;
-  }
-  return high;
+  return cost > gamma + 1 ? null : alphaFor(cost, gamma);
 }
 
 // The highest cost of a draft step at which some draft length is as fast as none; below 0 if none ever is.

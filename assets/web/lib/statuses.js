@@ -24,13 +24,12 @@ export const STATUSES = {
 // Beside the status of drafts that a constraint demanded.
 export const FROM_GRAMMAR = { mark: '§', word: 'from the grammar' };
 /** @typedef {{ status: Stage, id?: number | null }} AnyToken */
-/** @param {AnyToken} token */
-export const isDrafted = token => STATUSES[token.status].drafted;
-/** @param {AnyToken} token */
-export const isTested = token => STATUSES[token.status].tested;
+/** @param {'drafted' | 'tested' | 'emitted'} flag @returns {(token: AnyToken) => boolean} */
+const has = flag => token => STATUSES[token.status][flag];
+export const isDrafted = has('drafted');
+export const isTested = has('tested');
+export const isEmitted = has('emitted');
 /** @param {AnyToken} token */
 export const isUntested = token => isDrafted(token) && !isTested(token);
 /** @param {AnyToken} token */
 export const isUnknown = token => token.id === null && !isEmitted(token); // a guess that a server rejected
-/** @param {AnyToken} token */
-export const isEmitted = token => STATUSES[token.status].emitted;

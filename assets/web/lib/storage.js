@@ -1,50 +1,33 @@
-// Stores texts and objects in this browser alone. Where the browser allows none, nothing is stored and nothing fails.
+// Stores texts and objects in this browser alone. Where the browser allows none, or has no room, nothing is stored and
+// nothing fails.
 
-export function readText(key) {
+/** @template T @param {() => T} action @returns {T | null} */
+function attempt(action) {
   try {
-    return localStorage.getItem(key);
+    return action();
   } catch {
     return null;
   }
 }
 
-export function storeText(key, text) {
-  try {
-    localStorage.setItem(key, text);
-  } catch {
-    /* not allowed here, or full */
-  }
-}
+export const readText = key => attempt(() => localStorage.getItem(key));
+export const storeText = (key, text) => attempt(() => localStorage.setItem(key, text));
 
 // An empty object where nothing is stored, or something that is not ours.
 export function readObject(key) {
-  try {
-    const value = JSON.parse(readText(key));
-    return typeof value === 'object' && value && !Array.isArray(value) ? value : {};
-  } catch {
-    return {};
-  }
+  const value = attempt(() => JSON.parse(readText(key)));
+  return typeof value === 'object' && value && !Array.isArray(value) ? value : {};
 }
 
 export const storeObject = (key, value) => storeText(key, JSON.stringify(value));
 
 // Texts that only this tab keeps, for a reload. Another page that it opens, such as a second link, forgets them.
-export function readAfterReload(key) {
-  try {
+export const readAfterReload = key =>
+  attempt(() => {
     if (!isReload()) sessionStorage.removeItem(key);
     return sessionStorage.getItem(key);
-  } catch {
-    return null;
-  }
-}
-
-export function storeForReload(key, text) {
-  try {
-    sessionStorage.setItem(key, text);
-  } catch {
-    /* not allowed here, or full */
-  }
-}
+  });
+export const storeForReload = (key, text) => attempt(() => sessionStorage.setItem(key, text));
 
 export function isReload() {
   const [entry] = performance.getEntriesByType('navigation');

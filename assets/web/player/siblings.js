@@ -30,14 +30,15 @@ export function siblingsNode(token, round) {
         : cells('', '', '', 'untested')),
     ]),
   );
-  const head = make(
-    'tr',
-    '',
-    ['in order', 'p′', 'q′', 'u', ''].map(text => make('th', '', text, { scope: 'col' })),
-  );
   return make('table', 'sl-siblings', [
     make('caption', '', 'Siblings: p′ is the share of p that the rejected ones left'),
-    make('thead', '', [head]),
+    make('thead', '', [
+      make(
+        'tr',
+        '',
+        ['in order', 'p′', 'q′', 'u', ''].map(text => make('th', '', text, { scope: 'col' })),
+      ),
+    ]),
     make('tbody', '', rows),
   ]);
 }

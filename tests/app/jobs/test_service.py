@@ -34,9 +34,9 @@ def served(limits=Limits(), **engine) -> tuple[FakeWorker, Service]:  # noqa: B0
 class Visitor(threading.Thread):
     """Runs one request and keeps what it was shown."""
 
-    def __init__(self, service, name, config, again=False, may_share=False):
+    def __init__(self, service, name, config, may_share=False):
         super().__init__(daemon=True)
-        self.service, self.who, self.config, self.how = service, name, config, (again, may_share)
+        self.service, self.who, self.config, self.may_share = service, name, config, may_share
         self.shown, self.error, self.seconds = [], None, None
         self.start()
 
@@ -44,7 +44,7 @@ class Visitor(threading.Thread):
         began = time.monotonic()
         try:
             with self.service.runs.request(self.who) as request:
-                for update in self.service.runs.run(request, with_baseline(self.config), *self.how):
+                for update in self.service.runs.run(request, with_baseline(self.config), may_share=self.may_share):
                     self.shown.append(update)
         except EngineError as error:
             self.error = error

@@ -39,8 +39,8 @@ def toy(rule=RIGHT, runs=FEW, first=0) -> RuleTest:
     return RuleTest(RunConfig(TOY_PROMPT, TOY, "lm", 2, sampling, 3, first, chat=False), rule, runs)
 
 
-def on_pair(pair="tiny", rule=RIGHT, runs=100, length=2) -> RuleTest:
-    return RuleTest(RunConfig("say", pair, "lm", 2, SamplingParams(1.5, top_k=3), length, chat=False), rule, runs)
+def on_pair(pair="tiny", runs=100) -> RuleTest:
+    return RuleTest(RunConfig("say", pair, "lm", 2, SamplingParams(1.5, top_k=3), 2, chat=False), RIGHT, runs)
 
 
 def report(test=None, words=None, **changes) -> RuleReport:

@@ -44,8 +44,7 @@ def test_model_text_cannot_drive_the_terminal_or_the_markup():
         ribbon = console.RoundPrinter(out)
         ribbon.show(trace.rounds[0])
         ribbon.show(every_status(HOSTILE))
-        console.answer(out, trace)
-        console.summary(out, trace)
+        console.print_result(out, trace)
 
     text = shown(draw, color_system=None)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from chi_squared import FALSE_ALARM, markov_p_value
+from shared_passes import drive
 from tiny_models import runner_of, write
 from toy_runs import DRAFT, GREEDY, METHODS, TARGET, WARM, ids_of, timeless
 
@@ -21,23 +22,6 @@ from engine.drafters.none import NoDrafter
 from engine.exactness.toy_models import ToyRunner, make_drafter, toy_decoder
 from engine.sampling.random_streams import Uniforms
 from engine.trace.metrics import NEAR_TIE
-
-
-def drive(batch: Batch, arrivals=(), leaves=()) -> dict:
-    """Runs a batch to its end; gives the rounds of each request. ``arrivals``: {step: [(name, decoder)]}; ``leaves``:
-    {step: names that are removed}."""
-    found, step, arrivals, leaves = {}, 0, dict(arrivals), dict(leaves)
-    while len(batch) or any(at >= step for at in arrivals):
-        for name, decoder in arrivals.get(step, ()):
-            batch.add(name, decoder.steps())
-        for name in leaves.get(step, ()):
-            batch.remove(name)
-        for name, event in batch.step():
-            if isinstance(event, Exception):
-                raise event
-            found.setdefault(name, []).append(event)
-        step += 1
-    return found
 
 
 def together(decoders) -> list:

@@ -232,10 +232,10 @@ def models(tmp_path_factory):
     return [(folder, write(folder, name, seed=seed)) for seed, (folder, name) in enumerate(folders)]
 
 
-def on_models(models, drafter, gamma=4, sampling=GREEDY, limit=24, eos=(), policy=None) -> SpeculativeDecoder:
+def on_models(models, drafter, gamma=4, sampling=GREEDY, limit=24, policy=None) -> SpeculativeDecoder:
     config = RunConfig("x", sampling=sampling, max_new_tokens=limit)
-    recorder, target = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)], eos)), runner_of(*models[0])
-    return SpeculativeDecoder(config, PROMPT, target, drafter, policy or FixedGamma(gamma), frozenset(eos), recorder)
+    recorder, target = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)])), runner_of(*models[0])
+    return SpeculativeDecoder(config, PROMPT, target, drafter, policy or FixedGamma(gamma), frozenset(), recorder)
 
 
 def draft_for(method: str, models):

@@ -25,9 +25,9 @@ def started(committed: list[int], capacity=200, copy_from=0, **sizes) -> Lookahe
     return drafter
 
 
-def a_round(drafter: LookaheadDrafter, committed: list[int], gamma: int = 16):
+def a_round(drafter: LookaheadDrafter, committed: list[int]):
     """Drafts, and feeds the target's rows after the tree back."""
-    runner, draft = ToyRunner(TARGET), drafter.propose(committed, gamma, 0)
+    runner, draft = ToyRunner(TARGET), drafter.propose(committed, 16, 0)
     runner.prefill(committed[:-1])
     drafter.observe_target(runner.forward(torch.cat([torch.tensor(committed[-1:]), draft.tokens]), draft.parents))
     return draft

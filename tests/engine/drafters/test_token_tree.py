@@ -52,7 +52,7 @@ def test_a_kept_nodes_elders_and_ancestors_are_kept():
     assert len(nodes) > 3
 
 
-def shape_of(v, c=0.03, limit=64) -> Worthwhile:
+def shape_of(v, c=0.03) -> Worthwhile:
     policy = AdaptiveGamma(c, v, {PER_TOKEN: 0.5, 6: 0.6, ("later", 0): 0.7, ("later", 1): 0.4, ("later", 3): 0.1})
     return policy.tree_shape()
 

@@ -28,8 +28,8 @@ def grammars(make=byte_level) -> Grammars:
     return Grammars(tokenizer, len(tokenizer) + SPARE, {tokenizer.eos_token_id})
 
 
-def reader_of(own: Grammars, kind: str, text: str, limit: int = 64, compact: bool = False) -> GrammarReader:
-    matcher = own.matcher(Constraint(kind, text, compact), limit)
+def reader_of(own: Grammars, kind: str, text: str, compact: bool = False) -> GrammarReader:
+    matcher = own.matcher(Constraint(kind, text, compact), 64)
     return GrammarReader(matcher, own.eos_ids, own.vocab_size)
 
 

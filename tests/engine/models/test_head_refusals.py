@@ -83,7 +83,7 @@ REFUSED = [  # kind, changed fields, changed tensors, sentence
      r"'2\.0\.linear\.bias' is missing or too many"),
     ("exit", {"hidden_size": 24}, {}, f"made for a target of width 24 and 264 words, this one has {E} and 264"),
     ("exit", {"exit_layer": 3}, {}, "reads the state after 3 layers, but this target has 2"),
-    ("exit", {"exit_layer": 0}, {}, "describes no exit head: exit_layer"),
+    ("exit", {"exit_layer": 0}, {}, "describes no exit head that can run here: exit_layer"),
     ("exit", {}, {"d2t": None}, r"has no map of its words \(d2t\); export it again"),
     ("exit", {}, {"d2t": torch.tensor([0, 300])}, "words that the target does not have"),
     ("exit", {}, {"gate.weight": torch.zeros(3, E)}, rf"is \(3, {E}\), but config\.json says \(256, {E}\)"),

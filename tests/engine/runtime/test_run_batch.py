@@ -2,6 +2,7 @@
 
 import pytest
 from real_model import PAIR, PROMPTS
+from shared_passes import drive
 from tiny_pairs import engine_of, request
 
 from engine.config import MAX_NODES, MAX_SHARERS, RunConfig, SamplingParams
@@ -10,17 +11,6 @@ from engine.runtime.run_batch import RunBatch
 from engine.trace.costs import CostModel
 from engine.trace.events import Round, RunFinished, RunStarted
 from engine.trace.metrics import NEAR_TIE
-
-
-def drive(batch: RunBatch) -> dict:
-    """The events of each request up to the batch's end."""
-    found = {}
-    while len(batch):
-        for name, event in batch.step():
-            if isinstance(event, Exception):
-                raise event
-            found.setdefault(name, []).append(event)
-    return found
 
 
 def tokens_of(events) -> list:

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from test_run_batch import drive, tokens_of
+from shared_passes import drive
+from test_run_batch import tokens_of
 from tiny_pairs import engine_of, generated, ids_of, model_folder, request, run, without_clocks
 from unlike_tokenizers import CHAT, OTHER_CHAT, byte_level, letters, sentence_piece
 

@@ -145,8 +145,8 @@ def test_a_bias_is_trained_by_the_slots_after_the_first(learning, steps):
     assert grad is None if steps == 1 else grad.abs().max() > 1e-6
 
 
-def head_folder(learning, folder, taps=(0, 1)):
-    export.eagle(learning.student("eagle", seed=7), learning.teacher, taps, None, folder, "a card")
+def head_folder(learning, folder):
+    export.eagle(learning.student("eagle", seed=7), learning.teacher, (0, 1), None, folder, "a card")
     return folder
 
 

@@ -23,11 +23,11 @@ def empty_hub(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
-def write_checkpoint(folder, config=None, vocab=12):
+def write_checkpoint(folder, config=None):
     folder.mkdir(parents=True)
     config = config or {
         "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "vocab_size": vocab, "max_position_embeddings": 64,
+        "vocab_size": 12, "max_position_embeddings": 64,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text("{}")

@@ -31,11 +31,6 @@ BIG = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "
 IDS = [1, 2, 3, 4, 5, 9, 7, 8, 2, 2, 6, 3]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
-
-
 def prepared(path):
     """The folder of a file that a user names."""
     return get_pair(str(path)).target.folder

@@ -114,7 +114,7 @@ def chi_squared(ones, others):
             for row, n in zip(table, total, strict=True)
         )
     freedom = len(classes) - 1
-    if not freedom:
+    if freedom < 1:
         return 0.0, 0, 1.0
     return statistic, freedom, p_value(statistic, freedom)
 

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import random
 import re
 from contextlib import ExitStack
@@ -10,9 +9,8 @@ from contextlib import ExitStack
 import pytest
 from stand_in_server import DONE, event, serving
 
-from engine.exactness.server_check import PROMPTS, Subject, check, compare_counts
+from engine.exactness.server_findings import PROMPTS, Subject, check
 from engine.servers.client import Client
-from lessons.check_server import chi_squared
 
 WORDS = [" so", " the", " old", " 日本", " town", " woke", " and", " sang", " all", " day"]
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
@@ -238,12 +236,3 @@ def test_a_server_without_logprobs_leaves_checks_unknown():
     answers = fake() | {"/v1/completions": lambda asked: json.dumps({"choices": []})}
     found = findings(answers, fake())
     assert {found[name].state for name in ("itself", "greedy text", "limits")} == {"unknown"}
-
-
-def test_chi_squared_is_the_lessons():
-    draw = random.Random(1)
-    for _ in range(20):
-        ones, others = (draw.choices("abcdefg", [5, 3, 2, 1, 0.1, 0.1, 0.1], k=100) for _ in range(2))
-        assert compare_counts(ones, others) == pytest.approx(chi_squared(ones, others))
-    assert compare_counts(["a"] * 5, ["a"] * 5) == (0.0, 0, 1.0)
-    assert math.isfinite(compare_counts("ab" * 50, "ab" * 50)[0])

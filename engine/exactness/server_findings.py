@@ -6,13 +6,13 @@ need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from engine.errors import EngineError, quantity
+from engine.exactness.check_server import PROMPTS, TOPS, by_token, chi_squared
 from engine.exactness.server_json import COUNT, REQUESTS, invalid
 from engine.servers.client import Client
 from engine.servers.recording import Recorder
@@ -21,9 +21,7 @@ from engine.trace.events import TESTED
 from engine.trace.metrics import first_difference, wilson
 from engine.trace.trace import Trace
 
-PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", "1, 2, 3, 5, 8,", "Dear Sir or Madam,")
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
-TOPS = 5  # candidates per token, as many as every server gives
 FALSE_ALARM = 1e-4  # how often the distribution test calls a correct server wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
@@ -56,7 +54,10 @@ class Written:
     @classmethod
     def from_answer(cls, answer: dict) -> "Written":
         raw = mapping(answer["choices"][0])
-        rows = list(_rows(mapping(raw.get("logprobs"))))
+        try:
+            rows = list(by_token(raw["logprobs"]))
+        except (KeyError, TypeError):  # it gives none
+            rows = []
         texts, tops = tuple(row[0] for row in rows), tuple(row[2] for row in rows)
         has_others = any(len(choices) > 1 for choices in tops)
         own = tuple(None if p == 0 and has_others and len(choices) < 2 else p for _, p, choices in rows)
@@ -107,17 +108,6 @@ class Subject:
         """Returns the streamed answer as a trace, and why it broke off, or ""."""
         request = ServerRequest(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
         return self.recorder.record(request)
-
-
-def _rows(numbers: dict) -> Iterator[tuple[str, float, dict[str, float]]]:
-    """Yields (token, log-probability, the highest ones by token) of each token, in either form of answers."""
-    if "content" in numbers:  # llama.cpp, as chats have it
-        for each in numbers["content"]:
-            yield each["token"], each["logprob"], {top["token"]: top["logprob"] for top in each["top_logprobs"]}
-        return
-    columns = (numbers.get("tokens") or [], numbers.get("token_logprobs") or [], numbers.get("top_logprobs") or [])
-    for token, own, top in zip(*columns, strict=False):
-        yield token, own, top or {}
 
 
 def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, str], None]) -> Iterator[Finding]:
@@ -319,7 +309,7 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
-        statistic, freedom, p = compare_counts(*rows)
+        statistic, freedom, p = chi_squared(*rows)
         worst = min(worst, p)
         degrees = quantity(freedom, "degree")
         words.append(f"{name} token: chi-squared {statistic:.1f} at {degrees} of freedom, p = {p:.2g}")
@@ -328,23 +318,3 @@ def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Finding
         return Finding("distribution", "wrong", sentence, "vllm-project/vllm#47087",
                        "temperature 0, another drafting method, or a lossless acceptance rule")  # fmt: skip
     return Finding("distribution", "right", sentence)
-
-
-def compare_counts(ones: Sequence[str], others: Sequence[str]) -> tuple[float, int, float]:
-    """Computes Pearson's statistic of two rows of words, degrees of freedom and p-value (Wilson and Hilferty 1931).
-    Words seen fewer than ten times are one class."""
-    seen = Counter(ones) + Counter(others)
-    sides = [Counter(word if seen[word] >= 10 else "" for word in row) for row in (ones, others)]
-    sizes, statistic = [len(ones), len(others)], 0.0
-    classes = sides[0].keys() | sides[1].keys()
-    for word in classes:
-        both = sides[0][word] + sides[1][word]
-        for side, size in zip(sides, sizes, strict=True):
-            expected = both * size / sum(sizes)
-            statistic += (side[word] - expected) ** 2 / expected
-    freedom = len(classes) - 1
-    if freedom < 1:
-        return 0.0, 0, 1.0
-    spread = 2 / (9 * freedom)
-    normal = ((statistic / freedom) ** (1 / 3) - 1 + spread) / math.sqrt(spread)
-    return statistic, freedom, math.erfc(normal / math.sqrt(2)) / 2

@@ -12,7 +12,7 @@ from paths import ROOT
 from scipy.stats import chi2
 from stand_in_server import serving
 
-from lessons.check_server import NEAR_TIE, chi_squared, widest_tie
+from engine.exactness.check_server import NEAR_TIE, chi_squared, widest_tie
 
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
@@ -42,7 +42,7 @@ def check():
     def run(*sides, draws: int = 10, more: tuple[str, ...] = (), end: str = "/v1") -> subprocess.CompletedProcess:
         with ExitStack() as stack:
             urls = [stack.enter_context(serving(server(*side), run.requests)) + end for side in sides]
-            command = [sys.executable, str(ROOT / "lessons" / "check_server.py"), *urls, "--model", "m"]
+            command = [sys.executable, str(ROOT / "engine" / "exactness" / "check_server.py"), *urls, "--model", "m"]
             command += ["--tokens", "5", "--draws", str(draws), *more]
             return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
@@ -91,7 +91,7 @@ def test_every_request_has_the_options_and_no_penalty(check, tmp_path):
 
 
 def test_no_server_is_a_sentence():
-    command = [sys.executable, "lessons/check_server.py", *["http://127.0.0.1:9/v1"] * 2, "--model", "m"]
+    command = [sys.executable, "engine/exactness/check_server.py", *["http://127.0.0.1:9/v1"] * 2, "--model", "m"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 1 and done.stderr.startswith("A server did not answer as expected")
 
@@ -101,7 +101,7 @@ def test_the_p_value_is_scipys_within_a_tenth():
         rows = [[word for word, n in zip("abc", counts, strict=True) for _ in range(n)] for counts in (ones, others)]
         statistic, freedom, p = chi_squared(*rows)
         assert freedom == 2 and math.isclose(p, chi2.sf(statistic, freedom), rel_tol=0.1)
-    assert chi_squared("aaaa", "aaaa") == (0.0, 0, 1.0)
+    assert chi_squared("aaaa", "aaaa") == chi_squared("", "") == (0.0, 0, 1.0)
 
 
 def test_an_engine_that_strays_further_by_itself_gets_a_wider_tie():
