@@ -42,6 +42,7 @@ def test_lessons_theory_and_runs_work_from_disk(opened):
     expect(page.locator(".sl-place")).to_have_text(re.compile("^Round 0 of"))
 
 
+@pytest.mark.slow
 def test_a_wheel_scrolls_each_kind_of_page(opened):
     page = opened(viewport={"width": 800, "height": 300})
     for name in ("index.html", "runs/opening.html", "sheets/teacher-7.html"):
@@ -52,6 +53,7 @@ def test_a_wheel_scrolls_each_kind_of_page(opened):
         wait_for(page, "scrollY > 0")
 
 
+@pytest.mark.slow
 def test_without_javascript_every_lesson_is_text(opened):
     page = opened(java_script_enabled=False)
     links = page.locator("noscript a, p + ul a")

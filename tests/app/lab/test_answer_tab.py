@@ -214,6 +214,7 @@ def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
     assert any(each.startswith("Part 1 of") for each in words), "as it says, the turn begins again"
 
 
+@pytest.mark.slow
 def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeypatch):
     monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)
     for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise

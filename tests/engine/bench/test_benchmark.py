@@ -225,6 +225,7 @@ def test_sampled_outputs_are_not_compared_token_by_token(engine):
     assert all(r["differs"] is None and r["speedup"] > 0 for r in comparison.report()["rows"])
 
 
+@pytest.mark.slow
 def test_transformers_assistant_is_given_both_tokenizers_where_they_differ(tmp_path):
     for name, tokenizer in (("target", byte_level()), ("draft", sentence_piece())):
         model_folder(tmp_path / name, tokenizer=tokenizer, template=CHAT, vocab_size=len(tokenizer))

@@ -46,6 +46,7 @@ def test_a_lossless_method_passes_every_check():
     assert told["checks"][0]["numbers"]["alpha"] > 0.5 and told["checks"][4]["numbers"]["drafted"]
 
 
+@pytest.mark.slow
 def test_every_method_that_the_toy_is_said_to_have_can_be_proved():
     assert {"lm", "ngram", "lookahead"} <= {*TOY_PROOFS}
     for method in TOY_PROOFS:

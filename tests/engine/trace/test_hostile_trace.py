@@ -167,6 +167,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [*list(BOMBS)[:3], *(pytest.param(w, marks=SLOW) for w in list(BOMBS)[3:])])
 def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp_path):
     """In a process of its own that may use 1.5 GiB: it must end in the sentence, not in a MemoryError."""

@@ -207,6 +207,7 @@ def test_a_full_disk_at_export_leaves_the_older_draft(copied, root, tmp_path, mo
     assert not (tmp_path / "small").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         real = os.replace  # the samples themselves, after the note of how they were begun
