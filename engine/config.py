@@ -91,7 +91,7 @@ METHODS = {
         reads="head", passes="each",
     ),
     "eagle-chain": Method(
-        "EAGLE chain", "the same head, never branching", "engine.drafters.eagle3:Eagle3Drafter",
+        "EAGLE chain", "the same head, never branching", "engine.drafters.eagle_chain:EagleChainDrafter",
         reads="head", passes="each", shares="eagle",
     ),
     "block": Method(
@@ -300,9 +300,9 @@ class RunConfig:
 
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
-    is the fastest one of the device. ``prefix``: ids that the output begins with, counted as output; the last one is
-    the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that method. ``epsilon``
-    and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
+    is the one that `usual_precision` chooses. ``prefix``: ids that the output begins with, counted as output; the last
+    one is the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that method.
+    ``epsilon`` and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
     """
 
     prompt: str

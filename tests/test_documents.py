@@ -74,6 +74,30 @@ def test_every_module_that_is_named_exists():
     assert missing_modules(named) == ["engine.runtime.nowhere"]
 
 
+FOREIGN = {"Node.js", "plotly.js", "zero_to_fp32.py"}
+
+
+def missing_files(text: str, known: set[str]) -> list[str]:
+    """The scripts and styles that a text names, with or without a folder, and that do not exist."""
+    named = re.findall(r"(?<![\w*./-])((?:[\w-]+/)*[\w-]+\.(?:js|py|css))\b", text)
+    return [name for name in named if name.rpartition("/")[2] not in known | FOREIGN]
+
+
+def test_every_script_and_style_that_is_named_exists():
+    listed = subprocess.check_output(
+        ["git", "ls-files", "engine", "app", "lessons", "assets/web", "tests", "*.py"], cwd=ROOT, text=True
+    )
+    paths = [path for path in map(ROOT.joinpath, listed.splitlines()) if path.exists()]
+    known = {path.name for path in paths}
+    texts = {
+        path: path.read_text("utf-8")
+        for path in paths
+        if path.suffix in (".js", ".py", ".css") and "tests" not in path.parts
+    }
+    assert {path: missing for path, text in texts.items() if (missing := missing_files(text, known))} == {}
+    assert missing_files("as gone.js and engine/config.py do", known) == ["gone.js"]
+
+
 SOURCES = ("*.py", "*.js", "*.html", "*.css", "*.toml", "*.yaml", "*.txt", "Makefile", ":(glob)assets/data/*.json")
 
 

@@ -19,7 +19,7 @@ import torch
 from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, load_object, method_of
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
 from engine.decoding.constrained import Allowed, Constrained
-from engine.decoding.tokenization import StopTexts
+from engine.decoding.stop_texts import StopTexts
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy

@@ -90,28 +90,8 @@ def join(tokenizer, ids: Sequence[int]) -> str:
     return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-_names: WeakKeyDictionary[object, dict[int, str]] = (
-    WeakKeyDictionary()
-)  # of a tokenizer's ids, as far as they were shown
-
-
-class StopTexts:
-    """Finds the stop texts in the output. Decoding leaves special tokens out, so those that a stop text names are
-    looked for as they are spelled."""
-
-    def __init__(self, tokenizer, stops: Sequence[str]):
-        listed = getattr(tokenizer, "added_tokens_decoder", {}) if stops else {}
-        special = {i: token.content for i, token in listed.items() if token.special}
-        self._special = {i: name for i, name in special.items() if any(name in stop for stop in stops)}
-        self._stops, self._end = tuple(stops), ""
-
-    def end_with(self, token: int, piece: str) -> bool:
-        """Adds a token and its piece; returns whether a stop text ends in it."""
-        added = self._special.get(token, piece)
-        if not (added and self._stops):
-            return False
-        self._end = (self._end + added)[-max(map(len, self._stops)) - len(added) :]
-        return any(stop in self._end[-(len(stop) + len(added) - 1) :] for stop in self._stops)
+# The names of each tokenizer's ids that were shown.
+_names: WeakKeyDictionary[object, dict[int, str]] = WeakKeyDictionary()
 
 
 class Detokenizer:

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 
 from engine.drafters.base import Draft, Keys
-from engine.drafters.eagle3 import Eagle3Drafter
+from engine.drafters.eagle_chain import EagleChainDrafter
 from engine.models.block_head import MASK
 
 
-class BlockDrafter(Eagle3Drafter):
+class BlockDrafter(EagleChainDrafter):
     """``runner`` runs the head (`engine.models.block_head`)."""
 
     name = "block"

@@ -19,19 +19,19 @@ from engine.device import to_device, to_host
 from engine.drafters.autoregressive import certain_where_broken
 from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
 from engine.drafters.drawn_tree import DrawnTree
-from engine.drafters.eagle3 import Eagle3Drafter
+from engine.drafters.eagle_chain import EagleChainDrafter
 from engine.drafters.static_tree import best_tree
 from engine.drafters.token_tree import MAX_CHILDREN, MostProbable, Node, Plan, TokenTree, Worthwhile, sibling_key
 from engine.sampling.warping import penalise, warp
 
 
-class EagleTreeDrafter(Eagle3Drafter):
+class EagleTreeDrafter(EagleChainDrafter):
     """``chances``: of the first, second, … of a node's draws, for a tree of fixed size."""
 
     name = "eagle"
     # Shares of tests that later siblings passed, by halvings of what the elder ones had left: counted with the shipped
     # head over 12 prompts of the benchmark, 64 tokens each, greedy.
-    priors = Eagle3Drafter.priors | {("later", i): a for i, a in enumerate((0.5, 0.3, 0.14, 0.07, 0.035, 0.01))}
+    priors = EagleChainDrafter.priors | {("later", i): a for i, a in enumerate((0.5, 0.3, 0.14, 0.07, 0.035, 0.01))}
     # The same of draws by their turn, at temperature 1 over 24 prompts; after the eighth as that.
     chances = (0.37, 0.17, 0.115, 0.06, 0.06, 0.05, 0.04, 0.03, 0.03, 0.03)
     priors |= {sibling_key(rank): chance for rank, chance in enumerate(chances) if rank}

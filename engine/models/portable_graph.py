@@ -23,7 +23,7 @@ from engine.models.onnx_graph import FLOAT, INT64, Graph, Heads
 from engine.models.onnx_llama import add_layers
 from engine.models.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
 
-TYPES = ("F32", "Q8_0", "Q4_1")  # of a GGUF file's tensors, which assets/web/engine/blocks.js expands
+TYPES = ("F32", "Q8_0", "Q4_1")  # of a GGUF file's tensors, which assets/web/engine/gguf_tensors.js expands
 LOCATION = "weights"  # the name that the graph has for the file of its weights
 _FP32 = 4  # bytes
 

@@ -24,7 +24,7 @@ from engine.models.reduced_output import ROWS
 
 WORDS = "words"  # the rows of the target's output layer, which the tab takes from the model's own file
 _MASK = "mask_hidden"
-_GROUP = np.dtype([("scale", "<f4"), ("n", "i1", GROUP)])  # how blocks.js reads weights of 8 bits: Q8_F32
+_GROUP = np.dtype([("scale", "<f4"), ("n", "i1", GROUP)])  # how gguf_tensors.js reads weights of 8 bits: Q8_F32
 
 
 class _PortableBlock(OnnxBlock):

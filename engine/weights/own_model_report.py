@@ -7,9 +7,9 @@ from engine.files import gigabytes
 from engine.weights.checkpoint_dir import TOKENIZERS
 from engine.weights.gguf_layout import gguf_files, is_prepared
 from engine.weights.own_models import FAMILIES, family_problem
-from engine.weights.precision_choice import can_be_rounded, read_config, usual_precision
+from engine.weights.precision_choice import offered_precisions, read_config, usual_precision
 from engine.weights.preflight import available_memory, check_pair
-from engine.weights.specs import CONTEXT, DEVICE_PRECISIONS, ModelSpec, PairSpec, methods
+from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 
 
@@ -35,13 +35,11 @@ def report_on(
     """Reports on a pair. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in
     that precision. ``free``: bytes; None measures them. ``faults``: those of `engine.runtime.trial`; None if nothing
     was tried. A draft in a folder of its own has to run, too."""
-    precisions = DEVICE_PRECISIONS[device.split(":")[0]]
     target, free = pair.target, available_memory(device) if free is None else free
     config = read_config(target)
     family = str(config.get("model_type"))
     decoder = family in FAMILIES
-    is_rounded, usual = can_be_rounded(target), usual_precision(target, device.split(":")[0])
-    offered = tuple(p for p in precisions if is_rounded or p not in ("int8", "int4"))
+    offered, usual = offered_precisions(target, device), usual_precision(target, device.split(":")[0])
     draft = next((method for method, model in pair.drafts.items() if model.folder), None)
     problems = {p: check_pair(pair, draft, device, p, free, fetch=True) for p in offered}
     fitting = tuple(p for p in offered if not problems[p])

@@ -6,7 +6,7 @@ from engine.files import read_json
 from engine.weights import hub
 from engine.weights.eight_bits import GROUP, is_read_here
 from engine.weights.own_models import FAMILIES, ROPE_KINDS, gguf_config
-from engine.weights.specs import ModelSpec
+from engine.weights.specs import DEVICE_PRECISIONS, ModelSpec
 
 _LARGE = 5e8  # parameters from which a model takes int8 on a CPU
 
@@ -20,6 +20,12 @@ def usual_precision(model: ModelSpec | None, kind: str) -> str:
         return "bf16"
     is_large = kind == "cpu" and model is not None and model.parameters > _LARGE
     return "int8" if is_large and can_be_rounded(model) else "fp32"
+
+
+def offered_precisions(model: ModelSpec, device: str) -> tuple[str, ...]:
+    """Returns the precisions in which this device can run a target."""
+    names = DEVICE_PRECISIONS[device.split(":")[0]]
+    return names if can_be_rounded(model) else tuple(name for name in names if name not in ("int8", "int4"))
 
 
 def can_be_rounded(model: ModelSpec) -> bool:

@@ -10,6 +10,7 @@ import psutil
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import gigabytes
+from engine.weights.precision_choice import offered_precisions
 from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 from engine.weights.vocabulary import Vocabulary, needs_translation
@@ -49,9 +50,10 @@ def check_pair(
     free = available_memory(device) if available_bytes is None else available_bytes
     if free is not None and needed > free:
         context = f"{min(CONTEXT, pair.target.context):,} tokens"
+        smaller = [name for name in offered_precisions(pair.target, device) if pair.memory(name, method) <= free]
         problems.append(
             f"{pair.name} needs about {gigabytes(needed)} in {dtype} for a context of {context}, but {device} has "
-            f"{gigabytes(free)} free; choose a smaller pair{' or bf16' if dtype == 'fp32' else ''}."
+            f"{gigabytes(free)} free; choose a smaller pair{' or '.join(['', *smaller])}."
         )
     return problems
 

@@ -15,10 +15,11 @@ from engine.config import AUTO, METHODS, PRECISIONS, constraint_methods, draft_o
 from engine.errors import BadInput, matching
 from engine.files import cache_root
 
-BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 4, "int4": 4}
-# Of a rounded weight (above are its keys and values): its bits, and two fp32 numbers for 32 of them.
+# Bytes of an activation, key or value; those of a rounded weight follow.
+ACTIVATION_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 4, "int4": 4}
+# Bytes of a rounded weight: its bits, and two fp32 numbers for 32 of them.
 _ROUNDED_BYTES = {"int8": 1 + 8 / 32, "int4": 0.5 + 8 / 32}
-# Those that a kind of device offers; the first is its own choice.
+# The precisions that a kind of device offers, in the order of the menu; `usual_precision` chooses among them.
 DEVICE_PRECISIONS = {"cuda": ("bf16", "fp16", "fp32"), "mps": ("fp32", "fp16"), "cpu": ("fp32", "int8", "int4")}
 CONTEXT = 4096  # tokens that a memory estimate assumes by default
 _WORKING_ROOM = 128 * 2**20  # bytes for activations, logits and scratch buffers beside weights and KV
@@ -145,6 +146,6 @@ def own_corpus(pair: str) -> Path:
 
 def byte_width(dtype: str) -> int:
     """Raises BadInput for an unknown precision."""
-    if dtype not in BYTES:
+    if dtype not in ACTIVATION_BYTES:
         raise BadInput(f"Unknown precision {dtype!r}; choose from {', '.join(PRECISIONS[1:])}.")
-    return BYTES[dtype]
+    return ACTIVATION_BYTES[dtype]

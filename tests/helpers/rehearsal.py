@@ -25,7 +25,7 @@ from engine.drafters.block import BlockDrafter
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
 from engine.drafters.draft_model import DraftModelDrafter
-from engine.drafters.eagle3 import Eagle3Drafter
+from engine.drafters.eagle_chain import EagleChainDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.exit import ExitDrafter
 from engine.drafters.hybrid import HybridDrafter
@@ -153,7 +153,7 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
         unlike = model_runner(cuda, "llama", *same, max_position_embeddings=target.max_length, vocab_size=V - 8)
         return kind(unlike, TRANSLATION)
     if method in ("eagle", "eagle-chain"):
-        kind = EagleTreeDrafter if method == "eagle" else Eagle3Drafter
+        kind = EagleTreeDrafter if method == "eagle" else EagleChainDrafter
         return kind(head_runner(cuda, target, patch), target)
     if method in ("block", "block with a bias"):
         rank = 4 if method == "block with a bias" else 0

@@ -15,7 +15,7 @@ from engine.drafters.base import Draft, DrafterSetup, Keys
 from engine.models.runner import DecoderRunner
 
 
-class Eagle3Drafter(AutoregressiveDrafter):
+class EagleChainDrafter(AutoregressiveDrafter):
     """``runner`` runs the head; ``target`` stores the features of every token it has scored."""
 
     name = "eagle-chain"
