@@ -34,7 +34,13 @@ LIGHT = [
     *("engine.config", "engine.errors", "engine.files", "engine.trace.events", "engine.trace.trace"),
     *("engine.trace.metrics", "engine.trace.speedup_model", "engine.weights.catalogue", "engine.weights.preflight"),
     *("engine.bench.prompts", "engine.bench.sample", "engine.bench.sweep_results", "engine.bench.result_file"),
-    *("app.views.player_feed", "app.views.tiles", "app.views.charts", "app.views.lanes", "app.views.engine_recipes"),
+    *(
+        "app.views.player_feed",
+        "app.views.tiles",
+        "app.views.run_charts",
+        "app.views.lanes",
+        "app.views.engine_recipes",
+    ),
     *("app.views.token_csv", "app.playground.trace_files", "app.jobs.service", "app.jobs.visitor"),
 ]
 TRACE = sorted((ROOT / "assets" / "data" / "traces").glob("*.json"))[0]

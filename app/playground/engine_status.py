@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from app.jobs.service import Service
 from app.ui.html_component import component
-from app.views.engine_status import status
+from app.views.status_words import status
 
 
 def engine_status() -> gr.HTML:

@@ -14,7 +14,7 @@ from app.playground import html_export
 from app.playground.form_values import update, values_of
 from app.playground.trace_files import Exports, WrittenFiles, read_session, uploads
 from app.ui.widgets import SKIP
-from app.views import charts, player_feed, servers, tiles
+from app.views import player_feed, run_charts, servers, tiles
 from app.views.engine_recipes import Choice, outcome_sentence, production
 from app.views.predictions import steadiness
 from app.views.trees import has_trees
@@ -67,12 +67,12 @@ class Results:
         except OSError as error:  # a full disk must not break the page
             _log.warning("The files of a run could not be written: %s", error.strerror or error)
             files = WrittenFiles(*(gr.update(value=None, interactive=False, label=NO_ROOM) for _ in LABELS))
-        figures = charts.complete(run, baseline, **session.repeats)
+        figures = run_charts.complete(run, baseline, **session.repeats)
         return ResultValues(*figures, gr.update(visible=has_trees(run)), *files)
 
     def empty(self) -> ResultValues:
         """Returns the results of a stage without a run, so that nothing of an earlier run stays."""
-        return ResultValues(*charts.complete(None), gr.update(visible=False), *_files(WrittenFiles()))
+        return ResultValues(*run_charts.complete(None), gr.update(visible=False), *_files(WrittenFiles()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Any:
         """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the

@@ -12,7 +12,7 @@ from app.playground.result_handlers import CHOICES, LABELS, Results, ResultValue
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.widgets import QUIET, download, open_files
-from app.views.charts import TABS
+from app.views.run_charts import TABS
 
 FILES = """<p class="sl-files-words">The trace holds every number of the run. Open it together with its baseline to see
 the speedup again. The table counts rounds and positions from 0. The replay is one page that needs no server.</p>"""

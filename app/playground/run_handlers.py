@@ -25,8 +25,8 @@ from app.playground.run_press import PressHandlers, RunPress
 from app.playground.startup_run import load_recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
-from app.views.engine_status import ago
 from app.views.predictions import steadiness
+from app.views.status_words import ago
 from app.views.totals import Totals
 from engine.config import RunConfig
 from engine.errors import EngineError, quantity

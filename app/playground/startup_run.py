@@ -9,7 +9,7 @@ from functools import cache
 from app.form import Control, controls_by_name
 from app.jobs.service import Service
 from app.playground.form_values import values_of
-from app.views import charts, player_feed
+from app.views import player_feed, run_charts
 from engine.errors import BadInput
 from engine.files import ASSETS
 from engine.trace.trace import Trace, load
@@ -48,7 +48,7 @@ def opening() -> tuple[str, list[str]]:
     """Returns the first value of the stage, and of the charts of each tab."""
     run, baseline = load_recorded()
     if run is None:
-        return "", charts.complete(None)
+        return "", run_charts.complete(None)
     text = player_feed.complete("recorded", run, recorded=True) + player_feed.numbers(run, baseline, recorded=True)
     sentence = SENTENCE.format(max(len(each.parents) for each in run.rounds))
-    return text + player_feed.status("quiet", sentence), charts.complete(run, baseline)
+    return text + player_feed.status("quiet", sentence), run_charts.complete(run, baseline)

@@ -1,4 +1,4 @@
-"""Builds charts that are redrawn in place. The value is views.charts; plotly.js comes from plotly's Python package.
+"""Builds charts that are redrawn in place. The value is views.run_charts; plotly.js comes from plotly's Python package.
 
 Not a gr.Plot, because that is mounted again on every update: seconds of stall, and the reader's zoom is lost.
 """

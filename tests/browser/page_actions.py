@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, expect
 
-from app.views.charts import TABS
+from app.views.run_charts import TABS
 from lessons.loader import lessons
 
 SPEEDUP = re.compile(r"^(\d+\.\d\d×|noise)$")  # of a busy machine

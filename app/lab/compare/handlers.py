@@ -23,9 +23,9 @@ from app.lab.recorded import Recorded
 from app.playground.trace_files import uploads
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
-from app.views.engine_status import ago
 from app.views.notice import notice
 from app.views.player_feed import Feed
+from app.views.status_words import ago
 from engine.config import AUTO
 from engine.errors import BadInput, EngineError, quantity
 from engine.trace.events import Round, RunFinished

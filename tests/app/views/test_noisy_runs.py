@@ -11,7 +11,7 @@ from app.lab.compare.view import Column
 from app.lab.theory import view as theory_view
 from app.lab.theory.request import PointSet
 from app.playground.run_handlers import conclusion
-from app.views import charts, player_feed, predictions, tiles
+from app.views import player_feed, predictions, run_charts, tiles
 from app.views.engine_recipes import outcome_sentence
 from engine.config import RunConfig
 from engine.trace.costs import CostModel
@@ -44,7 +44,7 @@ def everything(run: Trace, plain: Trace) -> str:
     """Each text about one run that a visitor can see, in one."""
     ratio = tiles.speedup(run, plain)
     texts = [tiles.tiles(run, plain), tiles.verdict(run, plain), player_feed.numbers(run, plain)]
-    texts += [*charts.complete(run, plain), *conclusion(run, plain), outcome_sentence(ratio, "cpu")]
+    texts += [*run_charts.complete(run, plain), *conclusion(run, plain), outcome_sentence(ratio, "cpu")]
     texts += [theory_view.curves(run, plain, True, PointSet())]
     columns = [Column(RunConfig("Hi", "p", "none", 0), plain), Column(RunConfig("Hi", "p", "ngram", 4), run)]
     texts += [compare_view.table(columns), compare_view.full_grid("x", columns), *compare_view.conclusion(columns)]

@@ -11,7 +11,7 @@ from app.jobs.visitor import Session
 from app.playground import html_export
 from app.playground.result_handlers import Results
 from app.server.limits import Limits
-from app.views import charts, lanes, player_feed, servers, tiles
+from app.views import lanes, player_feed, run_charts, servers, tiles
 from app.views.statuses import legend
 from engine.trace.events import Server
 
@@ -68,7 +68,7 @@ def test_tiles_name_no_number_that_a_server_did_not_tell():
 
 
 def test_no_chart_predicts_from_costs_that_a_server_does_not_tell():
-    race = json.loads(charts.complete(DRAFTING, PLAIN)[0])["figures"]
+    race = json.loads(run_charts.complete(DRAFTING, PLAIN)[0])["figures"]
     assert not race["prediction"]["data"] and "Lab → Theory" in race["prediction"]["note"]
     assert "× measured" in race["tokens"]["note"]
 

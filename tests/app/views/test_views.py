@@ -8,7 +8,7 @@ from fake_worker import recorded
 from sample_traces import constrained
 
 from app.playground.startup_run import BASELINE, OPENING, opening
-from app.views import engine_status, figures, player_feed, run_facts, tiles
+from app.views import figures, player_feed, run_facts, status_words, tiles
 from app.views.totals import Totals
 from engine.trace.events import SERVER_ONLY, STATUSES
 from engine.trace.metrics import compute_metrics
@@ -177,5 +177,5 @@ def test_the_running_totals_are_the_metrics_of_the_whole(run):
 
 def test_status_of_a_load_has_a_share_only_where_one_is_known():
     """A head's load reports none, and the page said 0 % until it was over."""
-    words = [engine_status.status("loading", message="Loading a head", fraction=share)["text"] for share in (0.0, 0.4)]
+    words = [status_words.status("loading", message="Loading a head", fraction=share)["text"] for share in (0.0, 0.4)]
     assert words == ["Loading a head", "Loading a head, 40%"]

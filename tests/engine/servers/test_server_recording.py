@@ -9,7 +9,7 @@ import pytest
 from stand_in_server import DONE, RECORDED, event, llama, recorded, vllm
 
 from app.playground import html_export, trace_files
-from app.views import charts, player_feed, run_facts, tiles
+from app.views import player_feed, run_charts, run_facts, tiles
 from app.views.token_csv import tokens_csv
 from engine.errors import BadInput, Unavailable
 from engine.servers import client as http
@@ -184,7 +184,7 @@ def test_a_recording_round_trips_and_shows_everywhere(tmp_path):
         assert from_json(to_json(trace)) == trace
         save(trace, tmp_path / "run.json")
         session = trace_files.read_session([str(tmp_path / "run.json")])
-        assert all(charts.complete(session.trace)) and tiles.tiles(trace, recorded=True)
+        assert all(run_charts.complete(session.trace)) and tiles.tiles(trace, recorded=True)
         feed = player_feed.replay("r", trace, None)
         assert '"id":null' in feed and "vLLM 0.32.0, your recording" in feed
         assert "your recording" in html_export.page(trace)

@@ -12,7 +12,7 @@ import pytest
 from paths import ROOT
 from sample_traces import changed, small
 
-from app.views import charts, lanes, player_feed, run_facts
+from app.views import lanes, player_feed, run_charts, run_facts
 from engine.config import ACCEPTANCE, AUTO
 from engine.errors import BadInput
 from engine.trace import trace as traces
@@ -117,7 +117,7 @@ def test_views_show_a_run_with_settings_of_any_json(value):
     for name in SETTINGS:
         run = from_json(changed("started", "config", to=json.dumps({name: value})))
         player_feed.replay("run", run, run)
-        assert run_facts.facts(run) and charts.complete(run, run) and lanes.note(run, run) is not None
+        assert run_facts.facts(run) and run_charts.complete(run, run) and lanes.note(run, run) is not None
 
 
 def test_settings_of_a_run_are_read_as_they_were_written():

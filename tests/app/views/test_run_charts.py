@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fake_worker import recorded
 
-from app.views import charts, lanes, predictions, tiles
+from app.views import lanes, predictions, run_charts, tiles
 from app.views.tiles import speedup
 from engine.trace.costs import CostModel
 from engine.trace.events import Timings
@@ -52,11 +52,11 @@ def parting(trace: Trace, position: int, gap: float | None) -> Trace:
 
 
 def test_every_chart_of_a_finished_race_has_data_and_a_sentence(run, plain):
-    found = drawn(charts.complete(run, plain))
+    found = drawn(run_charts.complete(run, plain))
     assert set(found) == NAMES | OF_TREES
     for name, figure in found.items():
         assert bool(figure["data"]) == (name in NAMES) and figure["note"], name
-    found = drawn(charts.complete(plain, None))
+    found = drawn(run_charts.complete(plain, None))
     assert found["acceptance"]["data"] == [] and found["prediction"]["data"] == []
     assert [trace["name"] for trace in found["rounds"]["data"]] == ["plain"]
 
@@ -64,8 +64,8 @@ def test_every_chart_of_a_finished_race_has_data_and_a_sentence(run, plain):
 def test_the_charts_of_a_lossy_run_say_so_and_claim_no_common_distribution(run, plain):
     config = run.started.config | {"acceptance": "typical", "sampling": {"temperature": 0.8}}
     lossy = replace(run, started=replace(run.started, config=config))
-    assert all("distribution" in json.loads(text)["lossy"] for text in charts.complete(lossy, plain))
-    assert not any("lossy" in json.loads(text) for text in charts.complete(run, plain))
+    assert all("distribution" in json.loads(text)["lossy"] for text in run_charts.complete(lossy, plain))
+    assert not any("lossy" in json.loads(text) for text in run_charts.complete(run, plain))
     assert "same distribution" not in lanes.note(lossy, plain)
     assert "different samples" in lanes.note(record(temperature=0.7, tokens=40), record("none", 0, temperature=0.7))
 
@@ -74,7 +74,7 @@ def test_no_model_text_reaches_plotly_or_the_lanes(run, plain):
     """Plotly reads tags in the texts it draws, so it gets none of the model's."""
     tokens = tuple(replace(token, text=HOSTILE, label=HOSTILE) for token in run.rounds[0].tokens)
     ours = replace(run, rounds=(replace(run.rounds[0], tokens=tokens), *run.rounds[1:]))
-    texts = [*charts.complete(ours, parting(plain, 3, 0.1)), tiles.tiles(plain, ours)]
+    texts = [*run_charts.complete(ours, parting(plain, 3, 0.1)), tiles.tiles(plain, ours)]
     assert not any("example.com" in text for text in texts)
 
 
@@ -85,7 +85,7 @@ def test_a_trace_without_numbers_is_drawn_all_the_same(run):
         replace(event, tokens=tuple(replace(token, p=None, q=None, u=None, accept=None) for token in event.tokens))
         for event in run.rounds
     )
-    found = drawn(charts.complete(replace(bare, rounds=rounds), None))
+    found = drawn(run_charts.complete(replace(bare, rounds=rounds), None))
     for name in ("prediction", "scoring", "idealised"):
         assert found[name]["data"] == [] and found[name]["note"]
     assert found["acceptance"]["data"] and found["rounds"]["data"]
@@ -93,7 +93,7 @@ def test_a_trace_without_numbers_is_drawn_all_the_same(run):
 
 def test_every_position_has_its_count_in_one_size_above_its_bar(run, plain):
     """Within the bars 12/13 was much smaller than 2/2, and a position of none accepted had no count."""
-    bars, labels = drawn(charts.complete(run, plain))["acceptance"]["data"]
+    bars, labels = drawn(run_charts.complete(run, plain))["acceptance"]["data"]
     assert labels["x"] == bars["x"] and labels["text"] == bars["customdata"] and "text" not in bars
     assert labels["mode"] == "text" and isinstance(labels["textfont"]["size"], int)
     assert all(label >= bar for label, bar in zip(labels["y"], bars["y"], strict=True))
@@ -116,7 +116,7 @@ def unwritten(trace: Trace) -> Trace:
 def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
     """What a valid file may claim, however absurd, gives charts or words and no error."""
     ours = shape(replace(run, started=replace(run.started, costs=CostModel(0.0, v, 0, 0.0))))
-    assert set(drawn(charts.complete(ours, shape(plain)))) == NAMES | OF_TREES
+    assert set(drawn(run_charts.complete(ours, shape(plain)))) == NAMES | OF_TREES
     json.loads(tiles.tiles(ours, shape(plain)))
 
 
