@@ -27,16 +27,15 @@ export function makeDraftLength(gamma, costs) {
     seen[key] = (seen[key] ?? [0, 0]).map(count => count * share);
   };
 
-  // ``keys``: of each guess that could be proposed, in order.
-  /** @param {(string | number)[]} keys @param {number} most */
+  /** @param {(string | number)[]} keys of each guess that could be proposed, in order @param {number} most */
   function choose(keys, most) {
     const length = bestLength(keys.slice(0, Math.min(MOST, most)).map(alpha), costs.c, costs.v, true);
     if (!length && keys[0] in seen) fade(keys[0], 1 - RECOVERY);
     return length;
   }
 
-  // ``outcomes``: whether each draft was accepted, of those that were tested.
-  /** @param {(string | number)[]} keys @param {boolean[]} outcomes */
+  /** @param {(string | number)[]} keys
+   * @param {boolean[]} outcomes whether each draft was accepted, of those that were tested */
   function observe(keys, outcomes) {
     for (const [i, isAccepted] of outcomes.entries()) {
       fade(keys[i], 1 - 1 / MEMORY);

@@ -14,8 +14,8 @@ const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer
 const NOTHING = { drafts: [], q: null, steps: 0 };
 const CHUNK = 64; // tokens of a prompt that are read before Stop is looked at again
 
-// How far a row's largest logit is above the second: small where two processors may choose differently.
-/** @param {Float32Array} row */
+/** How far a row's largest logit is above the second: small where two processors may choose differently.
+ * @param {Float32Array} row */
 function gapOf(row) {
   let first = -Infinity,
     second = -Infinity;

@@ -12,9 +12,9 @@ import { figure, makeNote, makeResult, makeSigns, short, slider } from './widget
 const FREE_TOKENS = 128;
 const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
 
-// The time of a round in plain steps of one user, and its tokens for each.
-// ``launch``: for each draft step, and once more.
-/** @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
+/** ``launch``: for each draft step, and once more.
+ * @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
+/** The time of a round in plain steps of one user, and its tokens for each. @param {Setting} setting */
 /** @param {Setting} setting */
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
   const tokens = expectedTokens(alpha, gamma),
@@ -183,8 +183,7 @@ export const MYSTERIES = [
   { cause: 'launch', alpha: 0.6, gamma: 3, c: 0.03, slope: 0.03, users: 1, launch: 0.35 },
 ];
 
-// What an engine's log and a profiler would show of such a round.
-/** @param {Setting} setting */
+/** What an engine's log and a profiler would show of such a round. @param {Setting} setting */
 function symptoms(setting) {
   const { gamma, users, slope } = setting;
   const { tokens, drafting, pass, overhead, total } = roundTime(setting);

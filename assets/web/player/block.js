@@ -19,8 +19,8 @@ const COLUMNS = [
   ['', ''],
 ];
 
-// ``rolled``: the u of each draft, or null for the recorded ones.
-/** @param {Round} round @param {Token} token @param {number[] | null} rolled */
+/** @param {Round} round @param {Token} token
+ * @param {number[] | null} rolled the u of each draft, or null for the recorded ones */
 export function blockNode(round, token, rolled) {
   const drafts = draftsOf(round),
     us = rolled ?? drafts.map(draft => draft.u),
@@ -46,8 +46,7 @@ export function blockNode(round, token, rolled) {
   return make('div', 'sl-block', [make('table', '', [make('thead', '', [head]), make('tbody', '', rows)])]);
 }
 
-// The chance that draft i or one that follows it decides.
-/** @param {Round} round @param {number} i */
+/** The chance that draft i or one that follows it decides. @param {Round} round @param {number} i */
 export function chanceOf(round, i) {
   let chance = 0,
     fails = 1;

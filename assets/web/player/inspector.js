@@ -97,8 +97,8 @@ export function makeInspector(box, ask, forkOf) {
 
   const isForbidden = () => token.status === 'forbidden';
 
-  // Of p, q and the residual what the reader may see at this stage, and the token that was drawn from them here.
-  /** @param {boolean} isJudged @param {boolean} isScored */
+  /** Of p, q and the residual what the reader may see at this stage, and the token that was drawn from them here.
+   * @param {boolean} isJudged @param {boolean} isScored */
   function knownNumbers(isJudged, isScored) {
     const hasResidual = ['rejected', 'resampled'].includes(token.status) && token.threshold === undefined;
     const isReplaced = isJudged && hasResidual && !about?.greedy;

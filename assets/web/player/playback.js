@@ -125,8 +125,7 @@ export function makePlayback(timeline) {
     settle,
     round,
     move,
-    // ``callback(by)`` is called after each change.
-    /** @param {(by: Mover) => void} callback */
+    /** @param {(by: Mover) => void} callback is called after each change */
     listen(callback) {
       tell = callback;
     },

@@ -41,8 +41,7 @@ export function makePlayer(
   return { read, playback, timeline, rows, lock: inspection.lockByButton, toRound, tellPlace };
 }
 
-// With reduced motion a round appears at once instead of growing.
-/** @param {Parts} parts */
+/** With reduced motion a round appears at once instead of growing. @param {Parts} parts */
 function shownSteps({ timeline, playback, playhead }) {
   if (!playback.playing || !isCalm()) return playback.at;
   const { index, step } = playhead.place();

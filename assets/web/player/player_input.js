@@ -16,8 +16,7 @@ export function listenToReader(root, parts) {
   moveAmongTokens(root, parts, actions.close);
 }
 
-// What the buttons do, by their data-do.
-/** @param {HTMLElement} root @param {Parts} parts */
+/** What the buttons do, by their data-do. @param {HTMLElement} root @param {Parts} parts */
 function makeActions(root, { playback, inspection, rows, outputs }) {
   /** @type {HTMLDialogElement} */
   const help = root.querySelector('.sl-help');
@@ -45,8 +44,8 @@ function listenForPresses(root, { rows, inspection }, actions) {
   /** @param {EventTarget} target */
   const tokenAt = target =>
     rows.tokenOf(closest(target, '.sl-list .sl-token') || closest(target, '.sl-list .sl-folded')?.firstChild);
-  // The list may move on between press and release: the token pressed counts.
-  /** @type {{ token?: Token, x?: number, y?: number }} */
+  /** The list may move on between press and release: the token pressed counts.
+   * @type {{ token?: Token, x?: number, y?: number }} */
   let press = {};
   root.addEventListener('pointerdown', ({ target, x, y }) => {
     press = { token: tokenAt(target), x, y };

@@ -37,9 +37,9 @@ import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
  *   startOf: (index: number) => number }} Timeline
  */
 
-// Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
-// other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
-/** @param {number[]} parents */
+/** Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
+ * other begins a row of its own, ``up`` rows below its parent's.
+ * @param {number[]} parents 0 is the pending token, i draft i − 1 */
 function placesOf(parents) {
   const children = [[]];
   /** @type {Place[]} */
@@ -60,9 +60,9 @@ function placesOf(parents) {
   return places;
 }
 
-// The closing token has a column of its own, in the row of the draft it follows.
-// Forbidden drafts come after their siblings.
-/** @param {Round} round */
+/** The closing token has a column of its own, in the row of the draft it follows. Forbidden drafts come after their
+ * siblings.
+ * @param {Round} round */
 function placeTree(round) {
   const places = placesOf([...round.parents, ...round.forbidden.map(draft => draft.parent)]),
     drafts = round.tokens.slice(0, round.parents.length);
@@ -80,9 +80,9 @@ function placeTree(round) {
   }
 }
 
-// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s
-// numbers from the token that was tested in its place.
-/** @param {Round} round */
+/** Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s
+ * numbers from the token that was tested in its place.
+ * @param {Round} round */
 function addForbidden(round) {
   const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round; // those of a chain
   // The node before the closing token.
@@ -97,9 +97,9 @@ function addForbidden(round) {
   round.cells = [...tokens.slice(0, drafted), ...round.forbidden, ...tokens.slice(drafted)];
 }
 
-// The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
-// the last one first.
-/** @param {number[] | undefined} parents @param {number} drafts */
+/** The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
+ * the last one first.
+ * @param {number[] | undefined} parents @param {number} drafts */
 function fromTheLeaves(parents, drafts) {
   const children = Array.from({ length: drafts + 1 }, () => []);
   const order = [];
@@ -112,10 +112,10 @@ function fromTheLeaves(parents, drafts) {
   })(0);
   return order;
 }
-// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
-/** @param {Round} round @param {number[]} us */
+/** The number of the draft that decides with these uniforms, 0 if none passes.
+ * @param {Round} round @param {number[]} us */
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-/** @param {Round} round @param {number} index @param {number} last */
+/** Whether a draft is on its path. @param {Round} round @param {number} index @param {number} last */
 export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1)
     if (node === index + 1) return true;
@@ -152,15 +152,14 @@ export function makeTimeline() {
   }
   clear();
 
-  // The output begins with text that no round has written; the ``forced`` token is the last of it.
-  /** @param {Prefix} line */
+  /** The output begins with text that no round has written; the ``forced`` token is the last of it.
+   * @param {Prefix} line */
   function begin({ text: before, forced }) {
     text = before + forced.text;
     Object.assign(timeline, { prefix: text.length, forced: forced.text.length });
   }
 
-  // Counts once, so that a step costs no more in a long trace than in a short one.
-  /** @param {Round} round */
+  /** Counts once, so that a step costs no more in a long trace than in a short one. @param {Round} round */
   function add(round) {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
@@ -206,8 +205,8 @@ export function makeTimeline() {
   return timeline;
 }
 
-// A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
-/** @param {Round} round @param {Token | Forbidden} token @param {number} step */
+/** A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
+ * @param {Round} round @param {Token | Forbidden} token @param {number} step */
 export function stageOf(round, token, step) {
   const { drafts, tested } = round;
   if (token.status === 'forbidden') return step > drafts ? token.status : 'hidden'; // it is cut off before the scores
@@ -220,8 +219,8 @@ export function stageOf(round, token, step) {
   return verdicts >= tested ? token.status : 'scored'; // discarded: known once the last verdict is
 }
 
-// The token of a step: the newest draft, the newest verdict, or the closing token.
-/** @param {Round} round @param {number} step */
+/** The token of a step: the newest draft, the newest verdict, or the closing token.
+ * @param {Round} round @param {number} step */
 export function currentOf(round, step) {
   const { drafts, tested, tokens } = round;
   if (!drafts) return tokens[Math.min(step, tokens.length) - 1];
