@@ -2,19 +2,15 @@
 // (engine/models/portable_graph.py) or a head's (portable_head.py).
 const ROWS = 2; // of an attention at least: one row alone takes another kernel, which adds in another order
 
-/**
- * @typedef {{ layers: number, heads: number, headSize: number, width: number, vocabulary: number, context: number,
- *   frequencies: number[], scaling: number }} Sizes
- */
+/** @typedef {{ layers: number, heads: number, headSize: number, width: number, vocabulary: number, context: number,
+ *   frequencies: number[], scaling: number }} Sizes */
 
-/**
- * @param {any} ort the runtime
+/** @param {any} ort the runtime
  * @param {Uint8Array} graph its bytes
  * @param {Float32Array} weights all of its own, one after the other
  * @param {Sizes} sizes
  * @param {(ids: number[]) => Float32Array} embed the rows that it reads
- * @param {number[]} taps the layers whose incoming states are kept for a head
- */
+ * @param {number[]} taps the layers whose incoming states are kept for a head */
 export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
   const session = await ort.InferenceSession.create(graph, {
     executionProviders: ['wasm'],
@@ -59,15 +55,11 @@ export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
    * @param {number} start @param {number} end */
   const statesOf = (start, end) => states.subarray(start * stateWidth, end * stateWidth);
 
-  /**
-   * The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and
+  /** The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and
    * all after it, so a rollback is only a smaller ``start``.
-   * @param {number[]} ids
-   * @param {number} start
-   * @param {number} wanted
+   * @param {number[]} ids @param {number} start @param {number} wanted
    * @param {Float32Array} [features] what a head reads beside the ids
-   * @returns {Promise<Float32Array[]>}
-   */
+   * @returns {Promise<Float32Array[]>} */
   async function pass(ids, start, wanted, features) {
     const W = ids.length,
       places = Math.max(W, ROWS),

@@ -3,11 +3,9 @@ import { residual, topOf } from './warping.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */
 
-/**
- * @param {{ nameOf: (id: number) => string, labelOf: (id: number, piece: string) => string | null }} tokenizer
+/** @param {{ nameOf: (id: number) => string, labelOf: (id: number, piece: string) => string | null }} tokenizer
  * @param {boolean} greedy rows have one candidate
- * @param {number} top candidates of each row otherwise
- */
+ * @param {number} top candidates of each row otherwise */
 export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   /** @param {Candidate[]} candidates */
   const distribution = candidates => ({

@@ -1,12 +1,10 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
 
-/**
- * @template {keyof HTMLElementTagNameMap} T
+/** @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {string} [className]
  * @param {string | any[]} [content] a text, or a list of nodes and texts, of which null, false and '' are left out
- * @param {Record<string, any>} [attributes] a name that begins with -- is a property for CSS
- */
+ * @param {Record<string, any>} [attributes] a name that begins with -- is a property for CSS */
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;

@@ -1,5 +1,5 @@
 // Shows how the drafts of a block were decided on together: a line a draft, and the block rolled again.
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make } from '../lib/dom.js';
 import { format, spokenPercent, tokenText } from '../lib/format.js';
 import { isDrafted, isEmitted, STATUSES } from '../lib/statuses.js';
@@ -58,12 +58,8 @@ export function chanceOf(round, i) {
   return chance;
 }
 
-/**
- * @param {Round} round
- * @param {Token} token
- * @param {number[]} rolled
- * @param {{ accepted: number, times: number }} tally
- */
+/** @param {Round} round @param {Token} token
+ * @param {number[]} rolled @param {{ accepted: number, times: number }} tally */
 export function blockRollSentence(round, token, rolled, { accepted, times }) {
   const last = firstToPass(round, rolled),
     stays = isOnPath(round, token.index, last);

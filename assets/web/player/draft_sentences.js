@@ -1,6 +1,7 @@
 // Words how the drafts of a round came about, for the methods of which their order on screen does not tell it. Knows no
 // DOM.
-/** @import { About, Round, Token } from './timeline.js' */
+/** @import { About } from './lines.d.ts' */
+/** @import { Round, Token } from './rounds.d.ts' */
 
 /** @param {Round} round @param {About} about */
 const methodOf = (round, about) => round.method ?? about.method;

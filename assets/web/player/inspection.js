@@ -1,16 +1,14 @@
 // Chooses the token that the inspector shows: the one of a step by hand, or one that is locked by a click.
 /** @import { Engine, Parts } from './parts.js' */
-/** @import { Position, Token } from './timeline.js' */
+/** @import { Position, Token } from './rounds.d.ts' */
 import { makeFind } from '../lib/dom.js';
 import { isUntested } from '../lib/statuses.js';
 import { makeInspector } from './inspector.js';
 import { currentOf } from './timeline.js';
 
-/**
- * @param {HTMLElement} root
+/** @param {HTMLElement} root
  * @param {Pick<Parts, 'timeline' | 'branch' | 'playback' | 'playhead' | 'rows' | 'outputs' | 'tooltip'>} parts
- * @param {Engine | null} engine
- */
+ * @param {Engine | null} engine */
 export function makeInspection(root, { timeline, branch, playback, playhead, rows, outputs, tooltip }, engine) {
   const find = makeFind(root);
   const panel = find('.sl-inspector');

@@ -1,6 +1,6 @@
 // Listens to the reader: the buttons, the keys, and a press or the arrow keys on a token.
 /** @import { Parts } from './parts.js' */
-/** @import { Token } from './timeline.js' */
+/** @import { Token } from './rounds.d.ts' */
 import { closest, makeFind } from '../lib/dom.js';
 import { neighbourOf } from './neighbours.js';
 import { firstBelow, navigateRows } from './row_navigation.js';

@@ -3,7 +3,7 @@
 // A candidate is [id, text, mass]. The trace keeps the most probable ones and the mass of the rest, not the whole
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
 /** @import { Candidate, Distribution } from './trace.d.ts' */
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { siblingsOf } from './siblings.js';
 
 /** The draft that a resampled token replaces. With typical acceptance siblings of an accepted draft are rejected, too.

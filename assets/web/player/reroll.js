@@ -1,6 +1,6 @@
 // Draws another u for a token, with p and q held fixed, and says what would have come of it.
 /** @import { Distribution } from './trace.d.ts' */
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolate, percent, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isDrafted } from '../lib/statuses.js';

@@ -1,6 +1,7 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
 /** @import { Stage } from '../lib/statuses.js' */
-/** @import { Compared, Ended, Round, Token } from './timeline.js' */
+/** @import { Compared, Ended } from './lines.d.ts' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { format, isolate, quantity, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isUnknown } from '../lib/statuses.js';
 

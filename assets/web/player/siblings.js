@@ -1,5 +1,5 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make } from '../lib/dom.js';
 import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';

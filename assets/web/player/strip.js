@@ -1,7 +1,7 @@
 // Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds
 // is the one clock: it runs through both bars.
-/** @import { Numbers, Plain } from './reader.js' */
-/** @import { Position, Timeline } from './timeline.js' */
+/** @import { Numbers, Plain } from './lines.d.ts' */
+/** @import { Position, Timeline } from './rounds.d.ts' */
 import { closest, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { lastWhere } from '../lib/search.js';

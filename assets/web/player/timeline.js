@@ -2,40 +2,10 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
-/** @import * as Trace from './trace.d.ts' */
+/** @import { Prefix } from './lines.d.ts' */
+/** @import { Forbidden, Place, Round, Timeline, Token } from './rounds.d.ts' */
 import { lastWhere } from '../lib/search.js';
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
-
-/**
- * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of
- * a block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
- * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
- * ``branch``: it is in the second lane; ``cells``: the tokens and the forbidden drafts, as they are drawn.
- * @typedef {Omit<Trace.Token, 'status'> & { status: Trace.Status | 'forced' | 'forbidden', round: number, index: number,
- *   order?: number, isPastEnd?: boolean, block?: number, counted?: boolean, isChosen?: boolean, place?: Place,
- *   branch?: boolean }} Token
- * @typedef {Token & { status: 'forbidden', parent: number }} Forbidden
- * @typedef {Omit<Trace.Round, 'tokens' | 'forbidden'> & { tokens: Token[], forbidden: Forbidden[],
- *   cells: (Token | Forbidden)[], tried: number[], drafts: number, steps: number,
- *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
- * @typedef {{ index: number, step: number }} Position
- * The lines about a run, as app/views/player_feed.py writes them. ``words``: its pair, method and settings; ``why``: how
- * auto chose; ``most``: tokens asked for; ``origin``: where a file comes from; ``server``: what a server did not tell.
- * @typedef {{ id: number, text: string, label?: string }} ForcedToken
- * @typedef {{ text: string, place: number, forced: ForcedToken }} Prefix
- * @typedef {{ greedy?: boolean, words?: string, why?: string, recorded?: boolean, prompt?: string, temperature?: number,
- *   costs?: { c: number, v: Record<string, number>, once: boolean } | null, most?: number, block?: true,
- *   constraint?: string, lossy?: string, method?: string, lookahead?: { window: number, ngram: number },
- *   exit?: [number, number], lean?: true, origin?: string, source?: string, server?: string[], counted?: boolean,
- *   prefix?: Prefix }} About
- * @typedef {{ reason: string, tokens: number, notes?: string }} Ended
- * @typedef {{ verdict: string, at?: number, gap?: number | null }} Compared
- * @typedef {{ rounds: Round[], about: About, ended: Ended | null, compared: Compared | null, prefix: number,
- *   forced: number, steps: number, clear: () => void, begin: (line: Prefix) => void, add: (round: Round) => void,
- *   locate: (step: number) => Position,
- *   textFrom: (from: number, to?: number) => string, tokensBefore: (index: number) => number,
- *   startOf: (index: number) => number }} Timeline
- */
 
 /** Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
  * other begins a row of its own, ``up`` rows below its parent's.
