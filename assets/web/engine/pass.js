@@ -55,8 +55,8 @@ export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
    * @param {number} start @param {number} end */
   const statesOf = (start, end) => states.subarray(start * stateWidth, end * stateWidth);
 
-  /** The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and
-   * all after it, so a rollback is only a smaller ``start``.
+  /** The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place
+   * and all after it, so a rollback is only a smaller ``start``.
    * @param {number[]} ids @param {number} start @param {number} wanted
    * @param {Float32Array} [features] what a head reads beside the ids
    * @returns {Promise<Float32Array[]>} */
