@@ -1,6 +1,6 @@
 // What the parts of the page share: the events by which they tell each other, and what only some browsers have.
 import type { Place } from './player/player.js';
-import type { Token } from './player/timeline.js';
+import type { Token } from './player/rounds.d.ts';
 
 declare global {
   interface DocumentEventMap {

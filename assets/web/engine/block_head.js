@@ -8,22 +8,17 @@ import { bestOf, draw, warp } from './warping.js';
 const LONGEST_CATCH_UP = 8; // tokens that are read in the pass of a draft; more are read before it
 const CHUNK = 64;
 
-/**
- * ``words``: the target's id of each word that it can guess; ``mask``: the tensor that masked slots read in place of
+/** ``words``: the target's id of each word that it can guess; ``mask``: the tensor that masked slots read in place of
  * the target's states, ``maskToken``: and of a token; ``slots``: the most guesses of a pass; ``reads``: the target's
  * layers.
  * @typedef {import('./pass.js').Sizes & { tensors: Record<string, import('./gguf_tensors.js').Place>, recipe: string[][],
- *   bytes: number, words: number[], mask: string, maskToken: number, slots: number, reads: number[] }} HeadFacts
- */
+ *   bytes: number, words: number[], mask: string, maskToken: number, slots: number, reads: number[] }} HeadFacts */
 
-// ``file``: the head's own weights; ``wordRow(id, out, at)`` writes the target's row of a word.
-/**
- * @param {any} ort
+/** @param {any} ort
  * @param {Uint8Array} graph
- * @param {ArrayBuffer} file
+ * @param {ArrayBuffer} file the head's own weights
  * @param {HeadFacts} facts
- * @param {(ids: number[]) => Float32Array} embed
- */
+ * @param {(ids: number[]) => Float32Array} embed the target's rows of words */
 export async function loadBlockHead(ort, graph, file, facts, embed) {
   const view = new DataView(file),
     own = facts.recipe.filter(([name]) => name in facts.tensors),
@@ -36,24 +31,21 @@ export async function loadBlockHead(ort, graph, file, facts, embed) {
   return { facts, mask, model: await loadModel(ort, graph, weights, facts, embed) };
 }
 
-// ``vocabulary``: words of the target. Returns what reads the prompt, the key of each guess (its
-// place in the block), and ``propose(committed, most, position)``: the drafts, and the rows q that
-// they were drawn from, null for greedy ones.
-/**
+/** Returns what reads the prompt, the key of each guess (its place in the block), and ``propose(committed, most,
+ * position)``: the drafts, and the rows q that they were drawn from, null for greedy ones.
  * @param {{ facts: HeadFacts, mask: Float32Array, model: any }} head
  * @param {{ statesOf: (start: number, end: number) => Float32Array }} target
- * @param {number} vocabulary
+ * @param {number} vocabulary words of the target
  * @param {import('./warping.js').Sampling} sampling
- * @param {(stream: number, place: number) => number} uniform
- */
+ * @param {(stream: number, place: number) => number} uniform */
 export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, uniform) {
   let length = 0; // places whose keys are cached
 
   /** @param {number} capacity */
   const reset = capacity => model.reset(Math.min(capacity, facts.context));
 
-  // Place t reads the target's states of token t and the embedding of token t + 1.
-  /** @param {number[]} committed @param {number} end */
+  /** Place t reads the target's states of token t and the embedding of token t + 1.
+   * @param {number[]} committed @param {number} end */
   async function read(committed, end) {
     for (; length < end; length = Math.min(length + CHUNK, end)) {
       const to = Math.min(length + CHUNK, end);
@@ -61,8 +53,8 @@ export function makeBlock({ facts, mask, model }, target, vocabulary, sampling, 
     }
   }
 
-  // One row of the head's words becomes a draft, and a row of the target's words.
-  /** @param {Float32Array} row @param {number} u */
+  /** One row of the head's words becomes a draft, and a row of the target's words.
+   * @param {Float32Array} row @param {number} u */
   function sample(row, u) {
     if (!sampling.temperature) return { id: facts.words[bestOf(row)], q: null };
     const own = warp(row, sampling),

@@ -15,8 +15,9 @@ function fp16(bits) {
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
 }
 
-// Writes the weights of row ``row`` into ``out`` from ``at`` on. ``file``: the whole file.
-/** @param {DataView} file @param {Place} place @param {number} row @param {Float32Array} out @param {number} at */
+/** Writes the weights of row ``row`` into ``out`` from ``at`` on.
+ * @param {DataView} file the whole file
+ * @param {Place} place @param {number} row @param {Float32Array} out @param {number} at */
 export function expandRow(file, { type, shape, offset }, row, out, at) {
   const width = shape[shape.length - 1];
   if (type === 'F32') {
@@ -41,9 +42,9 @@ export function expandRow(file, { type, shape, offset }, row, out, at) {
   }
 }
 
-// The row of the file that row ``row`` of the graph is: the file stores the halves of a rotary pair side by side, and
-// the graph expects them half a head apart.
-/** @param {Place} place @param {number} row */
+/** The row of the file that row ``row`` of the graph is: the file stores the halves of a rotary pair side by side, and
+ * the graph expects them half a head apart.
+ * @param {Place} place @param {number} row */
 function storedRow({ shape, heads }, row) {
   if (!heads) return row;
   const size = shape[0] / heads,
@@ -51,8 +52,8 @@ function storedRow({ shape, heads }, row) {
   return row - within + 2 * (within % (size / 2)) + Math.floor(within / (size / 2));
 }
 
-// All weights of a graph in one array: the tensors of each, one below the other.
-/** @param {DataView} file @param {Record<string, Place>} tensors @param {string[][]} recipe @param {number} bytes */
+/** All weights of a graph in one array: the tensors of each, one below the other.
+ * @param {DataView} file @param {Record<string, Place>} tensors @param {string[][]} recipe @param {number} bytes */
 export function expandAll(file, tensors, recipe, bytes) {
   const out = new Float32Array(bytes / 4);
   let at = 0;

@@ -14,8 +14,8 @@ const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer
 const NOTHING = { drafts: [], q: null, steps: 0 };
 const CHUNK = 64; // tokens of a prompt that are read before Stop is looked at again
 
-// How far a row's largest logit is above the second: small where two processors may choose differently.
-/** @param {Float32Array} row */
+/** How far a row's largest logit is above the second: small where two processors may choose differently.
+ * @param {Float32Array} row */
 function gapOf(row) {
   let first = -Infinity,
     second = -Infinity;
@@ -50,21 +50,21 @@ function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
 // awaited once a round; ``now()``: seconds.
 export async function* decode(run) {
   const { config, prompt, model, tokenizer, eos, isCancelled, now } = run;
-  const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config,
-    greedy = sampling.temperature === 0,
-    uniform = makeUniforms(seed),
-    text = makeDetokenizer(tokenizer),
-    recorder = makeRecorder(tokenizer, greedy, top);
-  const capacity = Math.min(prompt.length + most + SPARE, Math.max(model.context, prompt.length + most)),
-    committed = [...prompt],
-    zero = now();
+  const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config;
+  const greedy = sampling.temperature === 0;
+  const uniform = makeUniforms(seed);
+  const text = makeDetokenizer(tokenizer);
+  const recorder = makeRecorder(tokenizer, greedy, top);
+  const capacity = Math.min(prompt.length + most + SPARE, Math.max(model.context, prompt.length + most));
+  const committed = [...prompt];
+  const zero = now();
   const clock = () => now() - zero;
-  let reason = null,
-    output = '',
-    first = null,
-    last = null;
-  const drafter = drafterOf(run, uniform),
-    draftLength = makeDraftLength(gamma, run.costs);
+  let reason = null;
+  let output = '';
+  let first = null;
+  let last = null;
+  const drafter = drafterOf(run, uniform);
+  const draftLength = makeDraftLength(gamma, run.costs);
 
   async function poll() {
     if (!reason && (await isCancelled())) reason = 'cancelled';

@@ -2,10 +2,10 @@
 // occurrence of the longest matching end of the text.
 import { continuation, LONGEST, occurrences } from '../lib/prompt_lookup.js';
 
-// ``copyFrom``: the first prompt token that may be copied; ``eos`` ends a text, ``control``: ids that no
-// text has inside. Returns ``look(committed, most)``: the tokens, and the length of the match before
-// each, as if those before it were right.
-/** @param {number} copyFrom @param {Set<number>} eos @param {Set<number>} control */
+/** Returns ``look(committed, most)``: the tokens, and the length of the match before each, as if those before it were
+ * right.
+ * @param {number} copyFrom the first prompt token that may be copied
+ * @param {Set<number>} eos ends a text @param {Set<number>} control ids that no text has inside */
 export function makeNgram(copyFrom, eos, control) {
   /** @param {number[]} committed @param {number} most */
   return (committed, most) => {

@@ -2,21 +2,15 @@
 // (engine/models/portable_graph.py) or a head's (portable_head.py).
 const ROWS = 2; // of an attention at least: one row alone takes another kernel, which adds in another order
 
-/**
- * @typedef {{ layers: number, heads: number, headSize: number, width: number, vocabulary: number, context: number,
- *   frequencies: number[], scaling: number }} Sizes
- */
+/** @typedef {{ layers: number, heads: number, headSize: number, width: number, vocabulary: number, context: number,
+ *   frequencies: number[], scaling: number }} Sizes */
 
-// ``ort``: the runtime; ``graph``: its bytes; ``weights``: all of its own, one after the other; ``embed(ids)``: the
-// rows that it reads; ``taps``: the layers whose incoming states are kept for a head.
-/**
- * @param {any} ort
- * @param {Uint8Array} graph
- * @param {Float32Array} weights
+/** @param {any} ort the runtime
+ * @param {Uint8Array} graph its bytes
+ * @param {Float32Array} weights all of its own, one after the other
  * @param {Sizes} sizes
- * @param {(ids: number[]) => Float32Array} embed
- * @param {number[]} taps
- */
+ * @param {(ids: number[]) => Float32Array} embed the rows that it reads
+ * @param {number[]} taps the layers whose incoming states are kept for a head */
 export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
   const session = await ort.InferenceSession.create(graph, {
     executionProviders: ['wasm'],
@@ -57,19 +51,15 @@ export async function loadModel(ort, graph, weights, sizes, embed, taps = []) {
   const longs = (values, shape) => new Tensor('int64', BigInt64Array.from(values, BigInt), shape);
   const integer = value => new Tensor('int32', Int32Array.of(value), [1]);
 
-  // The states of each token from place ``start`` to ``end``: those of all tapped layers, side by side.
-  /** @param {number} start @param {number} end */
+  /** The states of each token from place ``start`` to ``end``: those of all tapped layers, side by side.
+   * @param {number} start @param {number} end */
   const statesOf = (start, end) => states.subarray(start * stateWidth, end * stateWidth);
 
-  // The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place and
-  // all after it, so a rollback is only a smaller ``start``. ``features``: what a head reads beside the ids.
-  /**
-   * @param {number[]} ids
-   * @param {number} start
-   * @param {number} wanted
-   * @param {Float32Array} [features]
-   * @returns {Promise<Float32Array[]>}
-   */
+  /** The logits after each of the last ``wanted`` ids, whose places begin at ``start``. The cache forgets that place
+   * and all after it, so a rollback is only a smaller ``start``.
+   * @param {number[]} ids @param {number} start @param {number} wanted
+   * @param {Float32Array} [features] what a head reads beside the ids
+   * @returns {Promise<Float32Array[]>} */
   async function pass(ids, start, wanted, features) {
     const W = ids.length,
       places = Math.max(W, ROWS),

@@ -77,8 +77,7 @@ export function roundLine({ index, tokens, parents, start, end, row_cost }) {
 export const finishLine = run =>
   line({ type: 'finish', reason: run.finished?.reason ?? 'lost', tokens: emittedOf(run).length });
 
-// Counts of a run that may still go on; null before its first round.
-/** @param {Run | null} run */
+/** Counts of a run that may still go on; null before its first round. @param {Run | null} run */
 function totalsOf(run) {
   if (!run?.rounds.length) return null;
   const { rounds } = run,
@@ -98,16 +97,16 @@ function totalsOf(run) {
 
 const hasEnded = run => Boolean(run?.finished) && run.finished.reason !== 'cancelled';
 
-// Decode tokens/s of a run ÷ those of its baseline; null unless both have ended without a Stop.
-/** @param {Run} run @param {Run | null} plain */
+/** Decode tokens/s of a run ÷ those of its baseline; null unless both have ended without a Stop.
+ * @param {Run} run @param {Run | null} plain */
 export function speedupOf(run, plain) {
   if (!hasEnded(run) || !hasEnded(plain)) return null;
   return totalsOf(run).speed / totalsOf(plain).speed;
 }
 
-// The standard error of the rounds' total time as a share of it: of rounds of the
-// same shape, whose times differ by noise.
-/** @param {Run} run */
+/** The standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times differ by
+ * noise.
+ * @param {Run} run */
 function roundsError({ rounds }) {
   const alike = {};
   for (const { parents, draft_steps, drafter, start, end } of rounds) {
@@ -128,8 +127,7 @@ function roundsError({ rounds }) {
 // By how much the logarithm of a speedup that was measured once may be wrong.
 const errorOf = (run, plain) => Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(run), roundsError(plain)));
 
-// Whether a run was faster than its baseline; null without a speedup.
-/** @param {Run} run @param {Run | null} plain */
+/** Whether a run was faster than its baseline; null without a speedup. @param {Run} run @param {Run | null} plain */
 export function toneOf(run, plain) {
   const value = speedupOf(run, plain);
   if (value === null) return null;
@@ -172,8 +170,8 @@ function laneOf(plain) {
   };
 }
 
-// ``isMeasuring``: the baseline runs or comes next; ``isRecorded``: the run is from a file.
-/** @param {Run} run @param {Run | null} plain @param {boolean} isMeasuring @param {boolean} isRecorded */
+/** @param {Run} run @param {Run | null} plain @param {boolean} isMeasuring the baseline runs or comes next
+ * @param {boolean} isRecorded the run is from a file */
 export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
   const totals = totalsOf(run);
   if (!totals) return '';
@@ -199,8 +197,7 @@ export function numbersLine(run, plain, isMeasuring, isRecorded = false) {
   });
 }
 
-// Compares the two texts: at temperature 0 they must be equal.
-/** @param {Run} run @param {Run} plain */
+/** Compares the two texts: at temperature 0 they must be equal. @param {Run} run @param {Run} plain */
 export function comparedLine(run, plain) {
   if (run.started.config.sampling.temperature) return line({ type: 'compared', verdict: 'sampled' });
   const [ours, theirs] = [emittedOf(run), emittedOf(plain)],

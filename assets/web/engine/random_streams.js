@@ -7,8 +7,8 @@ export const CLOSING = 2; // of residual, bonus and plain tokens
 const MASK = (1n << 64n) - 1n;
 const ROUNDS = 10;
 
-// Four numbers of 64 bits: the block at ``counter``, of the key (k0, k1). Salmon et al. 2011.
-/** @param {bigint} counter @param {bigint} k0 @param {bigint} k1 */
+/** Four numbers of 64 bits: the block at ``counter``, of the key (k0, k1). Salmon et al. 2011.
+ * @param {bigint} counter @param {bigint} k0 @param {bigint} k1 */
 function block(counter, k0, k1) {
   let [a, b, c, d] = [counter, 0n, 0n, 0n];
   for (let round = 0; round < ROUNDS; round++) {
@@ -21,8 +21,8 @@ function block(counter, k0, k1) {
   return [a, b, c, d];
 }
 
-// Returns ``uniform(stream, place)``: multiples of 2⁻²⁴ in [0, 1). ``seed``: a whole number, also a BigInt.
-/** @param {number | bigint} seed */
+/** Returns ``uniform(stream, place)``: multiples of 2⁻²⁴ in [0, 1).
+ * @param {number | bigint} seed a whole number, also a BigInt */
 export function makeUniforms(seed) {
   const key = BigInt(seed);
   /** @type {Map<string, bigint[]>} */

@@ -2,14 +2,11 @@
 // the rule of engine/sampling/rejection.py, and a test compares the two on thousands of rounds.
 import { draw, residual } from './warping.js';
 
-// p [N+1] rows: row i is the target's distribution after node i, node 0 being the pending token. q [N] rows that the
-// drafts were drawn from, null for one-hot. u [N] decides about the drafts, uClosing [N+1] by the last node.
 /**
- * @param {Float32Array[]} p
- * @param {Float32Array[] | null} q
- * @param {number[]} tokens
- * @param {number[]} u
- * @param {number[]} uClosing
+ * @param {Float32Array[]} p [N+1] rows: row i is the target's distribution after node i, node 0 being the pending token
+ * @param {Float32Array[] | null} q [N] rows that the drafts were drawn from, null for one-hot
+ * @param {number[]} tokens @param {number[]} u [N] decides about the drafts
+ * @param {number[]} uClosing [N+1] by the last node
  */
 export function verifyChain(p, q, tokens, u, uClosing) {
   const qOf = i => (q ? q[i][tokens[i]] : 1);

@@ -3,12 +3,10 @@ import { bytesOf, makeCutter } from '../lib/byte_pairs.js';
 
 const UNFINISHED = '\ufffd'; // what bytes become whose character is not complete
 
-/**
- * ``texts``: of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: those that
+/** ``texts``: of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: those that
  * are shown by their name; ``template``: what the chat puts before and after a prompt.
  * @typedef {{ texts: string[], merges: string[], special: number[], marks: number[],
- *   template: { before: string, after: string } }} Vocabulary
- */
+ *   template: { before: string, after: string } }} Vocabulary */
 
 /** @param {Vocabulary} vocabulary */
 export function makeTokenizer({ texts, merges, special, marks, template }) {
@@ -27,8 +25,8 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
   /** @param {string} prompt */
   const encodePrompt = prompt => encode(template.before + prompt + template.after);
 
-  // How many ids of a prompt come before the visitor's own text: those that another text would have, too.
-  /** @param {string} prompt */
+  /** How many ids of a prompt come before the visitor's own text: those that another text would have, too.
+   * @param {string} prompt */
   function templateLength(prompt) {
     const mine = encodePrompt(prompt),
       other = encodePrompt(prompt.startsWith('x') ? 'y' : 'x');
@@ -44,8 +42,7 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
   /** @param {number[]} list */
   const join = list => decode(list.filter(id => !isSpecial.has(id)));
 
-  // A token's own text, or its entry in the vocabulary if it has none.
-  /** @param {number} id */
+  /** A token's own text, or its entry in the vocabulary if it has none. @param {number} id */
   function nameOf(id) {
     const text = isSpecial.has(id) ? texts[id] : decode([id]);
     return !text || text.includes(UNFINISHED) ? texts[id] : text;
@@ -55,9 +52,9 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
   return { size: texts.length, encode, encodePrompt, templateLength, join, nameOf, labelOf };
 }
 
-// Turns ids into pieces that add up to the decoded text: bytes of an unfinished character add
-// nothing until the token that completes it.
-/** @param {{ join: (list: number[]) => string }} tokenizer */
+/** Turns ids into pieces that add up to the decoded text: bytes of an unfinished character add nothing until the token
+ * that completes it.
+ * @param {{ join: (list: number[]) => string }} tokenizer */
 export function makeDetokenizer({ join }) {
   let list = [];
   let start = 0; // decoding begins here again: two stretches that are settled are enough context
@@ -82,8 +79,7 @@ export function makeDetokenizer({ join }) {
     return rest;
   }
 
-  // The pieces that drafts would add if all were accepted.
-  /** @param {number[]} drafts */
+  /** The pieces that drafts would add if all were accepted. @param {number[]} drafts */
   function peek(drafts) {
     const saved = { list: [...list], start, settled },
       pieces = drafts.map(push);

@@ -3,12 +3,9 @@ import { residual, topOf } from './warping.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */
 
-// ``greedy``: rows have one candidate; ``top``: candidates of each row otherwise.
-/**
- * @param {{ nameOf: (id: number) => string, labelOf: (id: number, piece: string) => string | null }} tokenizer
- * @param {boolean} greedy
- * @param {number} top
- */
+/** @param {{ nameOf: (id: number) => string, labelOf: (id: number, piece: string) => string | null }} tokenizer
+ * @param {boolean} greedy rows have one candidate
+ * @param {number} top candidates of each row otherwise */
 export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   /** @param {Candidate[]} candidates */
   const distribution = candidates => ({
@@ -25,9 +22,9 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     );
   }
 
-  // What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft,
-  // divided by the mass that this leaves.
-  /** @param {Float32Array} p @param {number} draft */
+  /** What max(p − one-hot, 0) has as its likeliest, without making the row: p without the draft, divided by the mass
+   * that this leaves.
+   * @param {Float32Array} p @param {number} draft */
   function residualWithout(p, draft) {
     if (greedy) return likeliest(p);
     const { values, ids } = topOf(p, top + 1);
@@ -63,9 +60,9 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     ...numbers,
   });
 
-  // The status of each draft, and of the closing token if the text reaches it.
-  // ``emitted``: tokens up to the text's end.
-  /** @param {number} N @param {{ last: number, tested: number }} verdict @param {number} emitted @returns {string[]} */
+  /** The status of each draft, and of the closing token if the text reaches it.
+   * @param {number} N @param {{ last: number, tested: number }} verdict
+   * @param {number} emitted tokens up to the text's end @returns {string[]} */
   function classify(N, { last, tested }, emitted) {
     /** @type {string[]} */
     const statuses = Array.from({ length: N }, (_, i) =>

@@ -13,8 +13,8 @@ export function bestOf(row) {
   return best;
 }
 
-// The k largest values of a row and their ids, the largest first; of equals the first one.
-/** @param {Float32Array} row @param {number} k */
+/** The k largest values of a row and their ids, the largest first; of equals the first one.
+ * @param {Float32Array} row @param {number} k */
 export function topOf(row, k) {
   const size = Math.min(k, row.length),
     values = new Float32Array(size).fill(-Infinity),
@@ -38,8 +38,8 @@ export function topOf(row, k) {
 /** @param {Float32Array} row @param {number} k */
 const highestValues = (row, k) => (k > GUESS ? row.slice().sort().reverse().subarray(0, k) : topOf(row, k).values);
 
-// Makes all that ``keeps`` refuses 0, and the row's sum 1.
-/** @param {Float32Array} row @param {(value: number) => boolean} keeps */
+/** Makes all that ``keeps`` refuses 0, and the row's sum 1.
+ * @param {Float32Array} row @param {(value: number) => boolean} keeps */
 function normalise(row, keeps) {
   let total = 0;
   for (let i = 0; i < row.length; i++) {
@@ -50,8 +50,8 @@ function normalise(row, keeps) {
   for (let i = 0; i < row.length; i++) row[i] /= sum;
 }
 
-// The smallest probability that top-p keeps: a token stays while the mass above it is below ``most``.
-/** @param {Float32Array} row @param {number} most */
+/** The smallest probability that top-p keeps: a token stays while the mass above it is below ``most``.
+ * @param {Float32Array} row @param {number} most */
 function topPFloor(row, most) {
   for (const guess of [GUESS, row.length]) {
     const values = highestValues(row, guess);
@@ -64,8 +64,8 @@ function topPFloor(row, most) {
   }
 }
 
-// One row of logits becomes one of probabilities, in its own place.
-/** @param {Float32Array} row @param {Sampling} sampling */
+/** One row of logits becomes one of probabilities, in its own place.
+ * @param {Float32Array} row @param {Sampling} sampling */
 export function warp(row, { temperature, top_k, top_p, min_p }) {
   if (!temperature) {
     const best = bestOf(row);
@@ -94,8 +94,8 @@ export function warp(row, { temperature, top_k, top_p, min_p }) {
   return row;
 }
 
-// max(p − q, 0), normalised; p itself where that is 0 everywhere. ``q``: a row, or the id of a one-hot one.
-/** @param {Float32Array} p @param {Float32Array | number} q */
+/** max(p − q, 0), normalised; p itself where that is 0 everywhere.
+ * @param {Float32Array} p @param {Float32Array | number} q a row, or the id of a one-hot one */
 export function residual(p, q) {
   const left = p.slice();
   if (typeof q === 'number') left[q] = Math.max(left[q] - 1, 0);
@@ -108,8 +108,8 @@ export function residual(p, q) {
   return left;
 }
 
-// Looks u up in the row's cumulative sum, scaled by its actual total; only a token of positive mass is drawn.
-/** @param {Float32Array} row @param {number} u */
+/** Looks u up in the row's cumulative sum, scaled by its actual total; only a token of positive mass is drawn.
+ * @param {Float32Array} row @param {number} u */
 export function draw(row, u) {
   let total = 0;
   for (let i = 0; i < row.length; i++) total += row[i];
@@ -123,8 +123,7 @@ export function draw(row, u) {
   return row.length - 1; // of a row that is not finite
 }
 
-// The largest fp32 number below a positive one.
-/** @param {number} value */
+/** The largest fp32 number below a positive one. @param {number} value */
 function below(value) {
   const bits = new Int32Array(new Float32Array([value]).buffer);
   bits[0]--;

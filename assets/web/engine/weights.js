@@ -16,8 +16,7 @@ async function digestOf(bytes) {
   return Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('');
 }
 
-// A browser may block its storage; then it holds nothing.
-/** @param {string} sha256 */
+/** A browser may block its storage; then it holds nothing. @param {string} sha256 */
 async function storedFile(sha256) {
   try {
     return await (await caches.open(STORE)).match(nameOf(sha256));
@@ -54,17 +53,16 @@ async function download({ address, size }, progress) {
   return bytes.buffer;
 }
 
-// Deletes the files that no engine of this site reads any more.
-/** @param {string[]} wanted */
+/** Deletes the files that no engine of this site reads any more. @param {string[]} wanted */
 async function removeOthers(wanted) {
   const store = await caches.open(STORE);
   for (const { url } of await store.keys()) if (!wanted.some(sha256 => url === nameOf(sha256))) await store.delete(url);
   return store;
 }
 
-// Returns the file's bytes, and a sentence if the browser could not keep them.
-// ``wanted``: the hashes of all files that stay.
-/** @param {Source} source @param {string[]} wanted @param {(share: number) => void} progress */
+/** Returns the file's bytes, and a sentence if the browser could not keep them.
+ * @param {Source} source @param {string[]} wanted the hashes of all files that stay
+ * @param {(share: number) => void} progress */
 export async function getFile(source, wanted, progress) {
   const stored = await storedFile(source.sha256);
   if (stored) {

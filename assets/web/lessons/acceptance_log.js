@@ -6,17 +6,12 @@ import { alphaFor } from '../lib/speedup_model.js';
 import { readLog } from './log_reader.js';
 import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
-// ``gamma``: used where the text does not name the rounds. Returns {problem} or the reading of the longest drafts with
-// {tau, perDrafted, reached: share of rounds that accept each position, alphas: α at each position, exact: whether by
-// position, told: whether the rounds are, unused}.
-/**
+/** A ``problem``, or the reading of the longest drafts with ``reached``: share of rounds that accept each position;
+ * ``alphas``: α at each position; ``exact``: whether by position; ``told``: whether the rounds are.
  * @typedef {{ problem?: string, engine?: string, form?: string, tau?: number, rounds?: number, gamma?: number,
  *   perDrafted?: number, reached?: number[], alphas?: (number | null)[], exact?: boolean, told?: boolean,
- *   unused?: string[] }} Acceptance
- * @param {string} whole
- * @param {number} gamma
- * @returns {Acceptance}
- */
+ *   unused?: string[] }} Acceptance */
+/** @param {string} whole @param {number} gamma used where the text does not name the rounds @returns {Acceptance} */
 export function readAcceptance(whole, gamma) {
   if (!whole.trim()) return { problem: 'Paste lines of your engine’s log, its /metrics or an answer.' };
   const { readings, unused } = readLog(whole),
@@ -39,8 +34,8 @@ export function readAcceptance(whole, gamma) {
 // The shares of one α at every position that gives this τ.
 const geometric = (tau, gamma) => Array.from({ length: gamma }, (_, i) => alphaFor(tau, gamma) ** (i + 1));
 
-// [speedup for γ = 0, 1, …], each position with its own α; beyond the known ones α is taken to remain the last.
-/** @param {Acceptance} found @param {number} c @param {number} slope @param {number} most */
+/** [speedup for γ = 0, 1, …], each position with its own α; beyond the known ones α is taken to remain the last.
+ * @param {Acceptance} found @param {number} c @param {number} slope @param {number} most */
 export function speedupsOf({ reached }, c, slope, most) {
   const last =
     reached.length > 1 && reached[reached.length - 2]

@@ -20,19 +20,19 @@ export function makeDrafters({ places, drawn }, touched) {
   const kinds = Object.keys(KINDS).filter(name =>
     KINDS[name].drawn ? drawn : Object.values(places).some(each => name in each.drafters),
   );
-  const place = picker('Place in the text', Object.entries(places)),
-    tabs = make('div', 'sl-drafter-tabs', [], { role: 'group', 'aria-label': 'Drafter' });
-  const store = make('p', 'sl-drafter-store'),
-    text = make('div', 'sl-drafter-row'),
-    guesses = make('div', 'sl-drafter-row');
-  const writes = make('p', 'sl-drafter-writes'),
-    result = makeResult(),
-    board = make('div', 'sl-drafter-board');
-  const go = makeButton('', forward),
-    back = makeButton('Start this drafter over', () => {
-      at = 0;
-      draw();
-    });
+  const place = picker('Place in the text', Object.entries(places));
+  const tabs = make('div', 'sl-drafter-tabs', [], { role: 'group', 'aria-label': 'Drafter' });
+  const store = make('p', 'sl-drafter-store');
+  const text = make('div', 'sl-drafter-row');
+  const guesses = make('div', 'sl-drafter-row');
+  const writes = make('p', 'sl-drafter-writes');
+  const result = makeResult();
+  const board = make('div', 'sl-drafter-board');
+  const go = makeButton('', forward);
+  const back = makeButton('Start this drafter over', () => {
+    at = 0;
+    draw();
+  });
   const seen = new Map();
   let kind = kinds[0],
     at = 0;
@@ -52,8 +52,7 @@ export function makeDrafters({ places, drawn }, touched) {
       return choose(kinds[(kinds.indexOf(kind) + 1) % kinds.length]);
     }
     at++;
-    if (at > last() && round())
-      seen.set(`${place.row.querySelector('select').selectedIndex} ${kind}`, roundCost(round()).rate);
+    if (at > last() && round()) seen.set(`${place.index} ${kind}`, roundCost(round()).rate);
     draw();
     touched();
   }
@@ -88,10 +87,10 @@ export function makeDrafters({ places, drawn }, touched) {
   }
 
   function drawGuesses() {
-    const rows = KINDS[kind].drawn ? Array.from({ length: 4 }, () => ['?', 'drafted']) : (round()?.guesses ?? []),
-      parents = rows.map(row => row[2] ?? 0);
-    const now = KINDS[kind].together ? -1 : at - 1,
-      shown = countWritten();
+    const rows = KINDS[kind].drawn ? Array.from({ length: 4 }, () => ['?', 'drafted']) : (round()?.guesses ?? []);
+    const parents = rows.map(row => row[2] ?? 0);
+    const now = KINDS[kind].together ? -1 : at - 1;
+    const shown = countWritten();
     guesses.replaceChildren(
       ...rows.slice(0, shown).map(([piece, status], j) => {
         const isRead =
@@ -121,11 +120,11 @@ export function makeDrafters({ places, drawn }, touched) {
       return at > last() ? 'This one is a drawing, not a recording, so there are no guesses to test.' : '';
     if (!round()) return 'This drafter had no round starting exactly here. Try another place.';
     if (at <= last()) return '';
-    const { steps, c, v, emitted, guesses: all } = round(),
-      { cost, rate } = roundCost(round()),
-      kept = all.filter(guess => guess[1] === 'accepted').length;
-    const tokens = quantity(emitted, 'token'),
-      drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
+    const { steps, c, v, emitted, guesses: all } = round();
+    const { cost, rate } = roundCost(round());
+    const kept = all.filter(guess => guess[1] === 'accepted').length;
+    const tokens = quantity(emitted, 'token');
+    const drafts = all.length ? `${kept} of ${all.length} accepted` : 'Nothing drafted';
     const drafting = steps
       ? `Drafting takes ${steps} · ${c.toFixed(3)} and the pass ${v.toFixed(2)}`
       : `Drafting takes nothing and the pass ${v.toFixed(2)}`;
@@ -133,8 +132,7 @@ export function makeDrafters({ places, drawn }, touched) {
   }
 
   function drawBoard() {
-    const index = place.row.querySelector('select').selectedIndex,
-      rates = kinds.map(name => [KINDS[name].name, seen.get(`${index} ${name}`)]).filter(row => row[1]);
+    const rates = kinds.map(name => [KINDS[name].name, seen.get(`${place.index} ${name}`)]).filter(row => row[1]);
     const most = Math.max(2, ...rates.map(row => row[1]));
     board.replaceChildren(
       ...(rates.length

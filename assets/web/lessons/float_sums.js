@@ -76,8 +76,8 @@ export const WAYS = {
     ),
 };
 
-// In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
-/** @param {number[][]} pair */
+/** In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
+ * @param {number[][]} pair */
 export function orders([a, b], how, times, seed) {
   const random = makeRandom(seed),
     counts = { ahead: 0, equal: 0, behind: 0 };

@@ -150,8 +150,7 @@ export function mount({ element, props, trigger }) {
     if (!content.ask) point(content);
   }
 
-  // Makes the token of the step glow until it is locked.
-  /** @param {Step} content */
+  /** Makes the token of the step glow until it is locked. @param {Step} content */
   function point(content) {
     if (!content.points?.token) return;
     stage.glow(content.points.token, () => completeStep(''));
@@ -178,8 +177,7 @@ export function mount({ element, props, trigger }) {
     if (below > 0 && room > 0) window.scrollBy(0, Math.min(below, room));
   }
 
-  // Shows the prediction's solution.
-  /** @param {Step} content */
+  /** Shows the prediction's solution. @param {Step} content */
   function showSolution(content) {
     stage.hideNumbers(false);
     if (content.then) stage.go(content.then);

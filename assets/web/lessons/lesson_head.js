@@ -21,8 +21,8 @@ export function drawLessonHead(element, page, markup, isStored) {
   find('[data-lesson="live"]').hidden = !page.live || isStored;
 }
 
-// Draws the box for the learner's own text when it is opened, because the tokenizer takes a moment.
-/** @param {HTMLElement} element @param {() => LessonPage | null} openPage */
+/** Draws the box for the learner's own text when it is opened, because the tokenizer takes a moment.
+ * @param {HTMLElement} element @param {() => LessonPage | null} openPage */
 export function listenForOwnText(element, markup, openPage) {
   /** @type {HTMLDetailsElement} */
   const box = element.querySelector('.sl-lesson-own');

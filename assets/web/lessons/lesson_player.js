@@ -11,7 +11,7 @@ export function makeLessonPlayer(root, caption) {
   const panel = makeFind(root)('.sl-inspector');
   panel.append(make('p', 'sl-guess-first', 'Make your guess first. Then you can see each token’s numbers here.'));
   let shown = null; // the value of the run
-  /** @type {import('../player/timeline.js').Token | null} */
+  /** @type {import('../player/rounds.d.ts').Token | null} */
   let glowing = null;
   let acted = null; // called when the learner has locked it
 

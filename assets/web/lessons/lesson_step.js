@@ -16,9 +16,9 @@ const outcomes = (markup, page) => [
   ),
 ];
 
-// ``labWay(lab)`` makes the way to the lab; ``done(words)`` is called when a tool was used, ``answered(step)`` when the
-// prediction was made.
-/** @param {LessonPage} page @param {number} at */
+/** ``labWay(lab)`` makes the way to the lab; ``done(words)`` is called when a tool was used, ``answered(step)`` when
+ * the prediction was made.
+ * @param {LessonPage} page @param {number} at */
 export function stepNodes(page, at, markup, { labWay, done, answered }) {
   const content = page.steps[at];
   const parts = [];
@@ -45,9 +45,9 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
   return parts;
 }
 
-// What the learner does in a step; '' for one to read, with a token to press, or with nothing live on a site without a
-// server.
-/** @param {Step} step @param {boolean} isStored */
+/** What the learner does in a step; '' for one to read, with a token to press, or with nothing live on a site without a
+ * server.
+ * @param {Step} step @param {boolean} isStored */
 export function turnSentence({ ask, tool, live, lab }, isStored) {
   if (ask) return ask.vote && isClass() ? 'Your turn: count the hands.' : 'Your turn: make a guess.';
   if (tool) return 'Your turn: try it and watch what changes.';
@@ -56,8 +56,7 @@ export function turnSentence({ ask, tool, live, lab }, isStored) {
   return lab ? 'Your turn: open the experiment. A button at the bottom brings you back here.' : '';
 }
 
-// ``solved()`` is called when every question was answered right.
-/** @param {LessonPage} page */
+/** ``solved()`` is called when every question was answered right. @param {LessonPage} page */
 export function quizNodes(page, markup, hasNext, solved) {
   const right = new Set();
   const firsts = new Set();

@@ -32,8 +32,8 @@ export function makeMarkup(definition) {
     return make('button', 'sl-word', text, { type: 'button', 'data-entry': entry });
   }
 
-  // Keeps “target” and “'s” together: a word is a button, and a line may break after a button even without a space.
-  /** @param {keyof HTMLElementTagNameMap} tag @param {Line} pieces @param {string} [className] */
+  /** Keeps “target” and “'s” together: a word is a button, and a line may break after a button even without a space.
+   * @param {keyof HTMLElementTagNameMap} tag @param {Line} pieces @param {string} [className] */
   function line(tag, pieces, className) {
     const node = make(tag, className);
     pieces.forEach((each, i) => {

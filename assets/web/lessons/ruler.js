@@ -12,17 +12,17 @@ import { figure, makeNote, makeResult, makeSigns, short, slider } from './widget
 const FREE_TOKENS = 128;
 const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
 
-// The time of a round in plain steps of one user, and its tokens for each.
-// ``launch``: for each draft step, and once more.
-/** @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
+/** ``launch``: for each draft step, and once more.
+ * @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
+/** The time of a round in plain steps of one user, and its tokens for each. @param {Setting} setting */
 /** @param {Setting} setting */
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
-  const tokens = expectedTokens(alpha, gamma),
-    drafting = gamma * c,
-    pass = passCost(gamma + 1, users, slope),
-    overhead = gamma ? (gamma + 1) * launch : 0;
-  const plain = tokens * passCost(1, users, slope),
-    total = drafting + pass + overhead;
+  const tokens = expectedTokens(alpha, gamma);
+  const drafting = gamma * c;
+  const pass = passCost(gamma + 1, users, slope);
+  const overhead = gamma ? (gamma + 1) * launch : 0;
+  const plain = tokens * passCost(1, users, slope);
+  const total = drafting + pass + overhead;
   return { tokens, drafting, pass, overhead, total, plain, speedup: plain / total };
 }
 
@@ -63,13 +63,13 @@ export const CAUSES = {
 
 // The bar of a round above the bar of the plain steps, on one scale.
 function makeBars() {
-  const kinds = ['drafting', 'pass', 'overhead'],
-    pieces = Object.fromEntries(kinds.map(kind => [kind, make('i', `sl-ruler-${kind}`)]));
-  const round = make('div', 'sl-ruler-bar', Object.values(pieces)),
-    plain = make('div', 'sl-ruler-bar sl-ruler-plain'),
-    box = make('div', 'sl-ruler', [make('span', '', 'a round'), round, make('span', '', 'plain'), plain], {
-      role: 'img',
-    });
+  const kinds = ['drafting', 'pass', 'overhead'];
+  const pieces = Object.fromEntries(kinds.map(kind => [kind, make('i', `sl-ruler-${kind}`)]));
+  const round = make('div', 'sl-ruler-bar', Object.values(pieces));
+  const plain = make('div', 'sl-ruler-bar sl-ruler-plain');
+  const box = make('div', 'sl-ruler', [make('span', '', 'a round'), round, make('span', '', 'plain'), plain], {
+    role: 'img',
+  });
   const legend = make(
     'p',
     'sl-ruler-legend',
@@ -183,8 +183,7 @@ export const MYSTERIES = [
   { cause: 'launch', alpha: 0.6, gamma: 3, c: 0.03, slope: 0.03, users: 1, launch: 0.35 },
 ];
 
-// What an engine's log and a profiler would show of such a round.
-/** @param {Setting} setting */
+/** What an engine's log and a profiler would show of such a round. @param {Setting} setting */
 function symptoms(setting) {
   const { gamma, users, slope } = setting;
   const { tokens, drafting, pass, overhead, total } = roundTime(setting);

@@ -1,14 +1,10 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
 
-// ``content``: a text, or a list of nodes and texts, of which null, false and '' are left out. ``attributes``: a name
-// that begins with -- is a property for CSS.
-/**
- * @template {keyof HTMLElementTagNameMap} T
+/** @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {string} [className]
- * @param {string | any[]} [content]
- * @param {Record<string, any>} [attributes]
- */
+ * @param {string | any[]} [content] a text, or a list of nodes and texts, of which null, false and '' are left out
+ * @param {Record<string, any>} [attributes] a name that begins with -- is a property for CSS */
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
@@ -21,12 +17,12 @@ export function make(tag, className, content, attributes = {}) {
   return node;
 }
 
-// Returns a function that finds an element of ``root`` by its selector.
-/** @param {ParentNode} root @returns {<E extends HTMLElement = HTMLElement>(selector: string) => E} */
+/** Returns a function that finds an element of ``root`` by its selector.
+ * @param {ParentNode} root @returns {<E extends HTMLElement = HTMLElement>(selector: string) => E} */
 export const makeFind = root => selector => root.querySelector(selector);
 
-// The nearest element around an event's target that matches. Null for none, and for the document as a target.
-/** @param {EventTarget} target @param {string} selector @returns {HTMLElement | null} */
+/** The nearest element around an event's target that matches. Null for none, and for the document as a target.
+ * @param {EventTarget} target @param {string} selector @returns {HTMLElement | null} */
 export const closest = (target, selector) => (target instanceof Element ? target.closest(selector) : null);
 
 const LESS_MOTION = matchMedia('(prefers-reduced-motion: reduce)');
@@ -34,8 +30,8 @@ const LESS_MOTION = matchMedia('(prefers-reduced-motion: reduce)');
 // Whether the reader has asked for less motion.
 export const isCalm = () => LESS_MOTION.matches;
 
-// Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
-/** @param {import('./part.d.ts').Part} part @param {(value: string) => void} read */
+/** Calls ``read(value)`` with the part's value, now and at every change; ``value`` is '' before the first one.
+ * @param {import('./part.d.ts').Part} part @param {(value: string) => void} read */
 export function onValue({ props, watch }, read) {
   const again = () => read(props.value || '');
   watch('value', again);
@@ -49,8 +45,8 @@ export function makeButton(content, action, className = 'sl-button', attributes 
   return node;
 }
 
-// Writes only a change, because a screen reader may read a text that is written again.
-/** @param {Node} node @param {string} text */
+/** Writes only a change, because a screen reader may read a text that is written again.
+ * @param {Node} node @param {string} text */
 export const setText = (node, text) => {
   if (node.textContent !== text) node.textContent = text;
 };

@@ -1,13 +1,10 @@
 // Reads a component's value: lines of JSON, of which the first names the run. A page that is busy sees only the last of
 // several values. So each value repeats some lines of the one before, and ``readers`` must pass over those they know.
-//
-// ``started(line)``: a run takes the place of the one before; ``readers``: type of a line → what it
-// does; ``ended()``: the value is read.
-/**
- * @param {(start: { type: 'start', run: string | null, segment: number }) => void} started
- * @param {Record<string, (line: any) => void>} readers
- * @param {() => void} ended
- */
+
+/** @param {(start: { type: 'start', run: string | null, segment: number }) => void} started a run takes the place of
+ *   the one before
+ * @param {Record<string, (line: any) => void>} readers type of a line → what it does
+ * @param {() => void} ended the value is read */
 export function makeNdjsonReader(started, readers, ended) {
   let run = null,
     head = '',

@@ -2,11 +2,9 @@
 // before it has one; a test compares the two.
 /** @import { Status } from '../player/trace.d.ts' */
 
-/**
- * @typedef {Status | 'forbidden' | 'forced' | 'waiting' | 'scored'} Stage
+/** @typedef {Status | 'forbidden' | 'forced' | 'waiting' | 'scored'} Stage
  * @typedef {{ drafted?: boolean, tested?: boolean, emitted?: boolean, mark: string, word: string }} Row
- * @type {Record<Stage, Row>}
- */
+ * @type {Record<Stage, Row>} */
 export const STATUSES = {
   accepted: { drafted: true, tested: true, emitted: true, mark: '✓', word: 'accepted' },
   rescued: { drafted: true, tested: true, emitted: true, mark: '◎', word: 'rescued' },

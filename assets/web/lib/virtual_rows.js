@@ -6,14 +6,10 @@ import { lastWhere } from './search.js';
 const GUESS = 36; // px, the height of a row that was not drawn yet
 const BESIDE = 6; // rows drawn above and below those in sight
 
-// ``frame`` scrolls, ``list`` is inside it. ``create(number)`` returns the element of a row; ``update(node, number)``
-// brings it up to date at each drawing.
-/**
- * @param {HTMLElement} frame
- * @param {HTMLElement} list
- * @param {(number: number) => HTMLElement} create
- * @param {(node: HTMLElement, number: number) => void} [update]
- */
+/** @param {HTMLElement} frame scrolls
+ * @param {HTMLElement} list is inside it
+ * @param {(number: number) => HTMLElement} create returns the element of a row
+ * @param {(node: HTMLElement, number: number) => void} [update] brings it up to date at each drawing */
 export function makeVirtualRows(frame, list, create, update = () => {}) {
   const nodes = new Map(); // row number → its element
   let count = 0;

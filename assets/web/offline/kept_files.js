@@ -2,8 +2,8 @@
 
 export const PREFIX = 'speclens-engine-'; // of the stores that have them, one for each version
 
-// Without a service worker (a private window, or a browser that blocks it) the page works as before, with a network.
-/** @param {any} script */
+/** Without a service worker (a private window, or a browser that blocks it) the page works as before, with a network.
+ * @param {any} script */
 export const keepFiles = script => navigator.serviceWorker?.register(script).catch(() => {});
 
 export const isOffline = () => Boolean(navigator.serviceWorker?.controller);

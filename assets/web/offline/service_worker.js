@@ -2,9 +2,8 @@
 // model's file is not among them: the engine stores it itself.
 import { PREFIX } from './kept_files.js';
 
-// ``version``: of all files together; ``files``: their paths, relative to this script. A newer version is kept beside
-// the older one, and takes over when no page of the older one is open.
-/** @param {string} version @param {string[]} files */
+/** A newer version is kept beside the older one, and takes over when no page of the older one is open.
+ * @param {string} version of all files together @param {string[]} files their paths, relative to this script */
 export function serve(version, files) {
   const scope = /** @type {any} */ (globalThis),
     name = PREFIX + version,

@@ -14,10 +14,8 @@ const AUTO = 'auto';
 const LONGEST = 16; // γ
 const LABEL_STAYS = 3000; // milliseconds
 
-/**
- * @typedef {HTMLFormControlsCollection & { prompt: HTMLTextAreaElement, method: HTMLSelectElement,
- *   gamma: HTMLSelectElement } & Record<'temperature' | 'seed' | 'max_new_tokens', HTMLInputElement>} Fields
- */
+/** @typedef {HTMLFormControlsCollection & { prompt: HTMLTextAreaElement, method: HTMLSelectElement,
+ *   gamma: HTMLSelectElement } & Record<'temperature' | 'seed' | 'max_new_tokens', HTMLInputElement>} Fields */
 
 // A run's settings as a trace has them. ``defaults``: of what the form doesn't ask for.
 export function configOf(fields, defaults, method) {

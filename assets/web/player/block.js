@@ -1,5 +1,5 @@
 // Shows how the drafts of a block were decided on together: a line a draft, and the block rolled again.
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make } from '../lib/dom.js';
 import { format, spokenPercent, tokenText } from '../lib/format.js';
 import { isDrafted, isEmitted, STATUSES } from '../lib/statuses.js';
@@ -19,8 +19,8 @@ const COLUMNS = [
   ['', ''],
 ];
 
-// ``rolled``: the u of each draft, or null for the recorded ones.
-/** @param {Round} round @param {Token} token @param {number[] | null} rolled */
+/** @param {Round} round @param {Token} token
+ * @param {number[] | null} rolled the u of each draft, or null for the recorded ones */
 export function blockNode(round, token, rolled) {
   const drafts = draftsOf(round),
     us = rolled ?? drafts.map(draft => draft.u),
@@ -46,8 +46,7 @@ export function blockNode(round, token, rolled) {
   return make('div', 'sl-block', [make('table', '', [make('thead', '', [head]), make('tbody', '', rows)])]);
 }
 
-// The chance that draft i or one that follows it decides.
-/** @param {Round} round @param {number} i */
+/** The chance that draft i or one that follows it decides. @param {Round} round @param {number} i */
 export function chanceOf(round, i) {
   let chance = 0,
     fails = 1;
@@ -59,12 +58,8 @@ export function chanceOf(round, i) {
   return chance;
 }
 
-/**
- * @param {Round} round
- * @param {Token} token
- * @param {number[]} rolled
- * @param {{ accepted: number, times: number }} tally
- */
+/** @param {Round} round @param {Token} token
+ * @param {number[]} rolled @param {{ accepted: number, times: number }} tally */
 export function blockRollSentence(round, token, rolled, { accepted, times }) {
   const last = firstToPass(round, rolled),
     stays = isOnPath(round, token.index, last);

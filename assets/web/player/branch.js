@@ -1,7 +1,7 @@
 // Holds the second lane: a branch of the run, from a token that was forced. Knows no DOM.
 //
 // The forced token is in the row of the round whose token it replaces; the branch's own rounds follow, a row each.
-/** @import { Timeline, Token } from './timeline.js' */
+/** @import { Timeline, Token } from './rounds.d.ts' */
 import { massOf, probabilitiesOf } from './probabilities.js';
 import { makeTimeline, stageOf } from './timeline.js';
 

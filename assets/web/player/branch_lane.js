@@ -3,11 +3,9 @@
 import { endCaptions } from './captions.js';
 import { makeLaneHeads } from './lane_heads.js';
 
-/**
- * @param {HTMLElement} root
+/** @param {HTMLElement} root
  * @param {Pick<Parts, 'timeline' | 'branch' | 'playback' | 'rows' | 'outputs' | 'inspection'>} parts
- * @param {Engine | null} engine
- */
+ * @param {Engine | null} engine */
 export function makeBranchLane(root, { timeline, branch, playback, rows, outputs, inspection }, engine) {
   const heads = makeLaneHeads(
     root.querySelector('.sl-lane-heads'),

@@ -1,13 +1,14 @@
 // Words how the drafts of a round came about, for the methods of which their order on screen does not tell it. Knows no
 // DOM.
-/** @import { About, Round, Token } from './timeline.js' */
+/** @import { About } from './lines.d.ts' */
+/** @import { Round, Token } from './rounds.d.ts' */
 
 /** @param {Round} round @param {About} about */
 const methodOf = (round, about) => round.method ?? about.method;
 
-// The rows of lookahead's window come last in its tree, and of them only the first follows the pending token. Undefined
-// where the window had no room.
-/** @param {Round} round @param {About['lookahead']} [sizes] */
+/** The rows of lookahead's window come last in its tree, and of them only the first follows the pending token.
+ * Undefined where the window had no room.
+ * @param {Round} round @param {About['lookahead']} [sizes] */
 function windowRows({ parents, drafts }, sizes) {
   if (!sizes) return undefined;
   const { window, ngram } = sizes;
@@ -41,8 +42,7 @@ const COLUMNS = { medusa: 'head', block: 'place' };
 export const columnOf = (round, about) =>
   round.drafts > 1 && !round.parents ? COLUMNS[methodOf(round, about)] : undefined;
 
-// The part of one draft in that.
-/** @param {Token} token @param {Round} round @param {About} about */
+/** The part of one draft in that. @param {Token} token @param {Round} round @param {About} about */
 export function ownPart(token, round, about) {
   const method = methodOf(round, about);
   if (method === 'medusa' && !round.parents)

@@ -1,16 +1,14 @@
 // Chooses the token that the inspector shows: the one of a step by hand, or one that is locked by a click.
 /** @import { Engine, Parts } from './parts.js' */
-/** @import { Position, Token } from './timeline.js' */
+/** @import { Position, Token } from './rounds.d.ts' */
 import { makeFind } from '../lib/dom.js';
 import { isUntested } from '../lib/statuses.js';
 import { makeInspector } from './inspector.js';
 import { currentOf } from './timeline.js';
 
-/**
- * @param {HTMLElement} root
+/** @param {HTMLElement} root
  * @param {Pick<Parts, 'timeline' | 'branch' | 'playback' | 'playhead' | 'rows' | 'outputs' | 'tooltip'>} parts
- * @param {Engine | null} engine
- */
+ * @param {Engine | null} engine */
 export function makeInspection(root, { timeline, branch, playback, playhead, rows, outputs, tooltip }, engine) {
   const find = makeFind(root);
   const panel = find('.sl-inspector');
@@ -18,8 +16,8 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
   /** @type {Token | null} */
   let locked = null;
 
-  // What forces a candidate in a token's place; only the output's own places can be gone on from.
-  /** @param {Token} token */
+  /** What forces a candidate in a token's place; only the output's own places can be gone on from.
+   * @param {Token} token */
   function forkOf(token) {
     if (!engine || !timeline.ended) return null;
     if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
@@ -62,8 +60,7 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
     keepAbove(rows.nodeOf(token));
   }
 
-  // The button that was pressed is gone, so the focus goes to the one that closes.
-  /** @param {Token} token */
+  /** The button that was pressed is gone, so the focus goes to the one that closes. @param {Token} token */
   function lockByButton(token) {
     lock(token);
     find('.sl-close').focus({ preventScroll: true });
@@ -71,8 +68,8 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
 
   const isSheet = () => getComputedStyle(panel).position === 'fixed';
 
-  // Keeps the token in sight above the inspector, which on a phone covers the lower part.
-  /** @param {HTMLElement | undefined} node */
+  /** Keeps the token in sight above the inspector, which on a phone covers the lower part.
+   * @param {HTMLElement | undefined} node */
   function keepAbove(node) {
     if (!node || !isSheet()) return;
     const at = node.getBoundingClientRect();
@@ -103,8 +100,7 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
     return rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : (rejectedBefore ?? null);
   }
 
-  // A step by hand inspects the token of that step.
-  /** @param {Position} place */
+  /** A step by hand inspects the token of that step. @param {Position} place */
   function showStep({ index, step }) {
     if (locked) unlock();
     if (index < 0 || playback.live) return clear();
@@ -113,8 +109,7 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
     inspect(token);
   }
 
-  // After the playhead moved to ``at``; ``isByHand``: the reader moved it.
-  /** @param {Position} at @param {boolean} isByHand */
+  /** After the playhead moved to ``at``. @param {Position} at @param {boolean} isByHand the reader moved it */
   function follow(at, isByHand) {
     if (isByHand) showStep(at);
     else if (locked) {

@@ -1,6 +1,7 @@
 // Draws the inspector: the numbers of one token's verdict, from the trace alone.
 /** @import { Stage } from '../lib/statuses.js' */
-/** @import { About, Round, Token } from './timeline.js' */
+/** @import { About } from './lines.d.ts' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make, makeButton } from '../lib/dom.js';
 import { format, pressVerb, spokenPercent } from '../lib/format.js';
 import { isDrafted, isUnknown, STATUSES } from '../lib/statuses.js';
@@ -15,14 +16,10 @@ import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentence
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { makeTokenChip, markOf } from './token_chip.js';
 
-/**
- * ``ask(token)``: the reader wants to inspect this token; ``forkOf(token)``: a function that forces a candidate in its
- * place, or a sentence why there is none, or null.
- * @typedef {((id: number) => void) | string | null} Fork
- * @param {HTMLElement} box
- * @param {(token: Token) => void} ask
- * @param {(token: Token) => Fork} forkOf
- */
+/** A function that forces a candidate in a token's place, or a sentence why there is none, or null.
+ * @typedef {((id: number) => void) | string | null} Fork */
+/** @param {HTMLElement} box @param {(token: Token) => void} ask the reader wants to inspect this token
+ * @param {(token: Token) => Fork} forkOf */
 export function makeInspector(box, ask, forkOf) {
   /** @type {Token | null} */
   let token = null;
@@ -97,8 +94,8 @@ export function makeInspector(box, ask, forkOf) {
 
   const isForbidden = () => token.status === 'forbidden';
 
-  // Of p, q and the residual what the reader may see at this stage, and the token that was drawn from them here.
-  /** @param {boolean} isJudged @param {boolean} isScored */
+  /** Of p, q and the residual what the reader may see at this stage, and the token that was drawn from them here.
+   * @param {boolean} isJudged @param {boolean} isScored */
   function knownNumbers(isJudged, isScored) {
     const hasResidual = ['rejected', 'resampled'].includes(token.status) && token.threshold === undefined;
     const isReplaced = isJudged && hasResidual && !about?.greedy;

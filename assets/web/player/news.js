@@ -1,16 +1,14 @@
 // Shows what reader.js has read: a new run, its rounds and its branch's, its numbers, and a sentence.
 /** @import { Parts } from './parts.js' */
-/** @import { Events, Status } from './reader.js' */
+/** @import { Events, Status } from './lines.d.ts' */
 import { makeFind } from '../lib/dom.js';
 import { makeNotice } from '../lib/notice_box.js';
 
-/**
- * ``askAgain``, ``runStarted``, ``onStatus``: see makePlayer.
+/** ``askAgain``, ``runStarted``, ``onStatus``: see makePlayer.
  * @param {HTMLElement} root
  * @param {Parts} parts
  * @param {{ askAgain: () => void, runStarted: () => void, onStatus: (status: Status) => void }} callbacks
- * @returns {Events}
- */
+ * @returns {Events} */
 export function makeNews(root, parts, { askAgain, runStarted, onStatus }) {
   const { timeline, branch, playback, playhead, labels, lane, strip, opening } = parts;
   const say = makeNotice(makeFind(root)('.sl-notice'));

@@ -1,16 +1,14 @@
 // Plays a recorded run once it comes into sight: the first slowly, with captions, others as fast as they ran. With
 // reduced motion it shows the run to its end instead.
 /** @import { Parts } from './parts.js' */
-/** @import { Round } from './timeline.js' */
+/** @import { Round } from './rounds.d.ts' */
 import { isCalm } from '../lib/dom.js';
 import { endCaptions, roundToExplain, showCaptions, wasSeen } from './captions.js';
 
 const SECONDS_TO_READ = 2.8; // the captions, before the recorded run plays on
 
-/**
- * @param {HTMLElement} root
- * @param {Pick<Parts, 'timeline' | 'playback' | 'rows' | 'labels'>} parts
- */
+/** @param {HTMLElement} root
+ * @param {Pick<Parts, 'timeline' | 'playback' | 'rows' | 'labels'>} parts */
 export function makeOpening(root, { timeline, playback, rows, labels }) {
   let isWaiting = false;
   let isInSight = false;

@@ -14,13 +14,10 @@ import { makeTimeline } from './timeline.js';
 import { makeTooltip } from './tooltip.js';
 import { makeTransport } from './transport.js';
 
-/**
- * What the engine does with a branch and with a run beside others.
+/** What the engine does with a branch and with a run beside others.
  * @typedef {{ fork: (place: number, id: number) => void, keep: () => void, drop: () => void, alone: () => void }} Engine
- * @typedef {ReturnType<typeof makeParts>} Parts
- * @param {HTMLElement} root
- * @param {Engine | null} engine null where none answers
- */
+ * @typedef {ReturnType<typeof makeParts>} Parts */
+/** @param {HTMLElement} root @param {Engine | null} engine null where none answers */
 export function makeParts(root, engine) {
   const find = makeFind(root);
 

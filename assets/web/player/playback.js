@@ -5,11 +5,9 @@
 export const PACES = [1 / 500, 1 / 200, 1 / 100, 1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 2, 1, 2, 5];
 const COMFORT = 1.4; // seconds a round needs to be followed easily
 
-/**
- * What moved or changed the place: the reader, another pace, or the page itself (its clock, new rounds).
- * @typedef {'reader' | 'pace' | 'page'} Mover
- * @param {import('./timeline.js').Timeline} timeline
- */
+/** What moved or changed the place: the reader, another pace, or the page itself (its clock, new rounds).
+ * @typedef {'reader' | 'pace' | 'page'} Mover */
+/** @param {import('./rounds.d.ts').Timeline} timeline */
 export function makePlayback(timeline) {
   /** @type {(by: Mover) => void} */
   let tell = () => {};
@@ -125,8 +123,7 @@ export function makePlayback(timeline) {
     settle,
     round,
     move,
-    // ``callback(by)`` is called after each change.
-    /** @param {(by: Mover) => void} callback */
+    /** @param {(by: Mover) => void} callback is called after each change */
     listen(callback) {
       tell = callback;
     },

@@ -1,7 +1,7 @@
 // Runs the player: the playhead moves rows, outputs, transport and inspector; the reader and the server's lines move it.
 /** @import { Engine, Parts } from './parts.js' */
 /** @import { Mover } from './playback.js' */
-/** @import { Timeline, Token } from './timeline.js' */
+/** @import { Timeline, Token } from './rounds.d.ts' */
 /** @import { Stage } from '../lib/statuses.js' */
 import { isCalm, makeFind } from '../lib/dom.js';
 import { makeNews } from './news.js';
@@ -11,14 +11,12 @@ import { makeReader } from './reader.js';
 
 const NOTHING = () => {};
 
-/**
- * ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
+/** @typedef {{ timeline: Timeline, index: number, stageNow: (token: Token) => Stage | 'hidden' }} Place */
+/** ``askAgain()``: rounds were lost on the way; ``runStarted()``: a run takes the place of the one on screen;
  * ``onStatus(status)``: a sentence came; ``onPlace(place)``: the playhead moved.
- * @typedef {{ timeline: Timeline, index: number, stageNow: (token: Token) => Stage | 'hidden' }} Place
  * @param {HTMLElement} root
- * @param {{ askAgain?: () => void, runStarted?: () => void, onStatus?: (status: import('./reader.js').Status) => void,
- *   onPlace?: (place: Place) => void, engine?: Engine | null }} [options]
- */
+ * @param {{ askAgain?: () => void, runStarted?: () => void, onStatus?: (status: import('./lines.d.ts').Status) => void,
+ *   onPlace?: (place: Place) => void, engine?: Engine | null }} [options] */
 export function makePlayer(
   root,
   { askAgain = NOTHING, runStarted = NOTHING, onStatus = NOTHING, onPlace = NOTHING, engine = null } = {},
@@ -41,8 +39,7 @@ export function makePlayer(
   return { read, playback, timeline, rows, lock: inspection.lockByButton, toRound, tellPlace };
 }
 
-// With reduced motion a round appears at once instead of growing.
-/** @param {Parts} parts */
+/** With reduced motion a round appears at once instead of growing. @param {Parts} parts */
 function shownSteps({ timeline, playback, playhead }) {
   if (!playback.playing || !isCalm()) return playback.at;
   const { index, step } = playhead.place();

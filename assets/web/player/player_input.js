@@ -1,6 +1,6 @@
 // Listens to the reader: the buttons, the keys, and a press or the arrow keys on a token.
 /** @import { Parts } from './parts.js' */
-/** @import { Token } from './timeline.js' */
+/** @import { Token } from './rounds.d.ts' */
 import { closest, makeFind } from '../lib/dom.js';
 import { neighbourOf } from './neighbours.js';
 import { firstBelow, navigateRows } from './row_navigation.js';
@@ -16,8 +16,7 @@ export function listenToReader(root, parts) {
   moveAmongTokens(root, parts, actions.close);
 }
 
-// What the buttons do, by their data-do.
-/** @param {HTMLElement} root @param {Parts} parts */
+/** What the buttons do, by their data-do. @param {HTMLElement} root @param {Parts} parts */
 function makeActions(root, { playback, inspection, rows, outputs }) {
   /** @type {HTMLDialogElement} */
   const help = root.querySelector('.sl-help');
@@ -45,8 +44,8 @@ function listenForPresses(root, { rows, inspection }, actions) {
   /** @param {EventTarget} target */
   const tokenAt = target =>
     rows.tokenOf(closest(target, '.sl-list .sl-token') || closest(target, '.sl-list .sl-folded')?.firstChild);
-  // The list may move on between press and release: the token pressed counts.
-  /** @type {{ token?: Token, x?: number, y?: number }} */
+  /** The list may move on between press and release: the token pressed counts.
+   * @type {{ token?: Token, x?: number, y?: number }} */
   let press = {};
   root.addEventListener('pointerdown', ({ target, x, y }) => {
     press = { token: tokenAt(target), x, y };

@@ -3,20 +3,20 @@
 // A candidate is [id, text, mass]. The trace keeps the most probable ones and the mass of the rest, not the whole
 // vocabulary, so some numbers are known exactly, some only bounded, and some not at all.
 /** @import { Candidate, Distribution } from './trace.d.ts' */
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { siblingsOf } from './siblings.js';
 
-// The draft that a resampled token replaces. With typical acceptance siblings of an accepted draft are rejected, too.
-/** @param {Token} token @param {Round} round */
+/** The draft that a resampled token replaces. With typical acceptance siblings of an accepted draft are rejected, too.
+ * @param {Token} token @param {Round} round */
 export function rejectedAt({ position }, round) {
   const rejected = round.tokens.filter(other => other.status === 'rejected');
   return rejected.findLast(other => other.position === position) ?? rejected.at(-1);
 }
 
-// A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the
-// target's p; ``p`` that or, where siblings were tried before, what they left of it (``isLeft``).
-// weight: of p in the residual of a block.
-/** @param {Token} token @param {Round} round */
+/** A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the target's p; ``p``
+ * that or, where siblings were tried before, what they left of it (``isLeft``). ``weight``: of p in the residual of a
+ * block.
+ * @param {Token} token @param {Round} round */
 export function probabilitiesOf(token, round) {
   const from = token.status === 'resampled' ? rejectedAt(token, round) || token : token;
   const target = from.p_top || token.p_top,
@@ -32,16 +32,16 @@ export function probabilitiesOf(token, round) {
   };
 }
 
-// The sibling tried just before. In a block it counts whether or not it was rejected.
-/** @param {Token} token @param {Round} round */
+/** The sibling tried just before. In a block it counts whether or not it was rejected.
+ * @param {Token} token @param {Round} round */
 function elderOf(token, round) {
   const siblings = siblingsOf(token, round),
     elder = siblings[siblings.indexOf(token) - 1];
   return elder && (token.h !== undefined || elder.status === 'rejected') ? elder : undefined;
 }
 
-// engine/sampling/traversal.py: weight_after. NaN where the trace does not have the sum of an elder's residual.
-/** @param {Token} token @param {Round} round @returns {number} */
+/** engine/sampling/traversal.py: weight_after. NaN where the trace does not have the sum of an elder's residual.
+ * @param {Token} token @param {Round} round @returns {number} */
 function weightBefore(token, round) {
   if (token.h === undefined) return 1;
   const elder = elderOf(token, round),
@@ -52,8 +52,8 @@ function weightBefore(token, round) {
   return known.weight < 1 ? total / (total + 1 - known.weight) : known.weight;
 }
 
-// A token's probability: {mass} where the trace kept it, else {most}, an upper bound from the last candidate kept.
-/** @param {Distribution | undefined} distribution @param {number} id @returns {{ mass?: number, most?: number }} */
+/** A token's probability: {mass} where the trace kept it, else {most}, an upper bound from the last candidate kept.
+ * @param {Distribution | undefined} distribution @param {number} id @returns {{ mass?: number, most?: number }} */
 export function massOf(distribution, id) {
   if (!distribution) return {};
   const candidate = distribution.top.find(each => each[0] === id);
@@ -62,8 +62,8 @@ export function massOf(distribution, id) {
   return most < 1e-6 ? { mass: 0 } : { most };
 }
 
-// The residual is max(weight · p − q, 0) ÷ Z. One token whose p, q and share are all known gives Z, and Z the rest.
-/** @param {{ p?: Distribution, q?: Distribution, residual?: Distribution, weight?: number }} known */
+/** The residual is max(weight · p − q, 0) ÷ Z. One token whose p, q and share are all known gives Z, and Z the rest.
+ * @param {{ p?: Distribution, q?: Distribution, residual?: Distribution, weight?: number }} known */
 export function residualRows({ p, q, residual, weight = 1 }) {
   if (!residual) return { rows: [], total: undefined };
   const known = residual.top.map(([id, text, share]) => ({
@@ -83,9 +83,9 @@ export function residualRows({ p, q, residual, weight = 1 }) {
   return { rows: known, total };
 }
 
-// Draws one of the kept candidates; undefined for one of the rest. The engine draws from the whole vocabulary in the
-// order of token numbers, which a trace does not have.
-/** @param {Distribution} distribution @param {number} u @returns {Candidate | undefined} */
+/** Draws one of the kept candidates; undefined for one of the rest. The engine draws from the whole vocabulary in the
+ * order of token numbers, which a trace does not have.
+ * @param {Distribution} distribution @param {number} u @returns {Candidate | undefined} */
 export function drawFrom(distribution, u) {
   let left = u * (distribution.top.reduce((sum, candidate) => sum + candidate[2], 0) + distribution.rest);
   for (const candidate of distribution.top) {

@@ -1,25 +1,9 @@
 // Reads the server's lines into the timelines of the run and of its branch. Knows no DOM.
-/** @import { About, Compared, Ended, Prefix, Round, Timeline } from './timeline.js' */
+/** @import { About, Compared, Ended, Events, News, Numbers, Prefix, Status } from './lines.d.ts' */
+/** @import { Round, Timeline } from './rounds.d.ts' */
 import { makeNdjsonReader } from '../lib/ndjson_reader.js';
 
-/**
- * ``tiles``: a number and its words, by the tile; ``plain``: the run without drafts, with the time at which each round
- * ended and the tokens by then, which a run that goes on does not have yet; ``tone``: how the speedup is coloured.
- * @typedef {{ seconds: number, tokens: number, ends?: number[], counts?: number[] }} Plain
- * @typedef {{ tiles: Record<string, [string, string]>, plain?: Plain, measuring?: boolean, note?: string, tone?: string,
- *   shared?: boolean }} Numbers
- * ``fraction``: of the progress; ``old``: the figures are those of the run before; ``place``: runs before the visitor's.
- * @typedef {{ kind: string, text?: string, fraction?: number, old?: boolean, place?: number }} Status
- * The last numbers and status of a value, and whether it brought rounds.
- * @typedef {{ hasRounds?: boolean, hasBranchRounds?: boolean, numbers?: Numbers, status?: Status }} News
- * A function for each line, and ``arrived`` for the end of each value; ``missing``: after a run of which rounds were
- * lost on the way.
- * @typedef {Record<'started' | 'about' | 'finished' | 'labelled' | 'branched' | 'branchEnded' | 'missing', () => void> &
- *   { arrived: (news: News) => void }} Events
- * @param {Timeline} timeline
- * @param {ReturnType<typeof import('./branch.js').makeBranch>} branch
- * @param {Events} on
- */
+/** @param {Timeline} timeline @param {ReturnType<typeof import('./branch.js').makeBranch>} branch @param {Events} on */
 export function makeReader(timeline, branch, on) {
   let isMissing = false,
     isOver = false;

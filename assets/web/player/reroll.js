@@ -1,6 +1,6 @@
 // Draws another u for a token, with p and q held fixed, and says what would have come of it.
 /** @import { Distribution } from './trace.d.ts' */
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make, makeButton } from '../lib/dom.js';
 import { format, isolate, percent, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isDrafted } from '../lib/statuses.js';
@@ -8,8 +8,7 @@ import { blockRollSentence, rollBlock } from './block.js';
 import { drawFrom, keptShare, probabilitiesOf } from './probabilities.js';
 import { firstToPass, isOnPath } from './timeline.js';
 
-// What a token that closes its round was drawn from.
-/** @param {Token} token @param {Round} round */
+/** What a token that closes its round was drawn from. @param {Token} token @param {Round} round */
 function sourceOf(token, round) {
   const { p, residual } = probabilitiesOf(token, round);
   return token.status === 'resampled' ? residual : p;
@@ -21,11 +20,8 @@ export function canReroll(token, round) {
   return isDrafted(token) ? token.accept !== undefined : Boolean(sourceOf(token, round));
 }
 
-// ``changed()`` is called after the u changed.
-/**
- * @typedef {{ times: number, accepted: number, tokens: Map<string | null, number> }} Tally
- * @param {() => void} changed
- */
+/** @typedef {{ times: number, accepted: number, tokens: Map<string | null, number> }} Tally */
+/** @param {() => void} changed is called after the u changed */
 export function makeReroll(changed) {
   /** @type {number | null} */
   let u = null; // the one drawn last, or null for the recorded one

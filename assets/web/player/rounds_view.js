@@ -18,12 +18,8 @@ function untestedWords({ drafts, tested, forbidden }) {
 
 const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 
-/**
- * @param {HTMLElement} frame
- * @param {HTMLElement} list
- * @param {import('./timeline.js').Timeline} timeline
- * @param {ReturnType<typeof import('./branch.js').makeBranch>} branch
- */
+/** @param {HTMLElement} frame @param {HTMLElement} list @param {import('./rounds.d.ts').Timeline} timeline
+ * @param {ReturnType<typeof import('./branch.js').makeBranch>} branch */
 export function makeRoundsView(frame, list, timeline, branch) {
   const rows = makeRoundRows(timeline, branch);
   let place = { index: -1, step: 0 };

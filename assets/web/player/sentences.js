@@ -1,6 +1,7 @@
 // Words the sentences about a token, a round and a run. Knows no DOM.
 /** @import { Stage } from '../lib/statuses.js' */
-/** @import { Compared, Ended, Round, Token } from './timeline.js' */
+/** @import { Compared, Ended } from './lines.d.ts' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { format, isolate, quantity, spokenPercent, tokenText, visible } from '../lib/format.js';
 import { isUnknown } from '../lib/statuses.js';
 
@@ -24,9 +25,9 @@ function verdictSentence(token, u = token.u) {
     : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
 }
 
-// In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all
-// branches, the first one from the leaves.
-/** @param {Token} token */
+/** In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all branches,
+ * the first one from the leaves.
+ * @param {Token} token */
 function blockSentence({ status, index, u, h, accept, block, isChosen, place }) {
   const against = `u = ${format(u)} was ${u < h ? '' : 'not '}below h = ${format(h)}`,
     last = `draft ${block}`;
@@ -48,8 +49,7 @@ function blockSentence({ status, index, u, h, accept, block, isChosen, place }) 
   }
 }
 
-// Typical acceptance compares p with a threshold; no draw decides.
-/** @param {Token} token @param {Stage} stage */
+/** Typical acceptance compares p with a threshold; no draw decides. @param {Token} token @param {Stage} stage */
 function typicalSentence(token, stage) {
   const { p, threshold, status } = token;
   if (status === 'resampled')
@@ -65,12 +65,10 @@ const drawnBy = ({ u, p }) =>
     ? ', drawn from p'
     : `: u = ${format(u)} drew it from p, where it had ${spokenPercent(p)}`;
 
-// In a tree only one branch is accepted.
-/** @param {Token} token */
+/** In a tree only one branch is accepted. @param {Token} token */
 const toTheEnd = token => (token.place ? 'A branch was accepted to its end' : 'Every draft was accepted');
 
-// At temperature 0 the target's first choice decides; u has no influence.
-/** @param {Token} token */
+/** At temperature 0 the target's first choice decides; u has no influence. @param {Token} token */
 function greedySentence(token) {
   const first = token.p_top?.top[0];
   switch (token.status) {
@@ -93,8 +91,7 @@ function greedySentence(token) {
 const whyUntested = ({ place, isPastEnd }) =>
   place ? 'the text went another way' : isPastEnd ? 'the text had ended' : 'it came after a rejection';
 
-// A draft that was not tested, and its chance of being accepted; at temperature 0 without u.
-/** @param {Token} token */
+/** A draft that was not tested, and its chance of being accepted; at temperature 0 without u. @param {Token} token */
 function untestedSentence(token, greedy) {
   const { accept } = token,
     untested = `Never tested: ${whyUntested(token)}.`;
@@ -108,8 +105,7 @@ function untestedSentence(token, greedy) {
   return `${untested} It would have been accepted with a u below ${format(accept)}.`;
 }
 
-// Of a server only what it told, because how it chose a token is not known.
-/** @param {Token} token */
+/** Of a server only what it told, because how it chose a token is not known. @param {Token} token */
 function servedSentence({ status, counted, round }) {
   switch (status) {
     case 'accepted':
@@ -158,8 +154,8 @@ export function tokenSentence(token, stage, greedy = false) {
   }
 }
 
-// Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
-/** @param {Token} token */
+/** Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
+ * @param {Token} token */
 export function chanceSentence({ p, q, accept, sibling, status, h }) {
   if (h !== undefined)
     return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
@@ -172,13 +168,11 @@ export function chanceSentence({ p, q, accept, sibling, status, h }) {
     : `${gave}: guessed too often, so it ${tested ? 'is' : 'would have been'} accepted ${often} of the time.`;
 }
 
-// Why a node of a tree was given a row of the target's pass.
-/** @param {Token} token @param {Round} round */
+/** Why a node of a tree was given a row of the target's pass. @param {Token} token @param {Round} round */
 export const budgetSentence = ({ expected }, { row }) =>
   `Before the pass its chance to be accepted was put at ${spokenPercent(expected)}. The tree ended where a further row would have cost ${format(row)} tokens, more than another guess promised.`;
 
-// A round in one line, for screen readers.
-/** @param {Round} round */
+/** A round in one line, for screen readers. @param {Round} round */
 export function roundSentence(round) {
   const closing = round.tokens[round.drafts];
   const end = closing ? `${closing.status} ${quote(closing)}` : 'no closing token',
@@ -194,8 +188,7 @@ export function roundSentence(round) {
   return `Round ${round.index + 1}: ${round.kept} of ${quantity(round.drafted, 'draft')} accepted${why}${cut}, then ${end}.`;
 }
 
-// ``isBranch``: the tokens before the forced one are not counted.
-/** @param {Ended} ended */
+/** @param {Ended} ended @param {boolean} [isBranch] the tokens before the forced one are not counted */
 export function endSentence({ reason, tokens, notes }, isBranch = false) {
   return `${ENDS[reason] || 'Ended'} after ${quantity(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
 }
@@ -213,8 +206,7 @@ export function comparedSentence({ verdict, at, gap }) {
   );
 }
 
-// 0.05 → "20× slower".
-/** @param {number} speed */
+/** 0.05 → "20× slower". @param {number} speed */
 export function paceSentence(speed) {
   if (speed === 1) return 'real time';
   return speed < 1 ? `${Math.round(1 / speed)}× slower` : `${speed}× faster`;

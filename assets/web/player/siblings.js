@@ -1,5 +1,5 @@
 // Shows the children of one node of a tree as they were tried: p and q at each one's turn, and its u.
-/** @import { Round, Token } from './timeline.js' */
+/** @import { Round, Token } from './rounds.d.ts' */
 import { make } from '../lib/dom.js';
 import { format, tokenText } from '../lib/format.js';
 import { isDrafted, isTested, STATUSES } from '../lib/statuses.js';
@@ -11,9 +11,9 @@ export function siblingsOf(token, round) {
   return round.tokens.filter((other, i) => round.parents[i] === parent);
 }
 
-// After each rejection p ← normalised max(p − q, 0), so p′ ÷ q′ is the chance to
-// stay; of p′ above q′ only that is known.
-/** @param {Token} token */
+/** After each rejection p ← normalised max(p − q, 0), so p′ ÷ q′ is the chance to stay; of p′ above q′ only that is
+ * known.
+ * @param {Token} token */
 function leftOfP({ p, q, accept, sibling }) {
   if (!sibling || accept === undefined || q === undefined) return p === undefined ? '' : format(p);
   return accept < 1 || q === 1 ? format(accept * q) : `≥ ${format(q)}`;

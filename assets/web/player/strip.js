@@ -1,14 +1,13 @@
 // Draws the strip above the rounds: four numbers, and both lanes as bars on one time axis. The position in the rounds
 // is the one clock: it runs through both bars.
-/** @import { Numbers, Plain } from './reader.js' */
-/** @import { Position, Timeline } from './timeline.js' */
+/** @import { Numbers, Plain } from './lines.d.ts' */
+/** @import { Position, Timeline } from './rounds.d.ts' */
 import { closest, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { lastWhere } from '../lib/search.js';
 
-// ``timeline``: the run's own rounds; the baseline's lane comes with the numbers. ``measureAlone``: what the button of
-// a run beside others does; null without an engine.
-/** @param {HTMLElement} box @param {Timeline} timeline @param {(() => void) | null} [measureAlone] */
+/** @param {HTMLElement} box @param {Timeline} timeline the run's own rounds; the baseline's lane comes with the numbers
+ * @param {(() => void) | null} [measureAlone] what the button of a run beside others does; null without an engine */
 export function makeStrip(box, timeline, measureAlone = null) {
   /** @type {NodeListOf<HTMLElement>} */
   const nodes = box.querySelectorAll('.sl-tile');
@@ -60,12 +59,11 @@ export function makeStrip(box, timeline, measureAlone = null) {
     alone.hidden = !((line.shared || line.tone === 'noise') && measureAlone && timeline.ended);
   }
 
-  // The rounds of a lane that ended by ``time``, in seconds since its first round began.
-  /** @param {number[]} ends @param {number} time */
+  /** The rounds of a lane that ended by ``time``, in seconds since its first round began.
+   * @param {number[]} ends @param {number} time */
   const endedBy = (ends, time) => lastWhere(ends.length + 1, count => ends[count - 1] <= time + 1e-9);
 
-  // The clock of a position: within a round its steps share the time evenly.
-  /** @param {Position} place */
+  /** The clock of a position: within a round its steps share the time evenly. @param {Position} place */
   function timeAt({ index, step }) {
     if (index < 0) return 0;
     const { start, end, steps } = timeline.rounds[index],

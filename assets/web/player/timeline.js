@@ -2,44 +2,14 @@
 //
 // A round with N drafts has N + 1 + tested + closing steps: the drafts one by one, the target's scores all at once, the
 // verdicts from left to right, the token that closes it. A plain round is one step.
-/** @import * as Trace from './trace.d.ts' */
+/** @import { Prefix } from './lines.d.ts' */
+/** @import { Forbidden, Place, Round, Timeline, Token } from './rounds.d.ts' */
 import { lastWhere } from '../lib/search.js';
 import { isDrafted, isEmitted, isTested } from '../lib/statuses.js';
 
-/**
- * What a trace has, and what the timeline adds to it. ``order``: when a draft's verdict comes; ``block``: the draft of
- * a block that decides; ``counted``: as of its round; ``tried``: the drafts in the order in which they are decided on.
- * @typedef {{ depth: number, row: number, up: number, closes?: boolean, among?: string }} Place
- * ``branch``: it is in the second lane; ``cells``: the tokens and the forbidden drafts, as they are drawn.
- * @typedef {Omit<Trace.Token, 'status'> & { status: Trace.Status | 'forced' | 'forbidden', round: number, index: number,
- *   order?: number, isPastEnd?: boolean, block?: number, counted?: boolean, isChosen?: boolean, place?: Place,
- *   branch?: boolean }} Token
- * @typedef {Token & { status: 'forbidden', parent: number }} Forbidden
- * @typedef {Omit<Trace.Round, 'tokens' | 'forbidden'> & { tokens: Token[], forbidden: Forbidden[],
- *   cells: (Token | Forbidden)[], tried: number[], drafts: number, steps: number,
- *   emitted: Token[], rejected?: Token, rejectedBefore?: Token, lastTree: number, offset: number }} Round
- * @typedef {{ index: number, step: number }} Position
- * The lines about a run, as app/views/player_feed.py writes them. ``words``: its pair, method and settings; ``why``: how
- * auto chose; ``most``: tokens asked for; ``origin``: where a file comes from; ``server``: what a server did not tell.
- * @typedef {{ id: number, text: string, label?: string }} ForcedToken
- * @typedef {{ text: string, place: number, forced: ForcedToken }} Prefix
- * @typedef {{ greedy?: boolean, words?: string, why?: string, recorded?: boolean, prompt?: string, temperature?: number,
- *   costs?: { c: number, v: Record<string, number>, once: boolean } | null, most?: number, block?: true,
- *   constraint?: string, lossy?: string, method?: string, lookahead?: { window: number, ngram: number },
- *   exit?: [number, number], lean?: true, origin?: string, source?: string, server?: string[], counted?: boolean,
- *   prefix?: Prefix }} About
- * @typedef {{ reason: string, tokens: number, notes?: string }} Ended
- * @typedef {{ verdict: string, at?: number, gap?: number | null }} Compared
- * @typedef {{ rounds: Round[], about: About, ended: Ended | null, compared: Compared | null, prefix: number,
- *   forced: number, steps: number, clear: () => void, begin: (line: Prefix) => void, add: (round: Round) => void,
- *   locate: (step: number) => Position,
- *   textFrom: (from: number, to?: number) => string, tokensBefore: (index: number) => number,
- *   startOf: (index: number) => number }} Timeline
- */
-
-// Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
-// other begins a row of its own, ``up`` rows below its parent's. ``parents``: 0 is the pending token, i draft i − 1.
-/** @param {number[]} parents */
+/** Where the drafts of a tree are drawn: the column is their depth. The first child goes on in its parent's row, every
+ * other begins a row of its own, ``up`` rows below its parent's.
+ * @param {number[]} parents 0 is the pending token, i draft i − 1 */
 function placesOf(parents) {
   const children = [[]];
   /** @type {Place[]} */
@@ -60,9 +30,9 @@ function placesOf(parents) {
   return places;
 }
 
-// The closing token has a column of its own, in the row of the draft it follows.
-// Forbidden drafts come after their siblings.
-/** @param {Round} round */
+/** The closing token has a column of its own, in the row of the draft it follows. Forbidden drafts come after their
+ * siblings.
+ * @param {Round} round */
 function placeTree(round) {
   const places = placesOf([...round.parents, ...round.forbidden.map(draft => draft.parent)]),
     drafts = round.tokens.slice(0, round.parents.length);
@@ -80,9 +50,9 @@ function placeTree(round) {
   }
 }
 
-// Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s
-// numbers from the token that was tested in its place.
-/** @param {Round} round */
+/** Forbidden drafts stay apart from the tokens of the round, because they were not scored. Each shows the target’s
+ * numbers from the token that was tested in its place.
+ * @param {Round} round */
 function addForbidden(round) {
   const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round; // those of a chain
   // The node before the closing token.
@@ -97,9 +67,9 @@ function addForbidden(round) {
   round.cells = [...tokens.slice(0, drafted), ...round.forbidden, ...tokens.slice(drafted)];
 }
 
-// The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
-// the last one first.
-/** @param {number[] | undefined} parents @param {number} drafts */
+/** The drafts in the order they are tried when they are decided on together: from the leaves to the root, so of a chain
+ * the last one first.
+ * @param {number[] | undefined} parents @param {number} drafts */
 function fromTheLeaves(parents, drafts) {
   const children = Array.from({ length: drafts + 1 }, () => []);
   const order = [];
@@ -112,10 +82,10 @@ function fromTheLeaves(parents, drafts) {
   })(0);
   return order;
 }
-// The number of the draft that decides with these uniforms, 0 if none passes; and whether a draft is on its path.
-/** @param {Round} round @param {number[]} us */
+/** The number of the draft that decides with these uniforms, 0 if none passes.
+ * @param {Round} round @param {number[]} us */
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-/** @param {Round} round @param {number} index @param {number} last */
+/** Whether a draft is on its path. @param {Round} round @param {number} index @param {number} last */
 export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1)
     if (node === index + 1) return true;
@@ -152,15 +122,14 @@ export function makeTimeline() {
   }
   clear();
 
-  // The output begins with text that no round has written; the ``forced`` token is the last of it.
-  /** @param {Prefix} line */
+  /** The output begins with text that no round has written; the ``forced`` token is the last of it.
+   * @param {Prefix} line */
   function begin({ text: before, forced }) {
     text = before + forced.text;
     Object.assign(timeline, { prefix: text.length, forced: forced.text.length });
   }
 
-  // Counts once, so that a step costs no more in a long trace than in a short one.
-  /** @param {Round} round */
+  /** Counts once, so that a step costs no more in a long trace than in a short one. @param {Round} round */
   function add(round) {
     const drafts = round.tokens.filter(isDrafted).length;
     const tested = round.tokens.filter(isTested).length;
@@ -206,8 +175,8 @@ export function makeTimeline() {
   return timeline;
 }
 
-// A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
-/** @param {Round} round @param {Token | Forbidden} token @param {number} step */
+/** A token's stage after ``step`` steps of its round: hidden, waiting (drafted), scored, or its status.
+ * @param {Round} round @param {Token | Forbidden} token @param {number} step */
 export function stageOf(round, token, step) {
   const { drafts, tested } = round;
   if (token.status === 'forbidden') return step > drafts ? token.status : 'hidden'; // it is cut off before the scores
@@ -220,8 +189,8 @@ export function stageOf(round, token, step) {
   return verdicts >= tested ? token.status : 'scored'; // discarded: known once the last verdict is
 }
 
-// The token of a step: the newest draft, the newest verdict, or the closing token.
-/** @param {Round} round @param {number} step */
+/** The token of a step: the newest draft, the newest verdict, or the closing token.
+ * @param {Round} round @param {number} step */
 export function currentOf(round, step) {
   const { drafts, tested, tokens } = round;
   if (!drafts) return tokens[Math.min(step, tokens.length) - 1];
