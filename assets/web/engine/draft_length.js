@@ -7,7 +7,7 @@ const PRIOR_WEIGHT = 4; // tests that the prior counts for
 const MEMORY = 24; // tests after which old evidence has faded to 1/e
 const RECOVERY = 0.02; // share of the way back to the prior in each round left undrafted
 
-/** ``c``: cost of the passes that draft a round; ``v``: of scoring so many tokens at once, both in plain steps;
+/** ``c``: cost of the passes that draft a round; ``v``: of scoring a number of tokens at once, both in plain steps;
  * ``priors``: the chance of each key, before a run has measured any.
  * @typedef {{ c: number, v: Record<string, number>, priors: Record<string, number> }} Costs */
 

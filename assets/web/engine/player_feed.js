@@ -124,7 +124,7 @@ function roundsError({ rounds }) {
   return total ? Math.sqrt(squares) / total : 0;
 }
 
-// By how much the logarithm of a speedup that was measured once may be wrong.
+// How far the logarithm of a speedup that was measured once may be off.
 const errorOf = (run, plain) => Math.max(ONE_RUN, Z95 * Math.hypot(roundsError(run), roundsError(plain)));
 
 /** Whether a run was faster than its baseline; null without a speedup. @param {Run} run @param {Run | null} plain */

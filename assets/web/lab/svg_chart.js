@@ -82,7 +82,7 @@ export function plot(box, width, height, x, y, right = EDGE.right) {
       };
       drawn.append(shape('text', { ...at, class: `sl-tag ${kind}`, 'text-anchor': left ? 'end' : 'start' }, text));
     },
-    // In the free room at the right, at a height in pixels.
+    // Writes into the free room at the right, at a height in pixels.
     beside: (at, text, kind) =>
       drawn.append(shape('text', { x: width - right + 7, y: at + 4, class: `sl-tag ${kind}` }, text)),
     level: (value, kind = 'sl-level') =>

@@ -3,7 +3,7 @@
 import { make, makeButton, makeFind } from '../lib/dom.js';
 import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
-const ROWS = 20; // a pass over so many tokens takes as long as one over a single token
+const ROWS = 20; // a pass over this many tokens takes as long as one over a single token
 const DEEP = 4;
 // How likely each draft of a user is to be accepted, if those before it were.
 export const SURENESS = [

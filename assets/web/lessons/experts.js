@@ -4,7 +4,7 @@
 import { make } from '../lib/dom.js';
 import { figure, makeNote, makeResult, meter, short, slider } from './widgets.js';
 
-// Of Qwen3-30B-A3B: experts, how many each token uses, and billions of weights in experts and outside of them.
+// Qwen3-30B-A3B in numbers: experts, how many each token uses, and billions of weights in experts and outside of them.
 export const EXPERTS = { all: 128, used: 8, within: 29, outside: 1.5 };
 
 // The expected share of experts that tokens read which choose independently.

@@ -44,7 +44,7 @@ export function bestLength(alphas, c, v, atOnce = false) {
   return best;
 }
 
-// The α at which γ drafts a round give so many tokens.
+// The α at which γ drafts a round give this many tokens.
 export function alphaFor(tokens, gamma) {
   let low = 0,
     high = 1;

@@ -37,7 +37,7 @@ export function makeVirtualRows(frame, list, create, update = () => {}) {
   }
   // The last row that begins at ``top`` or above it; 0 for none.
   const rowAt = top => lastWhere(count, number => topOf(number) <= top);
-  // From the top of the scrolled content to the first row.
+  // The height between the top of the scrolled content and the first row.
   const headHeight = () => list.getBoundingClientRect().top - frame.getBoundingClientRect().top + frame.scrollTop;
 
   function draw() {

@@ -94,7 +94,7 @@ export function makeInspector(box, ask, forkOf) {
 
   const isForbidden = () => token.status === 'forbidden';
 
-  /** Of p, q and the residual what the reader may see at this stage, and the token that was drawn from them here.
+  /** Shows what the reader may see of p, q and the residual at this stage, and the token that was drawn from them here.
    * @param {boolean} isJudged @param {boolean} isScored */
   function knownNumbers(isJudged, isScored) {
     const hasResidual = ['rejected', 'resampled'].includes(token.status) && token.threshold === undefined;

@@ -23,7 +23,7 @@ const ONE_LINE = 7; // tokens that a lane beside another shows in one line
 export function makeRoundsView(frame, list, timeline, branch) {
   const rows = makeRoundRows(timeline, branch);
   let place = { index: -1, step: 0 };
-  let shownRounds = 0; // only so many are on screen
+  let shownRounds = 0; // how many are on screen
   let shownStep = Infinity; // of the last of them
   const tokens = new WeakMap(); // token element → token
   let marked = null; // the token that is inspected

@@ -105,7 +105,7 @@ function untestedSentence(token, greedy) {
   return `${untested} It would have been accepted with a u below ${format(accept)}.`;
 }
 
-/** Of a server only what it told, because how it chose a token is not known. @param {Token} token */
+/** Says of a server only what it told, because how it chose a token is not known. @param {Token} token */
 function servedSentence({ status, counted, round }) {
   switch (status) {
     case 'accepted':
