@@ -49,7 +49,7 @@ def define_outputs(*names: str) -> Any:
 class Experiment:
     """Handlers that all experiments share. ``RECORDED``: the file of the recorded result, as the page saves it."""
 
-    Outputs: Any  # of `define_outputs`
+    Outputs: Any  # the type that `define_outputs` returned
     RECORDED: str
     read_saved: Callable[[bytes], Recorded]  # reads that file
     RUN = "Run"  # the button's label

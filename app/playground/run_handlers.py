@@ -51,8 +51,8 @@ class RunHandlers(PressHandlers):
     def run(self, request: gr.Request, press: RunPress, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
 
-        A result that is on the stage already does not come from the cache again. ``values``: of every control, in the
-        order of form.NAMES.
+        A result that is on the stage already does not come from the cache again. ``values``: one for each control, in
+        the order of form.NAMES.
         """
         read = partial(settings, dict(zip(NAMES, values, strict=True)), self.service.limits)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=True))

@@ -58,7 +58,7 @@ def live(run: Totals, baseline: Totals, measuring: bool) -> str:
 
 
 def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
-    """Returns the part of the line that needs no baseline. ``others``: as for `tiles`."""
+    """Returns the part of the line that needs no baseline. ``others`` is as for `tiles`."""
     line = {"type": "numbers", "measuring": measuring}
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
@@ -97,7 +97,7 @@ def machine(run: Trace, baseline: Trace | None) -> str:
 
 
 def sharing_sentence(run: Trace, others: int = 0) -> str:
-    """Says why a run has no speedup; empty for one that had the device to itself. ``others``: as for `tiles`."""
+    """Says why a run has no speedup; empty for one that had the device to itself. ``others`` is as for `tiles`."""
     if run.others:
         return f"{quantity(run.others, 'other run')} shared the model, so this clock says nothing about drafting."
     if others:

@@ -26,7 +26,7 @@ Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 _UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
-_DRAFTS = 2  # of a round at a load; only an estimate
+_DRAFTS = 2  # per round at a load; only an estimate
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def texts_of_users(texts: Sequence[Any], users: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Load:
-    """One setting with so many ``users`` at once."""
+    """One setting, measured with ``users`` at once."""
 
     users: int
     setting: Setting
@@ -156,11 +156,11 @@ class AnswerResult:
 
     @property
     def measured_loads(self) -> list[int]:
-        """One user, and the loads of which something was measured."""
+        """One user, and each load at which something was measured."""
         return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
 
     def speedups_at(self, users: int) -> dict[Setting, Speedup]:
-        """Returns the measured speedup of each setting with so many users, and that of plain decoding."""
+        """Returns the measured speedup of each setting with ``users`` at once, and that of plain decoding."""
         if self.is_elsewhere:
             return {NONE: PLAIN}
         if users == 1:

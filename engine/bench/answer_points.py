@@ -34,7 +34,7 @@ from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
 from engine.trace.noise import PLAIN, fastest, largest_share
 
-_VERSION = 2  # of the files of loads
+_VERSION = 2  # the format of the loads' files
 _LOAD = "load"  # begins the names of their files
 
 

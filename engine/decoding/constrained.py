@@ -72,8 +72,8 @@ class Constrained:
         parents = range(len(tokens)) if draft.parents is None else draft.parents
         if draft.is_window:
             return self._all_scored(draft, tokens, parents)
-        numbers: list[int | None] = [0]  # of each node, among those that are scored
-        paths: list[Path] = [()]  # of those that are scored, as the masks
+        numbers: list[int | None] = [0]  # by node: its number among those that are scored
+        paths: list[Path] = [()]  # by that number, like the masks
         bits, scored, forbidden, demanded = [self.mask(())], [], [], []
         for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
             number = numbers[parent]
@@ -111,7 +111,7 @@ class Constrained:
     def _all_scored(self, draft: Draft, tokens: Sequence[int], parents: Sequence[int]) -> Allowed:
         """Cuts nothing off a window, whose rows all have a use. After a forbidden draft, and after the end, any token
         may come, because nothing there can be reached."""
-        paths: list[Path | None] = [()]  # of each node
+        paths: list[Path | None] = [()]  # by node
         for token, parent in zip(tokens, parents, strict=True):
             before = paths[parent]
             if before is None or self._has_ended(before) or not is_set(self.mask(before), token):

@@ -198,7 +198,7 @@ class ReplayedGamma(GammaPolicy):
         return self._current.drafter
 
     def choose(self, keys, limit: int) -> int:
-        if isinstance(keys, Mapping):  # of several drafters
+        if isinstance(keys, Mapping):  # several drafters compete
             keys = keys.get(self.drafter)
         recorded = self._current
         return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, limit)

@@ -109,7 +109,7 @@ def _round(weight: torch.Tensor, bits: int) -> GroupedWeight:
 
 
 def check_groups(inputs: int, bits: int) -> None:
-    """Raises Unavailable where groups do not fit a product of so many inputs."""
+    """Raises Unavailable if ``inputs`` cannot be divided into groups."""
     if inputs % GROUP:
         raise Unavailable(
             f"int{bits} rounds groups of {GROUP} weights, but a layer here has {inputs} inputs; choose fp32."

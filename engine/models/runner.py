@@ -117,9 +117,9 @@ class DecoderRunner:
         self.graphs = graphs or graphs_for(model.device)
         self.cache: Any = None  # a KVCache between reset and release
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
-        self._layers: tuple[int, ...] = ()  # whose states they are; the model's taps at the reset
+        self._layers: tuple[int, ...] = ()  # the layers that ``tapped`` comes from: the model's taps at the reset
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
-        self._inputs: dict[Any, torch.Tensor] = {}  # of captured passes, by name and shape
+        self._inputs: dict[Any, torch.Tensor] = {}  # the inputs of captured passes, by name and shape
 
     @property
     def captured(self) -> bool:

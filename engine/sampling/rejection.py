@@ -151,7 +151,7 @@ def _after_elders(p, q, tokens, parent, tree: Siblings) -> tuple[torch.Tensor, t
     rows, finished = p[to_device(tree.forks, p.device)], []
     for pairs in tree.pairs:
         elder, younger = to_device(pairs, p.device)
-        finished.insert(0, rows[len(elder) :])  # forks without so many children
+        finished.insert(0, rows[len(elder) :])  # forks that have no further child
         rows = residual(rows[: len(elder)], _drawn_from(q, tokens, elder, p))
         p_x[younger] = rows.gather(1, tokens[younger, None])[:, 0]
     return p_x, torch.cat([rows, *finished])

@@ -10,8 +10,8 @@ from typing import Any
 from engine.errors import Unavailable
 from engine.servers.client import Client
 
-LONGEST = 10_000  # characters of a piece, as of a token in a trace
-MOST = 20_000  # pieces, as of the rounds of a trace
+LONGEST = 10_000  # characters in a piece, as in a token of a trace
+MOST = 20_000  # pieces, as many as a trace may have rounds
 ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason → the reason of a trace
 
 

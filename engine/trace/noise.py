@@ -164,7 +164,7 @@ def single_speedup(
     value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round], busy: float | None = None
 ) -> Speedup:
     """Returns a speedup measured once, with the interval that the times of its rounds suggest, never closer than that
-    of any single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
+    of any single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as in `Speedup`."""
     error = max(one_run_error(busy), Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
     return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 

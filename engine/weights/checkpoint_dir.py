@@ -25,8 +25,8 @@ MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and
 AGAIN = "`python -m engine fetch`, with the name of the pair, downloads it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # of headers and indexes
-_NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # from a bad header or index
+_NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # in a head: the target's embedding, and maps of words
 
 
 def weight_files(folder: Path) -> list[Path]:

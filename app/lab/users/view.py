@@ -43,7 +43,7 @@ CHARTS = {
 }
 WAITING = Figure(note="Drawn as soon as the first point is measured.")
 DASHES = {SHORT: "solid", LONG: "dot"}
-_MARGIN = 1.08  # of the axis, beyond the fewest and the most users
+_MARGIN = 1.08  # the factor by which the axis extends beyond the fewest and the most users
 
 Rows = Sequence[UsersRow]
 
