@@ -69,7 +69,7 @@ def numbers(url: str) -> dict[str, float]:
 
 
 def uncounted(before: dict[str, float], after: dict[str, float], requests: list[Request]) -> list[str]:
-    """Where the counts between two looks are not those of the requests: each run and baseline once, no refusal, and no
+    """Lists the counts between two looks that differ from the requests: each run and baseline once, no refusal, and no
     fewer tokens and passes (a baseline that was given up has some, too)."""
     ends = [request.updates[-1] for request in requests if not request.problem()]
     traces = [trace[lane] for _, figures, trace in ends for lane in ("run", "baseline") if trace[lane]]

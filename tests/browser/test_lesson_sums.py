@@ -91,10 +91,10 @@ def added(terms: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(("first", "second", "row"), [(0.6, 0.5, 0.05), (0.9, 0.1, 0.2), (0.3, 0.3, 0), (0, 0, 0.1)])
 def test_the_best_tree_is_the_best_of_all_shapes(bare, first, second, row):
-    """Of up to five words, by trying every shape; the chance of each word from the definition."""
+    """Every shape of up to five words is tried; the chance of each word comes from the definition."""
 
     def shapes(words: int) -> list[list]:
-        """Every list of subtrees with so many words in all."""
+        """Returns every list of subtrees that have ``words`` words in all."""
         if words == 0:
             return [[]]
         return [[head, *rest] for n in range(words) for head in shapes(n) for rest in shapes(words - 1 - n)]

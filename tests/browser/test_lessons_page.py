@@ -131,7 +131,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
 
 @pytest.mark.slow
 def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
-    """Before the lessons were put in another order: links from elsewhere go on working."""
+    """The lessons had another order before, and links to them from elsewhere go on working."""
     page = visit("#lesson-13")
     slugs = {13: "one_token_differs", 11: "two_models_one_memory", 5: "acceptance_tau_speedup", 15: "unknown_runs"}
     for number, slug in slugs.items():
@@ -223,7 +223,7 @@ def test_who_reads_alone_answers_a_vote_with_one_click(visit):
 
 @pytest.mark.slow
 def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
-    """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
+    """Sizes once changed a frame late with reduced motion, and the list stayed blank where it had jumped to."""
     page = visit("#lesson-acceptance_tau_speedup", reduced_motion="reduce")
     page.locator(".sl-dot").nth(1).click()
     page.get_by_label("Your guess").fill("67 %")

@@ -65,7 +65,7 @@ def play(page: Page) -> None:
 
 
 def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
-    """With reduced motion it goes to the end at once."""
+    """It goes to the end at once with reduced motion."""
     page = visit("#minute", reduced_motion="reduce")
     expect(page.locator(".sl-minute h2")).to_have_text("The idea in sixty seconds")
     expect(page.locator(".sl-minute")).to_be_in_viewport()

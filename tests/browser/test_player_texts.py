@@ -68,7 +68,7 @@ def test_hostile_tokens_are_only_text(open_player):
 
 
 def forking(run: Trace, text: str) -> Trace:
-    """With a branch of the same rounds, in which ``text`` was forced in place of the second token."""
+    """Adds a branch of the same rounds, in which ``text`` was forced in place of the second token."""
     first, *_ = run.emitted
     prefix = (PromptToken(first.id, first.text), PromptToken(99, text))
     return replace(run, branch=replace(run, started=replace(run.started, prefix=prefix)))

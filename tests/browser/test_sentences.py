@@ -90,7 +90,7 @@ TRACES = {
     "exit": exit_run(tree()),
     "exit_unknown": exit_run(replace(tree(), started=replace(tree().started, exit_layers=None))),
 } | {
-    f"lookahead_{i}": of_lookahead(sizes)  # of a file that claims other sizes
+    f"lookahead_{i}": of_lookahead(sizes)  # a file claims other sizes
     for i, sizes in enumerate(({}, {"window": "2", "ngram": 3}, {"window": 5, "ngram": 3}))
 }
 

@@ -131,7 +131,7 @@ def faults_of(trace: Trace, drafts: bool) -> list[str]:
 
 
 def passed_on(address: str, fault: str):
-    """What a proxy in front of the server answers, with a fault planted in its completions."""
+    """Returns the answers of a proxy in front of the server, with a fault planted in its completions."""
     host = address.removeprefix("http://")
 
     def fetch(method: str, path: str, body: dict | None):

@@ -30,7 +30,7 @@ def together(decoders) -> list:
 
 
 def toy(number: int) -> SpeculativeDecoder:
-    """One of many unlike requests, the same for the same number."""
+    """Makes one of many unlike requests, the same for the same number."""
     draw = random.Random(number)
     method = draw.choice(METHODS)
     prompt = [draw.randrange(8) for _ in range(draw.choice([1, 2, 7, 90]))]
@@ -165,7 +165,7 @@ def decoder_of(runners, prompt, method="none", gamma=0, limit=60, sampling=GREED
 
 @pytest.fixture(scope="module")
 def settings(runners):
-    """Those of unlike requests."""
+    """Returns the settings of unlike requests."""
     plain = ids_of(decoder_of(runners, LONG[:12]).rounds())
     return [
         {"prompt": LONG[:1]},
@@ -178,7 +178,7 @@ def settings(runners):
 
 
 def same_or_near_tie(ours: list, theirs: list) -> None:
-    """The same tokens, or the target could hardly choose where they part."""
+    """Asserts that the tokens are the same, or that the target could hardly choose where they part."""
     at = next((i for i, (a, b) in enumerate(zip(ids_of(ours), ids_of(theirs), strict=False)) if a != b), None)
     if at is None:
         assert len(ids_of(ours)) == len(ids_of(theirs))

@@ -60,7 +60,7 @@ def test_no_policy_exceeds_what_there_is_room_for(limit):
 
 
 def test_guess_is_kept_and_a_step_taken_when_each_is_worth_its_cost():
-    """At the start: α of a certainty is its middle, and a plain step earns one token per cost."""
+    """At first the α of a certainty is its middle, and a plain step earns one token per cost."""
     policy = auto(v={1: 1.0, 2: 1.3, 3: 1.5})
     assert [policy.worth_verifying([s]) for s in range(10)] == [s >= 3 for s in range(10)], "0.25 < 0.3 < 0.35"
     assert policy.worth_verifying([5, 4]), "0.55 · 0.45 > 1.5 − 1.3"

@@ -73,7 +73,7 @@ GIVEN = (0, 1, 1, 0, 4)
 
 @pytest.mark.parametrize("shape", [lambda: Plan(GIVEN), lambda: shape_of(0.02)], ids=["given", "worthwhile"])
 def test_no_drawn_token_decides_about_its_own_place(shape):
-    """With the same distribution after every node the shape is the same for all seeds; all draws are scored."""
+    """Every node has the same distribution, so the shape is the same for all seeds; all draws are scored."""
     shapes, tokens = set(), set()
     for seed in range(12):
         nodes, parents, tree = grown(shape(), seed)

@@ -17,7 +17,7 @@ from engine.exactness.toy_models import ToyLM, ToyRunner, toy_decoder
 
 @pytest.mark.slow
 def test_a_new_method_runs_and_is_on_the_command_line_and_the_page(tiny_pair, tmp_path):
-    """In a process that registers it before anything reads the registry."""
+    """A process of its own registers it before anything reads the registry."""
     command = [sys.executable, ROOT / "tests/helpers/echo_method.py", tiny_pair, tmp_path]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:] + result.stdout[-3000:]

@@ -74,7 +74,7 @@ def test_trees(siblings, acceptance, name, gamma):
 
 
 def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULES) -> float:
-    """Of two tokens after a prompt whose end was followed by three words before, each of them a branch."""
+    """Tests two tokens after a prompt whose end was followed by three words before, each of them a branch."""
     target, prompt, outputs = pair(6)[0], [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1], Counter()
     for seed in range(runs):
         policy = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors, limit=2)

@@ -145,7 +145,7 @@ def whole(tmp_path_factory):
 
 
 def short(part: str, rows: int | None):
-    """Each tensor of that name gets so many rows of zeros; None: it goes."""
+    """Gives each tensor of that name ``rows`` rows of zeros, or removes it for None."""
 
     def change(folder):
         for file in folder.glob("*.safetensors"):

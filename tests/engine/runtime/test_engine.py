@@ -1,4 +1,4 @@
-"""From a folder to a run: pairs on disk, drafts that fit or do not, calibration, γ = auto and its replay."""
+"""A folder becomes a run: pairs on disk, drafts that fit or do not, calibration, γ = auto and its replay."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 @pytest.fixture(scope="module")
 def engine(pairs):
-    """With costs that are set; test_calibration.py measures."""
+    """Loads an engine with set costs; test_calibration.py measures them."""
     engine = engine_of(pairs, draft="draft")
     engine._costs = {"none": COSTS, "lm": COSTS}
     return engine
@@ -57,7 +57,7 @@ def test_padded_vocabularies_of_different_sizes_fit(pairs, target, draft, temper
 
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])
 def test_branch_and_its_baseline_begin_with_the_given_tokens(pairs, engine, method):
-    """With the tokens that were there, at the end of a round: the rest of the run. With another one: generate's."""
+    """The tokens that were there, at a round's end, give the rest of the run; another token gives generate's."""
     sampled = {"temperature": 1.0, "seed": 4, "max_new_tokens": 24}
     first = run(engine, method, **sampled)
     ended = [token.id for each in first.rounds[:3] for token in each.emitted]

@@ -26,14 +26,14 @@ from engine.trace.metrics import NEAR_TIE
 from engine.trace.trace import fold
 
 TOKENS = 40
-TOLERANCE = 1e-5  # of logits, relative to the largest
+TOLERANCE = 1e-5  # for logits, relative to the largest
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
 
 @pytest.mark.parametrize("runtime", ["onnx", pytest.param("torch", marks=pytest.mark.slow)])
 def test_logits_equal_transformers(real_folder, reference, engine, runtime):
-    """As the engine feeds them: a prefill, single tokens, a block of six, and six again after a rollback."""
+    """Tokens come as the engine feeds them: a prefill, single ones, a block of six, and six again after a rollback."""
     with torch.inference_mode():
         runner = engine.target.runner if runtime == "onnx" else runner_of(real_folder, reference)
     assert runner.model.on_host == (runtime == "onnx")
@@ -64,7 +64,7 @@ def truths(reference, engine):
 
 
 def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -> float | None:
-    """None where both are the same; else the top-2 gap at the first difference, which must be a near tie."""
+    """Returns None if both are the same, else the top-2 gap at the first difference, which must be a near tie."""
     at = next((i for i, (a, b) in enumerate(zip_longest(ours, theirs)) if a != b), None)
     if at is None:
         return None

@@ -48,7 +48,7 @@ def test_batch_refuses_one_too_many_and_the_others_continue(tiny, monkeypatch):
 
 
 def test_memory_is_counted_once(tiny, monkeypatch):
-    """What runs under way have not written to yet is no longer free; what they have written to is not so twice."""
+    """Memory that runs have yet to write to is no longer free; memory that they have written to counts once."""
     some = request(tiny.pair.name)
     needed = tiny.prepare(some, own_cache=True).memory
     free = [2.5 * needed]

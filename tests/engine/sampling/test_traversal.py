@@ -76,7 +76,7 @@ def test_drafts_that_were_no_draws_have_the_targets_law(rule, parents, tokens):
 
 
 def test_a_tree_whose_shape_depends_on_its_own_tokens_has_the_targets_law():
-    """After token 0 its draft gets a child, after any other a sibling."""
+    """Its draft gets a child after token 0, and a sibling after any other."""
     model, draft, outputs = table_model(3, 1), table_model(3, 2, holes=0.0), {}
     for parents, kept in (((0, 1), lambda first: first == 0), ((0, 0), lambda first: first != 0)):
         ways = [way for way in tree_q_law(draft, 3, parents, replace=False) if kept(way[0][0])]

@@ -326,7 +326,7 @@ def test_text_is_split_as_the_models_own_tokenizer_does(tmp_path, pre, pattern):
 
 
 def test_sentence_pieces_are_merged_by_their_scores(tmp_path):
-    """Against the same pieces as transformers' converter of SentencePiece models sets them up."""
+    """They are compared with the pieces as transformers' converter of SentencePiece models sets them up."""
     bytes_ = [f"<0x{i:02X}>" for i in range(256)]
     pieces = ["▁", "a", "b", "ab", "▁a", "▁ab", "ba", "aba", "▁b"]
     words = ["<unk>", "<s>", "</s>", *bytes_, *pieces]
