@@ -106,7 +106,7 @@ class RunHandlers(PressHandlers):
         self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
-        """Frees the device of a closed tab: of an experiment at once, of a run unless the page was only reloaded."""
+        """Frees the device of a closed tab: from an experiment at once, from a run unless the page only reloads."""
         self.service.runs.leave(visitor_id(request))
         self.service.runs.stop(lab_visitor_id(request))
 

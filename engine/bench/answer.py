@@ -31,7 +31,7 @@ _DRAFTS = 2  # per round at a load; only an estimate
 
 @dataclass(frozen=True)
 class AnswerPlan:
-    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: of each answer, at most; ``place``: HERE,
+    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: the most in each answer; ``place``: HERE,
     or ELSEWHERE, where only the tokens per pass are counted."""
 
     texts: tuple[tuple[str, str], ...]
@@ -121,8 +121,8 @@ class Load:
 
 @dataclass(frozen=True)
 class AnswerResult:
-    """``cells``: of a sweep for one user; ``loads``: measured with several, those of earlier questions about the same
-    texts among them; ``costs`` of each method; ``about``: where it was measured."""
+    """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
+    texts; ``costs``: each method's; ``about``: where it was measured."""
 
     pair: str
     plan: AnswerPlan

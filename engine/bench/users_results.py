@@ -21,10 +21,10 @@ _CHEAPEST_PASS = 0.2  # times a plain one; no pass that also scores drafts is ne
 class PassTime:
     """How fast the passes were that all users shared."""
 
-    speed: float  # seconds of a plain pass of as many users over those of a pass with drafts
+    speed: float  # seconds of a plain pass with as many users, over those of a pass with drafts
     low: float | None  # ``low`` and ``high``: its 95 % interval over repeats
     high: float | None
-    drafted: float  # drafts of a round in these passes
+    drafted: float  # drafts per round in these passes
     drafting: float  # the share of the rounds that drafted
 
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
@@ -75,7 +75,7 @@ class UsersRow:
     predicted_tokens_per_second: float | None
     over_fewest_users: float | None  # ratio of the totals: over plain decoding with the fewest users
     over_plain: float | None  # ratio of the totals: over plain decoding with as many
-    all_writing_over_plain: float | None  # the same ratio, of ``all_writing_tokens_per_second``
+    all_writing_over_plain: float | None  # the same ratio for ``all_writing_tokens_per_second``
     drafted_per_round: float
     acceptance: float | None
     ttft: float  # median, in seconds

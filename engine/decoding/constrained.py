@@ -22,7 +22,7 @@ from engine.models.constraint_compiler import Grammars
 from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
 from engine.sampling.top_words import top
 
-SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
+SHOWN = 5  # how many of the words that a grammar forbids in a place a trace names
 
 
 def grammar_reader(grammars: Grammars, config: RunConfig) -> GrammarReader | None:
@@ -43,7 +43,7 @@ class ForbiddenDraft(NamedTuple):
 
 class Allowed(NamedTuple):
     """A round inside the grammar. draft: the one that is scored. bits [N+1, B]: the tokens that may follow each node.
-    forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
+    forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: for drafts that are
     scored even if they are forbidden, because their rows serve the drafter; else None."""
 
     draft: Draft

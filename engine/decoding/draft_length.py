@@ -170,8 +170,8 @@ class AdaptiveGamma(GammaPolicy):
 
 
 class RecordedRound(NamedTuple):
-    """A round to repeat. ``steps``: a draft model may have taken one more than it drafted tokens; ``drafter``: where
-    several compete; ``parents``: of a tree, as in `Draft`."""
+    """A round to repeat. ``steps``: a draft model may have taken one more than it drafted tokens; ``drafter``: set
+    where several compete; ``parents``: those of a tree, as in `Draft`."""
 
     gamma: int
     steps: int

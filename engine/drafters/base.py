@@ -31,7 +31,7 @@ class Draft:
     is_broken: bool = False  # the draft model's numbers were not finite, and drafting ended before them
     finite: torch.Tensor | None = None  # finite if the model's numbers are, on the device; None: the host has looked
     from_grammar: tuple[bool, ...] = ()  # [N]: which drafts a constraint demanded; empty where it demanded none
-    is_window: bool = False  # every row is wanted, of drafts that a constraint forbids, too
+    is_window: bool = False  # every row is wanted, even those of drafts that a constraint forbids
 
     def __len__(self) -> int:
         return len(self.tokens)

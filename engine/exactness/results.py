@@ -177,7 +177,7 @@ class RuleTestResult:
 
 
 def as_it_should_be(text: str, law: Mapping[str, float]) -> str:
-    """Returns the text of a law {text: probability} that a broken one agrees with furthest; of several the likeliest.
+    """Returns the text of a law {text: probability} that a broken one agrees with furthest, the likeliest of several.
 
     >>> as_it_should_be('{"sky":"rain"}"', {'{"sky":"sun"}': 0.6, '{"sky":"rain"}': 0.4})
     '{"sky":"rain"}'

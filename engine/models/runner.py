@@ -307,7 +307,7 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def extend(self, ids: torch.Tensor, shape=None, **inputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Appends tokens. Returns logits and features: of the last one, or with a ``shape`` of each."""
+        """Appends tokens. Returns logits and features of the last one, or of each with a ``shape``."""
         W = len(ids)
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         result = self._run(ids, slice(W - 1, W) if shape is None else slice(None), shape, **inputs)

@@ -64,7 +64,7 @@ def head_method(folder: Path) -> str:
 
 
 def eagle_version(folder: Path) -> int:
-    """Returns 1 or 3: of EAGLE-1 the first layer's attention reads as many numbers as the head is wide, of EAGLE-3
+    """Returns 1 or 3: in EAGLE-1 the first layer's attention reads as many numbers as the head is wide, in EAGLE-3
     twice as many."""
     shapes = {own_name(name): shape for name, shape in tensor_shapes(Path(folder)).items()}
     query = shapes.get("layers.0.self_attn.q_proj.weight", [0, 0])

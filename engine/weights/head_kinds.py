@@ -18,7 +18,7 @@ class HeadKind:
     taps, target, folder, card), a target there being a ModelSpec; ``student`` is the "module:Class" of a kind that can
     be trained here.
     ``cache``: where keys and values of the head are. ``width``: a tensor as long as the target is wide; ``words``: one
-    with a row for each word that it guesses; of a head whose config.json gives no sizes."""
+    with a row for each word that it guesses; both for a head whose config.json gives no sizes."""
 
     noun: str
     load: str

@@ -18,7 +18,7 @@ LONG_TEXT = 3_000  # characters of other prompts before each one
 
 @dataclass(frozen=True)
 class UsersPlan:
-    """``contexts``: of CONTEXTS; ``gamma``: of each method but auto, which chooses its own."""
+    """``contexts``: some of CONTEXTS; ``gamma``: for each method but auto, which chooses its own."""
 
     users: tuple[int, ...]
     methods: tuple[str, ...]
