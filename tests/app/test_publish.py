@@ -132,7 +132,7 @@ def test_this_repository_stays_small():
 
 @pytest.mark.slow
 def test_a_fresh_clone_of_this_repository_passes(tmp_path):
-    """Up to the login, as a person follows docs/publishing.md."""
+    """It passes up to the login, for a person who follows docs/publishing.md."""
     git(tmp_path, "clone", "-q", str(ROOT), "clone")
     command = [sys.executable, "-m", "app.publish", "alice/lens"]
     env = os.environ | {"HF_TOKEN": "", "HF_HOME": str(tmp_path)}

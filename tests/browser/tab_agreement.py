@@ -88,7 +88,7 @@ def parts_at_near_tie(ours: Trace, theirs: Trace) -> bool:
 
 
 def compare(page: Page, address: str, engine: Engine, configs: list[RunConfig]) -> Iterator[tuple[bool, float]]:
-    """Whether each run parts at a near tie, and how far its numbers are apart if it does not."""
+    """Says whether each run parts at a near tie, and how far its numbers are apart if it does not."""
     for config in configs:
         ours, theirs = run_in_tab(page, address, config), fold(engine.run(config))
         assert ours.started.prompt == theirs.started.prompt

@@ -82,7 +82,7 @@ def test_a_sum_is_what_torch_adds_up_in_that_precision_and_order(bare, name, kin
 
 
 def added(terms: torch.Tensor) -> torch.Tensor:
-    """One after the other, each sum rounded."""
+    """Adds one after the other and rounds each sum."""
     total = torch.zeros((), dtype=terms.dtype)
     for term in terms:
         total = total + term
@@ -178,7 +178,7 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
 
 @pytest.mark.parametrize("method", ["lm", "eagle", "ngram"])
 def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
-    """The drafts of each recorded round as the guesses: the same α and τ."""
+    """The drafts of each recorded round are the guesses, and α and τ are the same."""
     trace, at, rounds = load(TRACES / f"guess_note_{method}.json"), 0, []
     text = [token.text for token in trace.emitted]
     for one in trace.rounds:

@@ -17,7 +17,7 @@ def title(page: Page):
 
 
 def press(page: Page, name: str) -> None:
-    """A button, by keyboard."""
+    """Presses a button by keyboard."""
     button = page.get_by_role("button", name=name, exact=True).and_(page.locator(":visible")).first
     button.focus()
     page.keyboard.press("Enter")
@@ -143,7 +143,7 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
 
 @pytest.mark.slow
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
-    """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
+    """The lesson is presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
     page = visit("?present=1#lesson-in_five_minutes", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
     dark = page.locator(".sl-lesson-stage[data-dark]")
     options = page.locator(".sl-guess-options .sl-option")

@@ -42,7 +42,7 @@ def test_moves_and_counts_are_those_of_the_run(browser):
 
 
 def play(page: Page) -> None:
-    """The first round by keyboard, move by move; then the rest by itself."""
+    """Plays the first round by keyboard, move by move; the rest then plays by itself."""
     button(page).focus()
     for move, states in (("Guess", "minute-open"), ("Check", "minute-open"), ("Keep", "accepted")):
         expect(button(page)).to_have_text(move)

@@ -75,7 +75,7 @@ def forking(run: Trace, text: str) -> Trace:
 
 
 def test_captions_point_at_hostile_tokens_and_long_drafts_wrap(open_player):
-    """γ = 16, and tokens of markup where the captions point; also beside a branch."""
+    """γ is 16, and the captions point at tokens of markup, also beside a branch."""
     trace = made(200, gamma=16)
     rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
               if 9 <= r.index <= 12 else r for r in trace.rounds]  # fmt: skip

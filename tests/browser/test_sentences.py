@@ -204,7 +204,7 @@ def test_a_round_names_the_drafts_that_the_grammar_forbids(spoken):
 
 
 def test_the_page_has_one_word_for_each_verdict(spoken):
-    """Accepted, rejected, discarded, resampled, as in the lessons and their glossary."""
+    """The words are accepted, rejected, discarded, resampled, as in the lessons and their glossary."""
     texts = re.findall(r'"([^"]+)"', json.dumps(spoken, ensure_ascii=False))
     texts += [SENTENCE, *(row.meaning for row in STATUSES.values())]
     assert len(set(texts)) > 300

@@ -288,7 +288,7 @@ def test_stop_applies_to_a_press_whose_stream_starts_late():
 
 
 def test_replaced_run_ends_before_the_next_one_shows_a_value():
-    """Because Gradio sends a stream's last value again at its end."""
+    """Gradio sends a stream's last value again at its end."""
     handlers, press, shown = page(FakeWorker(step=0.05)), RunPress(), []
     handlers.begin(visitor(), press)
     earlier = press.request

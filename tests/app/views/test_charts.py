@@ -79,7 +79,7 @@ def test_no_model_text_reaches_plotly_or_the_lanes(run, plain):
 
 
 def test_a_trace_without_numbers_is_drawn_all_the_same(run):
-    """Tracing off and costs not measured: missing numbers are named, not made up."""
+    """Tracing is off and costs are not measured: missing numbers are named, not made up."""
     bare = replace(run, started=replace(run.started, costs=None, config={}))
     rounds = tuple(
         replace(event, tokens=tuple(replace(token, p=None, q=None, u=None, accept=None) for token in event.tokens))

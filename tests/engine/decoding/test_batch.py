@@ -95,7 +95,7 @@ def test_a_request_that_uses_its_neighbours_numbers_is_noticed(alone, monkeypatc
 
 
 def test_beside_others_each_keeps_the_targets_law():
-    """One long run of each method; the false alarm is that of chi_squared.py."""
+    """Each method has one long run; the false alarm is that of chi_squared.py."""
     settings = {"max_new_tokens": 400, "trace": False}
     drafters = [make_drafter(method, DRAFT) for method in METHODS]
     decoders = [toy_decoder(TARGET, d, [0], WARM, gamma=1 + i, seed=i, **settings) for i, d in enumerate(drafters)]
@@ -144,7 +144,7 @@ def test_with_prompts_first_all_begin_to_write_together_and_write_the_same():
 
 @pytest.fixture(scope="module")
 def runners(tmp_path_factory):
-    """A target's and a draft's of nearly its weights."""
+    """Returns the runners of a target and of a draft with nearly its weights."""
     folders = [tmp_path_factory.mktemp("qwen3") for _ in range(2)]
     return [runner_of(folder, write(folder, "qwen3", num_hidden_layers=2 - i)) for i, folder in enumerate(folders)]
 
@@ -196,7 +196,7 @@ def test_greedy_rows_that_end_stop_or_are_cancelled_are_as_alone(runners, settin
 
 
 def test_sampled_rows_have_the_numbers_of_the_run_alone(runners, settings):
-    """p of every token, so also of the drafts, up to rounding."""
+    """p of every token agrees up to rounding, so that of the drafts does, too."""
     warm = [each | {"sampling": WARM} for each in settings]
     for each, ours in zip(warm, together([decoder_of(runners, **each) for each in warm]), strict=True):
         theirs = decoder_of(runners, **each).rounds()

@@ -197,7 +197,7 @@ def test_every_mutant_of_a_constraint_is_caught(mutant):
 
 
 def breaks(mutant) -> bool:
-    """Whether answers may leave the grammar."""
+    """Returns whether answers may leave the grammar."""
     return mutant.name != "cut-unscaled"
 
 

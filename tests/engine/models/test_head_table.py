@@ -106,7 +106,7 @@ BLOCKS = {
 @pytest.mark.parametrize("layout", BLOCKS)
 @torch.inference_mode()
 def test_a_block_head_drafts_by_transformers_layers(target, tmp_path, monkeypatch, layout, runtime):
-    """A whole block in one pass, and another after its masks were discarded; then a run."""
+    """It drafts a whole block in one pass, another after its masks were discarded, and then a run."""
     head = write(tmp_path / "head", *BLOCKS[layout])
     pair = f"{target.folder}+{tmp_path / 'head'}"
     assert list(get_pair(pair).drafts) == ["block"]

@@ -127,7 +127,7 @@ def test_choices_by_default_and_by_name():
 
 @pytest.mark.parametrize(("precision", "heads", "ending"), [("int8", 4, ""), ("int4", 8, "-dense")])
 def test_rounded_weights_run_and_are_another_model_by_their_hash(tmp_path, precision, heads, ending):
-    """Heads of 8 numbers are none that ONNX Runtime attends with: torch multiplies by the same weights."""
+    """ONNX Runtime does not attend with heads of 8 numbers, so torch multiplies by the same weights."""
     model_folder(tmp_path, num_attention_heads=heads, intermediate_size=96)
     plain, rounded = (load_engine(str(tmp_path), "cpu", name) for name in ("fp32", precision))
     assert plain.target.runner.model.on_host == rounded.target.runner.model.on_host == (heads == 4)

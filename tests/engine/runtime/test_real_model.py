@@ -110,7 +110,7 @@ def plain(engine):
 
 
 def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
-    """Every sixth prompt of the benchmark, one of each kind or two; returns how many drafts were accepted."""
+    """Compares every sixth prompt of the benchmark, one or two of each kind; returns how many drafts were accepted."""
     ties, accepted = [], 0
     for row in ROWS[::6]:
         config = RunConfig(row["prompt"], engine.pair.name, method, 3, max_new_tokens=32, acceptance=acceptance)
@@ -128,14 +128,14 @@ def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "toke
     [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
 )
 def test_greedy_text_is_the_baselines_on_8_prompts(engine, plain, method, acceptance):
-    """Trees of the EAGLE head by traversal verification, which is the token rule where p is one-hot."""
+    """The EAGLE head's trees use traversal verification, which is the token rule where p is one-hot."""
     assert compare_on_8_prompts(engine, plain, method, acceptance) > 30
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
 def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(real_folder, plain, tmp_path, kind, monkeypatch):
-    """The shipped draft with its ids in reverse and the 4,252 shortest of its tokens."""
+    """The draft is the shipped one with its ids in reverse and the 4,252 shortest of its tokens."""
     draft = renumbered(ASSETS / "drafts" / "smollm2-135m-lm", tmp_path / "draft", merges=4000)
     engine = load_engine(f"{real_folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}

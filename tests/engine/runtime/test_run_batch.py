@@ -80,7 +80,7 @@ def test_memory_is_that_of_the_caches(tiny):
 @pytest.mark.slow
 @pytest.mark.xdist_group("real-model")
 def test_every_method_beside_the_others_is_as_alone(engine):
-    """The real pair, greedy, the heads with their hidden states; and a sampled row with its own draws."""
+    """The real pair runs greedily, the heads with their hidden states, and a sampled row with its own draws."""
     methods = ["none", "ngram", "eagle", "eagle-chain", "block", "medusa", "exit", "lm", "corpus", "lookahead"]
     configs = [
         RunConfig(prompt, pair=PAIR, method=method, gamma=0 if method == "none" else 3, max_new_tokens=8)

@@ -207,7 +207,7 @@ def test_after_a_draft_that_the_target_rules_out_nothing_is_accepted(rule):
 @quick
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0**-24, 0.5, ONE]), st.integers(1, 6), st.booleans())
 def test_nothing_impossible_comes_out(seed, value, N, is_tree):
-    """p within 1e-8 of q, disjoint from it, or a point mass."""
+    """p is within 1e-8 of q, disjoint from it, or a point mass."""
     parents, rule = (random_tree(seed, N), verify_traversal) if is_tree else (tuple(range(N)), block)
     _, q, tokens, _, closing = drawn_tree(seed, parents)
     near = (q + 1e-8 * torch.randn(q.shape, generator=torch.manual_seed(seed))).clamp_min(0) * (q > 0)
