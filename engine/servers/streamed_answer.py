@@ -67,7 +67,7 @@ class StreamedAnswer:
     prompt_ids: list[int] = field(default_factory=list)
     prompt_size: int | None = None
     size: int | None = None
-    reason: Any = ""  # of a trace; empty until the server says why it ended
+    reason: Any = ""  # the reason in a trace; empty until the server says why it ended
     steps: list[tuple[int, int]] | None = None
     counters: dict[str, int] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)

@@ -78,7 +78,7 @@ def vllm(program: str, work: Path, name: str) -> list[str]:
 
 
 def llama(program: str, work: Path, name: str) -> list[str]:
-    """Uses the target itself as the draft model, because there is no smaller one."""
+    """Returns the command of llama-server. Its draft model is the target itself, for lack of a smaller one."""
     file = str(Path(locate(PAIR.target)) / "model.gguf")
     more = ["--model-draft", file] if LLAMA[name] is DRAFT else []
     command = [program, "--model", file, "--alias", "m", "--ctx-size", "8192", "--parallel", "4", "--metrics"]
