@@ -180,7 +180,7 @@ def _problem(span: markup.Span, constants: Collection[str], words: Mapping[str, 
 
 
 def replies(question) -> list[tuple[str, str]]:
-    """Returns (option, reply) of a question or a quiz; of a number ("", what a guess below or above would mean)."""
+    """Returns each (option, reply) of a question or a quiz; ("", reply) for a number that is too low or too high."""
     if isinstance(question, NumberAsk):
         return [("", question.low), ("", question.high)]
     return [(option.text, option.why) for option in getattr(question, "options", ())]

@@ -92,7 +92,7 @@ def is_property(node: FUNCTION) -> bool:
 
 
 def is_bare(name: str) -> bool:
-    """Whether a name is one word, and that is a participle or a preposition."""
+    """Returns whether a name is one word, and that is a participle or a preposition."""
     word = name.strip("_")
     is_participle = word.endswith("ed") and word not in FUNCTIONS["verbs"]
     return word.islower() and "_" not in word and (is_participle or word in FUNCTIONS["words"])
@@ -152,7 +152,7 @@ def replies(front: dict) -> list[str]:
 
 
 def lesson_problems(source: str) -> Iterator[str]:
-    """What can be counted of a lesson's English."""
+    """Yields the problems of a lesson's English that can be counted."""
     yield from search(LESSONS["phrases"], [(1, source)])
     _, front, steps = source.split("+++\n", 2)
     answers = replies(tomllib.loads(front))

@@ -15,14 +15,14 @@ from app.api.endpoints import _figures
 from app.api.http import NAMES as ARGUMENTS
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")  # not https: and the like
-LINES = 130  # of the README
+LINES = 130  # at most, in the README
 NAMES = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, text=True)
 # Lessons have a grammar of their own, which lessons/test_lessons.py checks.
 FILES = [name for name in NAMES.splitlines() if (ROOT / name).exists() and not re.match(r"lessons/\d", name)]
 
 
 def anchors(text: str) -> set[str]:
-    """Those of a file's headings, by GitHub's rule: lower case, only letters, digits and hyphens."""
+    """Returns the anchors of a file's headings, by GitHub's rule: lower case, only letters, digits and hyphens."""
     headings = re.findall(r"^#+ (.+)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -120,7 +120,7 @@ class Api:
         seed: int = 0,
         tokens: int | None = None,
         again: bool = False,
-    ) -> tuple[dict, list]:  # ty: ignore[invalid-generator-return-type] as of `run`
+    ) -> tuple[dict, list]:  # ty: ignore[invalid-generator-return-type] as in `run`
         """Run a prompt with every method of a pair, plain decoding first, each with the draft length it chooses.
 
         `tokens` None: 64, or as many as the page allows. Streams (status, rows): a row has method, tokens_per_second,

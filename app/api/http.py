@@ -21,9 +21,9 @@ from engine.errors import BadInput, EngineError, QueueFull, Unavailable
 PARAMETERS = inspect.signature(Api.run).parameters
 NAMES = frozenset(PARAMETERS) - {"self", "request"}
 FLAGS = ("stream", *(name for name, parameter in PARAMETERS.items() if parameter.annotation is bool))
-ALIASES = {"max_new_tokens": "tokens"}  # as the command line says it
+ALIASES = {"max_new_tokens": "tokens"}  # the command line's name for it
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # GET brings HEAD
-MOST_BYTES, MOST_UNREAD = 1_000_000, 8_000_000  # of a request's body: the most, and how far a longer one is read
+MOST_BYTES, MOST_UNREAD = 1_000_000, 8_000_000  # bytes: the largest body, and how much of a larger one is read
 
 
 class TooLong(BadInput):

@@ -39,8 +39,8 @@ MEMORY = 2.25  # times the weights in fp32: the peak of the tab's process, in Ch
 
 @dataclass(frozen=True)
 class BrowserEngine:
-    """``files``: name below the site's folder and content; ``page``: what its page must know; ``stored``: as ``files``,
-    of what the engine keeps in the browser itself."""
+    """``files``: name below the site's folder and content; ``page``: what its page must know; ``stored``: like
+    ``files``, for what the engine keeps in the browser itself."""
 
     files: dict[str, bytes]
     page: dict[str, Any]

@@ -10,8 +10,8 @@ from engine.config import RunConfig
 from engine.errors import EngineError
 from engine.trace.events import Progress
 
-_SECONDS_FOR_A_VISITOR = 4.0  # until the first visitor; then the model is loaded without one
-_SECONDS_TO_DRAW = 0.5  # of a page, after its first question
+_SECONDS_FOR_A_VISITOR = 4.0  # to wait for a visitor; then the model is loaded without one
+_SECONDS_TO_DRAW = 0.5  # for a page to draw itself after its first request
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ SECONDS_FOR_EARLIER = 2.0  # that a replaced stream has to end; one that downloa
 @dataclass
 class Press:
     """A page's newest press of a button. It is in gr.State, is changed in place and is only ever an input; otherwise
-    each streamed update would also cost time on the machine that is being measured. ``request``: of the newest press.
-    ``streamed``: the one whose updates were passed on last."""
+    each streamed update would also cost time on the machine that is being measured. ``request``: the newest
+    press's. ``streamed``: the one whose updates were passed on last."""
 
     request: VisitorRequest | None = None
     streamed: VisitorRequest | None = None

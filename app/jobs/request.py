@@ -44,8 +44,8 @@ class VisitorRequest:
     def __init__(self, visitor: str):
         self.visitor, self.key, self.over = visitor, secrets.token_urlsafe(16), threading.Event()
         self.is_taken = self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
-        self.subscriber: Subscriber | None = None  # once there is a job
-        self.fold: Fold | None = None  # of its job
+        self.subscriber: Subscriber | None = None  # None until there is a job
+        self.fold: Fold | None = None  # the fold of that job
 
     @property
     def job(self) -> Job | None:

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runs:
-    """The runs and experiments of all visitors on one worker. ``results``: of ended runs, by their exact settings."""
+    """The runs and experiments of all visitors on one worker. ``results`` holds ended runs by their exact settings."""
 
     def __init__(self, offer: Offer):
         self.offer, self.limits, self.worker = offer, offer.limits, offer.engine.worker

@@ -11,7 +11,7 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class TabOffer:
-    """``engine``: of this pair, None until its files are ready and on a page that offers none. ``weights``: one of
+    """``engine``: this pair's, None until its files are ready and on a page that offers none. ``weights``: one of
     browser_engine.WEIGHTS; another raises BadInput."""
 
     def __init__(self, facade: EngineFacade, pair: str, weights: str):

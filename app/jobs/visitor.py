@@ -9,9 +9,9 @@ from engine.trace.trace import Trace
 
 @dataclass(frozen=True)
 class Session:
-    """``trace`` is the run on screen, partial if it was stopped; ``baseline`` its plain run; ``repeats`` as of a
-    `RecordedRun`; ``forced``: of a branch that was kept, the place and the token that were forced in its run. Frozen,
-    in gr.State, never shared between visitors."""
+    """``trace`` is the run on screen, partial if it was stopped; ``baseline`` is its plain run; ``repeats`` is as
+    in a `RecordedRun`; ``forced`` is the place and the token that were forced in the run of a branch that was kept.
+    Frozen, kept in gr.State, and never shared between visitors."""
 
     trace: Trace | None = None
     baseline: Trace | None = None

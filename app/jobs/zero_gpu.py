@@ -16,7 +16,7 @@ from engine.runtime.worker import Worker
 from engine.trace.events import Progress
 
 SECONDS = 120  # requested of the host for one call, which also loads and calibrates a model
-_SECONDS_FOR_RUNS = 90  # of these; then the runs end by themselves, before the host ends the process
+_SECONDS_FOR_RUNS = 90  # the runs' part of them; then they end by themselves, before the host ends the process
 
 
 class ZeroGpuWorker(RemoteWorker):

@@ -41,7 +41,7 @@ def pair_control(service: Service, name: str, **layout: Any) -> Any:
 
 
 def methods_control(name: str, methods: Sequence[str], ticked: Sequence[str], info: str) -> Any:
-    """Lays out the choice of methods. ``name``: as of `pair_control`."""
+    """Lays out the choice of methods. ``name`` is used as in `pair_control`."""
     choice = {"choices": title_choices(methods), "value": [*ticked], "label": "Methods", "info": info}
     return gr.CheckboxGroup(**choice, elem_id=f"{name}-methods", min_width=220)
 

@@ -49,7 +49,7 @@ def define_outputs(*names: str) -> Any:
 class Experiment:
     """Handlers that all experiments share. ``RECORDED``: the file of the recorded result, as the page saves it."""
 
-    Outputs: Any  # of `define_outputs`
+    Outputs: Any  # the type that `define_outputs` returned
     RECORDED: str
     read_saved: Callable[[bytes], Recorded]  # reads that file
     RUN = "Run"  # the button's label
@@ -236,7 +236,7 @@ class Measurement(Experiment):
 
     def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
         """Returns a run with the largest settings, which is checked against the server's limits, and the plan.
-        ``values``: of the controls. Raises BadInput that names the control."""
+        ``values``: those of the controls. Raises BadInput that names the control."""
         raise NotImplementedError
 
     def known_result(self, state: PageState, config: RunConfig, plan) -> Any:
@@ -255,7 +255,7 @@ class Measurement(Experiment):
         return lambda engine, again: self.points_type(engine, config.pair, plan, again)
 
     def draw(self, result, values: Sequence) -> Any:
-        """Returns the outputs that show a result. ``values``: of the controls, none for the recorded one."""
+        """Returns the outputs that show a result. ``values``: those of the controls, none for the recorded one."""
         raise NotImplementedError
 
     def draw_opening(self, result) -> Any:

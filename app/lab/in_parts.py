@@ -73,7 +73,7 @@ def lay_out(
 ) -> Wiring:
     """Lays out the button first, then the form, folded, and the results.
 
-    ``name``: begins each element's id; ``form``: what can be chosen, and a function that lays it out; ``titles``: of
+    ``name``: begins each element's id; ``form``: what can be chosen, and a function that lays it out; ``titles``: for
     the charts; ``parts``: the label of the list of parts; ``more``: lays out the outputs between the table and the
     mark, with the values that the page opens with.
     """

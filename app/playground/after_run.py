@@ -26,7 +26,7 @@ class AfterRun:
         self.results, self.links, self.pairs = results, links, PairHandlers(service)
 
     def show(self, session: Session, *values: Any) -> list:
-        """Returns every output that follows a run. ``values``: of every control, in the order of form.NAMES."""
+        """Returns every output that follows a run. ``values``: one for each control, in the order of form.NAMES."""
         form = dict(zip(NAMES, values, strict=True))
         return [
             *self.results.show(session),
@@ -42,7 +42,7 @@ class AfterRun:
 
     def following(self, change: Callable, *inputs: Any) -> list:
         """Returns what ``change`` returns, of which the last is the session, and what follows a new session; without
-        one, only why the constraint may have been refused. ``inputs``: of ``change``, then of every control."""
+        one, only why the constraint may have been refused. ``inputs``: for ``change``, then one for each control."""
         own, values = inputs[: -len(NAMES)], inputs[-len(NAMES) :]
         changed = list(change(*own))
         is_new = changed[-1] is not SKIP

@@ -11,8 +11,8 @@ _READ = ("pair", "tokens", *CONSTRAINT_CONTROLS)  # no other control matters to 
 
 
 def constraint_note(service: Service, *values: Any) -> str:
-    """Returns the note; an empty one for a constraint that can be used, as far as that is known before a run.
-    ``values``: of every control, in the order of form.NAMES."""
+    """Returns the note, which is empty for a constraint that can be used, as far as that is known before a run.
+    ``values``: one for each control, in the order of form.NAMES."""
     form = dict(zip(NAMES, values, strict=True))
     problem = ""
     try:

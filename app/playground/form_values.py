@@ -1,4 +1,4 @@
-"""Fills the form with the settings of a run that was not made from it: of a link, of a file, of the recorded run."""
+"""Fills the form with the settings of a run that was not made from it: from a link or a file, or the recorded one."""
 
 from collections.abc import Mapping
 from typing import Any

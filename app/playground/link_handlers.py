@@ -115,7 +115,7 @@ class LinkHandlers:
 
     def link(self, session: Session, *values: Any) -> str:
         """Makes a link to the current controls, and to the branch of the run on the stage if that has these settings;
-        empty with the reason if there can be none. ``values``: of every control, in the order of form.NAMES."""
+        empty with the reason if there can be none. ``values``: one for each control, in the order of form.NAMES."""
         try:
             config = settings(dict(zip(NAMES, values, strict=True)), self.service.limits)
             pair = self.service.offer.pairs.get(config.pair)

@@ -68,7 +68,7 @@ class RepeatHandlers(PressHandlers):
             yield player_feed.say("error", str(error))
             return
         measured = [*fold.traces().values()]
-        pairs = [(session.trace, session.baseline)] if is_ours else []  # of a file: measured elsewhere
+        pairs = [(session.trace, session.baseline)] if is_ours else []  # a file's run was measured elsewhere
         pairs += zip(measured[::2], measured[1::2], strict=True)
         complete = [pair for pair in pairs if tiles.speedup(*pair) is not None]
         ended = f"The time ended: a measurement may take up to {self.service.limits.seconds} s here."

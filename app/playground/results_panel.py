@@ -19,7 +19,7 @@ the speedup again. The table counts rounds and positions from 0. The replay is o
 
 
 class ResultTabs(NamedTuple):
-    """``outputs``: what a run changes; ``count`` and ``repeat``: of measurements, and the button that makes them."""
+    """``outputs``: what a run changes; ``count``: how many measurements; ``repeat``: the button that makes them."""
 
     handlers: Results
     outputs: ResultValues

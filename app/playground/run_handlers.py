@@ -51,8 +51,8 @@ class RunHandlers(PressHandlers):
     def run(self, request: gr.Request, press: RunPress, *values) -> Iterator[str]:
         """Runs the request and its baseline, or shows the cached result of exactly these settings.
 
-        A result that is on the stage already does not come from the cache again. ``values``: of every control, in the
-        order of form.NAMES.
+        A result that is on the stage already does not come from the cache again. ``values``: one for each control, in
+        the order of form.NAMES.
         """
         read = partial(settings, dict(zip(NAMES, values, strict=True)), self.service.limits)
         yield from self._stream(visitor_id(request), press, read, partial(self._run, press, may_share=True))
@@ -106,7 +106,7 @@ class RunHandlers(PressHandlers):
         self.service.runs.stop(visitor_id(request))
 
     def leave(self, request: gr.Request) -> None:
-        """Frees the device of a closed tab: of an experiment at once, of a run unless the page was only reloaded."""
+        """Frees the device of a closed tab: from an experiment at once, from a run unless the page only reloads."""
         self.service.runs.leave(visitor_id(request))
         self.service.runs.stop(lab_visitor_id(request))
 

@@ -28,7 +28,7 @@ class RunPress(Press):
         self.request, self.before, self.session = runs.open(visitor), self.session or self.before, None
 
     def newest(self, session: Session) -> Session:
-        """Returns the result on the stage. ``session``: of the page's state."""
+        """Returns the result on the stage. ``session`` is from the page's state."""
         return self.session or self.before or session
 
     def take_result(self) -> Session | None:

@@ -25,7 +25,7 @@ NAME, TITLE = "tab.html", "Run it here"
 SERVICE_WORKER = "service_worker.js"  # at the top, because it answers for nothing outside its own folder
 # The page's script starts both workers; the policy knows no other address. A service worker reads what it keeps.
 RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
-FIELDS = ("prompt", "method", "auto", "gamma", "temperature", "seed", "tokens")  # of a link, that the page has, too
+FIELDS = ("prompt", "method", "auto", "gamma", "temperature", "seed", "tokens")  # a link's fields that are here, too
 
 SERVED = "here"  # the folder beside the page, so that the service worker answers for nothing of the page itself
 BACK = '<a href="../" data-tab="back">Back to the page, with these settings</a>'

@@ -19,8 +19,8 @@ from app.views.token_csv import tokens_csv
 from engine.errors import BadInput
 from engine.trace.trace import MAX_BYTES, Trace, from_json, save
 
-MOST_TOKENS = 20_000  # a browser can show so many; the engine writes up to 8,192 and their drafts
-MOST_FILES = 32  # at once; each may be as large as traces are read
+MOST_TOKENS = 20_000  # as many as a browser can show; the engine writes up to 8,192 and their drafts
+MOST_FILES = 32  # at once; each may be as large as the largest trace that is read
 MAX_FOLDERS = 32  # gradio serves a copy of its own, so older folders can go
 
 

@@ -39,7 +39,7 @@ class _Bundle:
     def __init__(self, root: Path):
         self.root = root
         self.scripts: list[str] = []
-        self.exports: dict[str, list[str]] = {}  # of each module in ``scripts``
+        self.exports: dict[str, list[str]] = {}  # by module, for those in ``scripts``
         self.pending: list[str] = []  # modules whose imports are being added
 
     def add(self, path: str) -> None:

@@ -32,7 +32,7 @@ def document(
 ) -> str:
     """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
     reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script.
-    ``rules``: of the policy, in place of the usual ones."""
+    ``rules``: those of the policy, in place of the usual ones."""
     style = SPACE.sub("", COMMENT.sub("", "\n".join(map(read_asset, (*BASE[:2], *styles, BASE[2])))))
     code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.

@@ -21,7 +21,7 @@ from engine.trace.noise import NOISE, Speedup
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram
 SHIPPED = "assets/"  # drafts in this repository; a hub's name has one part before its "/"
-IN_EIGHT_BITS = ("lm", "eagle", "block")  # of the shipped drafts, which other engines read in 16
+IN_EIGHT_BITS = ("lm", "eagle", "block")  # the shipped drafts that other engines read in 16 bits
 _EAGLE1 = re.compile(r"eagle[-_]?[12](?![0-9])", re.I)  # EAGLE-2 drafts with a head of EAGLE-1
 _PATHS = {"medusa": "PATH_OF_MEDUSA_HEADS", "block": "PATH_OF_A_BLOCK_HEAD"}  # where none is known
 TYPICAL = 4  # the draft length of γ = auto until a run shows one

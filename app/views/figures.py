@@ -20,13 +20,13 @@ from engine.trace.speedup_words import number
 from engine.trace.trace import Trace
 
 T = TypeVar("T")
-MOST_POINTS = 400  # of a line; a screen has no room for more
+MOST_POINTS = 400  # per line; a screen has no room for more
 MOST_BARS = 120
-COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")  # of several lines, in turn
+COLOURS = ("@run", "@predicted", "@accepted", "@rejected", "@bonus")  # for several lines, in turn
 MARKS = ("circle", "square", "diamond", "triangle-up", "star", "cross")
 TITLES = {name: method.title for name, method in METHODS.items()} | {AUTO: "auto", "toy-tree": "token tree"}
 
-_STATUS_COLOURS = {"closing": "@plain"}  # of a status without a colour of its own
+_STATUS_COLOURS = {"closing": "@plain"}  # for a status without a colour of its own
 CLOSING = tuple(name for name, status in STATUSES.items() if not status.drafted)
 
 

@@ -45,7 +45,7 @@ def medians(pairs: Sequence[Pair]) -> Medians:
 
 
 def _middle(traces: Sequence[Trace]) -> Trace:
-    """Returns the trace of median speed; of an even number the slower one in the middle."""
+    """Returns the trace of median speed, the slower of the middle two if there is an even number."""
     return sorted(traces, key=_speed)[(len(traces) - 1) // 2]
 
 

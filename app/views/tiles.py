@@ -58,7 +58,7 @@ def live(run: Totals, baseline: Totals, measuring: bool) -> str:
 
 
 def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
-    """Returns the part of the line that needs no baseline. ``others``: as for `tiles`."""
+    """Returns the part of the line that needs no baseline. ``others`` is as for `tiles`."""
     line = {"type": "numbers", "measuring": measuring}
     if not run.rounds:
         return line | {"tiles": {name: [DASH, ""] for name in ("alpha", "tau", "speed", "speedup")}}
@@ -80,8 +80,8 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
 
 
 def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = None) -> Speedup | None:
-    """Returns decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: of
-    repeated pairs, in place of what the times of the rounds suggest."""
+    """Returns decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: that
+    of repeated pairs, in place of what the times of the rounds suggest."""
     traces = (run, baseline)
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None
@@ -97,7 +97,7 @@ def machine(run: Trace, baseline: Trace | None) -> str:
 
 
 def sharing_sentence(run: Trace, others: int = 0) -> str:
-    """Says why a run has no speedup; empty for one that had the device to itself. ``others``: as for `tiles`."""
+    """Says why a run has no speedup; empty for one that had the device to itself. ``others`` is as for `tiles`."""
     if run.others:
         return f"{quantity(run.others, 'other run')} shared the model, so this clock says nothing about drafting."
     if others:
@@ -140,7 +140,7 @@ def _cause(run: Trace, baseline: Trace) -> str:
 def _compare_times(run: Trace, baseline: Trace) -> str:
     """Words the time of both runs: of the text where both wrote the same number of tokens, else per token."""
     ours, plain = compute_metrics(run), compute_metrics(baseline)
-    speeds: list[Any] = [numbers.tokens_per_second for numbers in (ours, plain)]  # known, as the speedup is
+    speeds: list[Any] = [numbers.tokens_per_second for numbers in (ours, plain)]  # known, because the speedup is
     rates = [1 / speed for speed in speeds]
     if ours.tokens == plain.tokens:
         took, plainly = (rate * ours.tokens for rate in rates)

@@ -33,7 +33,7 @@ def _rows(lane: str, trace: Trace) -> Iterator[tuple]:
         yield "", "", len(prefix) - 1, "", "forced", prefix[-1].id, text, *_BLANK, lane
     for event in trace.rounds:
         drafts, closing = event.tokens[: len(event.parents)], event.tokens[len(event.parents) :]
-        depth = (0, *(token.depth for token in drafts))  # of each node
+        depth = (0, *(token.depth for token in drafts))  # by node
         yield from ((*_row(event, token), lane) for token in drafts)
         for draft in event.forbidden:
             place = draft.position, depth[draft.parent] + 1, "forbidden", draft.id, draft.text

@@ -26,12 +26,12 @@ Setting = tuple[str, int | str]  # method, γ
 NONE: Setting = (BASELINE, 0)
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 _UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
-_DRAFTS = 2  # of a round at a load; only an estimate
+_DRAFTS = 2  # per round at a load; only an estimate
 
 
 @dataclass(frozen=True)
 class AnswerPlan:
-    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: of each answer, at most; ``place``: HERE,
+    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: the most in each answer; ``place``: HERE,
     or ELSEWHERE, where only the tokens per pass are counted."""
 
     texts: tuple[tuple[str, str], ...]
@@ -112,7 +112,7 @@ def texts_of_users(texts: Sequence[Any], users: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Load:
-    """One setting with so many ``users`` at once."""
+    """One setting, measured with ``users`` at once."""
 
     users: int
     setting: Setting
@@ -121,8 +121,8 @@ class Load:
 
 @dataclass(frozen=True)
 class AnswerResult:
-    """``cells``: of a sweep for one user; ``loads``: measured with several, those of earlier questions about the same
-    texts among them; ``costs`` of each method; ``about``: where it was measured."""
+    """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
+    texts; ``costs``: each method's; ``about``: where it was measured."""
 
     pair: str
     plan: AnswerPlan
@@ -156,11 +156,11 @@ class AnswerResult:
 
     @property
     def measured_loads(self) -> list[int]:
-        """One user, and the loads of which something was measured."""
+        """One user, and each load at which something was measured."""
         return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
 
     def speedups_at(self, users: int) -> dict[Setting, Speedup]:
-        """Returns the measured speedup of each setting with so many users, and that of plain decoding."""
+        """Returns the measured speedup of each setting with ``users`` at once, and that of plain decoding."""
         if self.is_elsewhere:
             return {NONE: PLAIN}
         if users == 1:

@@ -34,7 +34,7 @@ from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
 from engine.trace.noise import PLAIN, fastest, largest_share
 
-_VERSION = 2  # of the files of loads
+_VERSION = 2  # the format of the loads' files
 _LOAD = "load"  # begins the names of their files
 
 
@@ -177,8 +177,8 @@ class AnswerPoints:
         return done, turns * settings + (cells or expected)
 
     def work_left(self, share: float = 0.0) -> float:
-        """Estimates how many plain steps are left once ``share`` of the first missing point is done: of the runs of a
-        turn, or of a cell."""
+        """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
+        of a turn, or which part of a cell."""
         v, turns = self.engine.costs(BASELINE).v, len(self.sweep.benchmark.missing())
         if turns:
             runs = turns * len(self.sweep.grid.settings()) - share
@@ -201,7 +201,7 @@ class AnswerPoints:
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
-    """Returns the speedup at a load: of its passes, and of the tokens per pass that the same texts get as a whole."""
+    """Returns the speedup at a load, from its passes and from the tokens per pass of the same texts as a whole."""
     cell, results = alone.get(file.setting), file.many.file.results
     ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)

@@ -49,7 +49,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
 
 
 def recommendation(result: AnswerResult, users: int) -> str:
-    """Recommends a setting for so many users, by measurement."""
+    """Recommends a setting for ``users`` at once, based on the measurements."""
     speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."

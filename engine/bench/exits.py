@@ -33,7 +33,7 @@ _CONTEXT, _REPEATS = 256, 15
 
 @dataclass(frozen=True)
 class Exit:
-    """A draft from the first ``layers``. ``is_trained``: by the pair's exit head. ``agreement``: the share of tokens
+    """A draft from the first ``layers``. ``is_trained``: an exit head makes it. ``agreement``: the share of tokens
     whose likeliest word is the target's own; ``c``: cost of such a draft; ``predicted``: speedup at γ = 1."""
 
     layers: int

@@ -46,7 +46,7 @@ def end_to_end(samples: Sequence[Sample]) -> np.ndarray:
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    """Returns (Σ tokens ÷ Σ seconds) over the same of the other; None where either has no tokens or no time.
+    """Returns (Σ tokens ÷ Σ seconds) over that of the other; None where either has no tokens or no time.
 
     >>> ratio(np.array([[10, 1], [30, 9]]), np.array([[10, 2], [30, 18]]))
     2.0
@@ -106,7 +106,7 @@ def _row(results: BenchResults, method: str, category: str) -> dict:
     if costs and rounds:
         shape = [(emitted, (steps or 0) * costs.draft_cost(by), number) for emitted, steps, number, by in rounds]
         predicted = predicted_speedup(shape, costs.v)
-    if predicted and costs and ":" in method and BASELINE in results.costs:  # another precision, another plain step
+    if predicted and costs and ":" in method and BASELINE in results.costs:  # another precision has another plain step
         predicted *= results.costs[BASELINE].step / costs.step
     extra = ratio(decoding(untraced), decoding(ours)) if untraced else None
     return {
@@ -138,7 +138,7 @@ def _row(results: BenchResults, method: str, category: str) -> dict:
 
 
 def _by_rule(samples: Sequence[Sample]) -> dict[str, float]:
-    """Counts the drafts that each acceptance rule would accept in a round: of block runs, the mean over prompts."""
+    """Counts the drafts that each acceptance rule would accept in a round, as the mean over prompts for block runs."""
     known = [s.by_rule for s in samples if s.by_rule]
     return {rule: statistics.mean(each[rule] for each in known) for rule in known[0]} if known else {}
 

@@ -39,10 +39,10 @@ from engine.trace.speedup_model import best_gamma, predicted_speedup
 
 WIDTHS = (*range(1, 17), 32)
 ALPHAS = (0.5, 0.7, 0.8, 0.9)
-MOST_DRAFTS = 16  # a round
+MOST_DRAFTS = 16  # per round
 COPY_MEGABYTES = 2_048
-_SPREAD = 0.02  # of a weight: small enough that activations stay finite through any depth
-_HEAD_WORDS = 32_000  # of an EAGLE-3 head, as the published ones for Qwen3 have
+_SPREAD = 0.02  # of the weights, small enough that activations stay finite at any depth
+_HEAD_WORDS = 32_000  # in an EAGLE-3 head, as in the published ones for Qwen3
 _GENERATE = {"eager": {"disable_compile": True}, "compiled": {"cache_implementation": "static"}}
 
 
@@ -89,7 +89,7 @@ class RandomWeights:
     """Makes each tensor on the device when it is called, as a TensorReader would read it."""
 
     folder = Path("random weights")
-    words = 0  # of a head's vocabulary
+    words = 0  # size of a head's vocabulary
 
     def __init__(self, dtype: torch.dtype, device: str, tied: bool, normed_heads: bool, seed: int = 0):
         self.dtype, self.device, self.tied, self.normed_heads = dtype, device, tied, normed_heads

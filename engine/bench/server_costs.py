@@ -78,8 +78,8 @@ class Split:
         return 1 + self.first * expected_tokens(self.later, gamma - 1) if gamma else 1.0
 
     def speed(self, gamma: int, users: int = 1) -> float:
-        """Predicts tokens a second at γ for each of so many users. Each one beyond the first adds its rows to the pass;
-        drafting for all of them is taken to cost what it costs for one."""
+        """Predicts each user's tokens a second at γ with ``users`` at once. Each one beyond the first adds rows to the
+        pass; drafting for all of them is assumed to cost as much as for one."""
         rows = (users - 1) * (gamma + 1) * self.row.seconds if users > 1 and self.row else 0.0
         return self.length(gamma) / (self.plain.seconds + self._drafting(gamma) + rows)
 

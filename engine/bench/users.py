@@ -32,13 +32,13 @@ from engine.trace.speedup_model import interpolate
 
 _WARM_UP_TOKENS = 8
 _SECONDS_BETWEEN_REPORTS = 0.5
-_VERSION = 2  # of a stored result; those of the first lack the number of passes
+_VERSION = 2  # the format of a stored result; version 1 lacks the number of passes
 
 
 @dataclass(frozen=True)
 class UsersSettings:
-    """``gamma``: of each method but auto, which chooses its own. ``prompts_first``: as of `Batch`, so that all users
-    write at the same time although their prompts are long. ``until_one_ends``: whether a measurement ends with the
+    """``gamma`` is for each method but auto, which chooses its own. ``prompts_first`` is as in `Batch`: all users then
+    write at the same time although their prompts are long. ``until_one_ends`` says whether a measurement ends with the
     first answer that no other follows, because from then on fewer users share a pass."""
 
     users: tuple[int, ...]
@@ -54,7 +54,7 @@ class UsersSettings:
 
 @dataclass(frozen=True)
 class UsersCell:
-    """One measurement: all prompts, by so many users, with one method."""
+    """One measurement: all prompts, by ``users`` at once, with one method."""
 
     users: int
     method: str
@@ -120,7 +120,7 @@ class ManyUsers:
         return [cell for cell in self.cells if cell.key not in self.file.results]
 
     def extend(self, repeats: int) -> None:
-        """Asks for so many repeats of everything."""
+        """Sets how many repeats of everything to measure."""
         self.settings = replace(self.settings, repeats=repeats)
 
     def forget_noise(self) -> None:

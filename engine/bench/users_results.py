@@ -14,17 +14,17 @@ from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 from engine.trace.speedup_model import break_even, shared_costs
 
-_CHEAPEST_PASS = 0.2  # of a plain one; no pass that also scores drafts is nearly as cheap
+_CHEAPEST_PASS = 0.2  # times a plain one; no pass that also scores drafts is nearly as cheap
 
 
 @dataclass(frozen=True)
 class PassTime:
     """How fast the passes were that all users shared."""
 
-    speed: float  # seconds of a plain pass of as many users over those of a pass with drafts
+    speed: float  # seconds of a plain pass with as many users, over those of a pass with drafts
     low: float | None  # ``low`` and ``high``: its 95 % interval over repeats
     high: float | None
-    drafted: float  # drafts of a round in these passes
+    drafted: float  # drafts per round in these passes
     drafting: float  # the share of the rounds that drafted
 
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
@@ -45,16 +45,16 @@ class Served:
 
     tokens: int
     seconds: float
-    # Tokens, seconds, and the cost model's prediction in plain steps: of the rounds in which every user got tokens, as
-    # all did in the round before.
+    # Tokens, seconds, and the cost model's prediction in plain steps, over the rounds in which every user got tokens
+    # after all had got some in the round before.
     writing: tuple[int, float, float]
     ttft: tuple[float, ...]  # seconds from each request to its first token
     rounds: int
     drafted: int
     accepted: int
-    tested: int  # drafts, of which ``accepted`` were
-    ids: tuple[tuple[int | None, ...], ...]  # of each answer
-    full: tuple[int, int, int] = (0, 0, 0)  # passes, drafts, and rounds that drafted, of the rounds of ``writing``
+    tested: int  # drafts; ``accepted`` of them were accepted
+    ids: tuple[tuple[int | None, ...], ...]  # by answer
+    full: tuple[int, int, int] = (0, 0, 0)  # passes, drafts, and rounds that drafted, among the rounds of ``writing``
     busy: float | None = None  # the share of the cores that other programs took, None where it is not known
 
 
@@ -65,17 +65,17 @@ class UsersRow:
     users: int
     method: str
     prompts: int
-    tokens: int  # of the first repeat
-    seconds: float  # of a repeat, on average
-    total_tokens_per_second: float  # of all users, over all the time: that of reading the prompts, too
-    tokens_per_second: float  # of one user, over the same time
+    tokens: int  # in the first repeat
+    seconds: float  # per repeat, on average
+    total_tokens_per_second: float  # all users' together, over the whole time, including the reading of prompts
+    tokens_per_second: float  # one user's, over the same time
     # All users' while each of them is written to, with the tokens per pass of whole answers. The prediction is the cost
     # model's for the same; its plain step takes as long as it did with the fewest users.
     all_writing_tokens_per_second: float | None
     predicted_tokens_per_second: float | None
     over_fewest_users: float | None  # ratio of the totals: over plain decoding with the fewest users
     over_plain: float | None  # ratio of the totals: over plain decoding with as many
-    all_writing_over_plain: float | None  # the same ratio, of ``all_writing_tokens_per_second``
+    all_writing_over_plain: float | None  # the same ratio for ``all_writing_tokens_per_second``
     drafted_per_round: float
     acceptance: float | None
     ttft: float  # median, in seconds

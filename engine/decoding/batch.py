@@ -15,7 +15,7 @@ from engine.device import DeviceTimer
 from engine.models.runner import Runner, Tokens
 
 _CHUNK = 512  # tokens of prompts in a pass, while nothing is scored
-_CHUNK_BESIDE = 64  # while others are: their next token waits for no more than these
+_CHUNK_BESIDE = 64  # while others are scored, whose next token waits for no more than these
 
 
 @dataclass(frozen=True, slots=True)

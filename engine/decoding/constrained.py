@@ -22,7 +22,7 @@ from engine.models.constraint_compiler import Grammars
 from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
 from engine.sampling.top_words import top
 
-SHOWN = 5  # words that a trace names of those that a grammar forbids in a place
+SHOWN = 5  # how many of the words that a grammar forbids in a place a trace names
 
 
 def grammar_reader(grammars: Grammars, config: RunConfig) -> GrammarReader | None:
@@ -43,7 +43,7 @@ class ForbiddenDraft(NamedTuple):
 
 class Allowed(NamedTuple):
     """A round inside the grammar. draft: the one that is scored. bits [N+1, B]: the tokens that may follow each node.
-    forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: of drafts that are
+    forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: for drafts that are
     scored even if they are forbidden, because their rows serve the drafter; else None."""
 
     draft: Draft
@@ -72,8 +72,8 @@ class Constrained:
         parents = range(len(tokens)) if draft.parents is None else draft.parents
         if draft.is_window:
             return self._all_scored(draft, tokens, parents)
-        numbers: list[int | None] = [0]  # of each node, among those that are scored
-        paths: list[Path] = [()]  # of those that are scored, as the masks
+        numbers: list[int | None] = [0]  # by node: its number among those that are scored
+        paths: list[Path] = [()]  # by that number, like the masks
         bits, scored, forbidden, demanded = [self.mask(())], [], [], []
         for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
             number = numbers[parent]
@@ -111,7 +111,7 @@ class Constrained:
     def _all_scored(self, draft: Draft, tokens: Sequence[int], parents: Sequence[int]) -> Allowed:
         """Cuts nothing off a window, whose rows all have a use. After a forbidden draft, and after the end, any token
         may come, because nothing there can be reached."""
-        paths: list[Path | None] = [()]  # of each node
+        paths: list[Path | None] = [()]  # by node
         for token, parent in zip(tokens, parents, strict=True):
             before = paths[parent]
             if before is None or self._has_ended(before) or not is_set(self.mask(before), token):

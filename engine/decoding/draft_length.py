@@ -170,8 +170,8 @@ class AdaptiveGamma(GammaPolicy):
 
 
 class RecordedRound(NamedTuple):
-    """A round to repeat. ``steps``: a draft model may have taken one more than it drafted tokens; ``drafter``: where
-    several compete; ``parents``: of a tree, as in `Draft`."""
+    """A round to repeat. ``steps``: a draft model may have taken one more than it drafted tokens; ``drafter``: set
+    where several compete; ``parents``: those of a tree, as in `Draft`."""
 
     gamma: int
     steps: int
@@ -198,7 +198,7 @@ class ReplayedGamma(GammaPolicy):
         return self._current.drafter
 
     def choose(self, keys, limit: int) -> int:
-        if isinstance(keys, Mapping):  # of several drafters
+        if isinstance(keys, Mapping):  # several drafters compete
             keys = keys.get(self.drafter)
         recorded = self._current
         return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, limit)

@@ -55,7 +55,7 @@ TRUE_RULES = Rules()
 
 
 class RoundDraft(NamedTuple):
-    """``keys``: of `Drafter.confidence_classes`; ``draft``: for the target to score; ``allowed``: by the constraint,
+    """``keys``: from `Drafter.confidence_classes`; ``draft``: for the target to score; ``allowed``: by the constraint,
     None without one."""
 
     gamma: int
@@ -78,7 +78,7 @@ class SpeculativeDecoder:
     cancelled: Callable[[], bool] = lambda: False  # polled once a round
     rules: Rules = TRUE_RULES  # tests and experiments replace them
     copy_from: int = 0  # as in `DrafterSetup`
-    reader: GrammarReader | None = None  # of the run's constraint, None without one
+    reader: GrammarReader | None = None  # for the run's constraint, None without one
     sharers: Callable[[], int] = lambda: 1  # how many runs share its passes
     started: float = 0.0
     reason: Reason | None = None  # why the run ended, None before

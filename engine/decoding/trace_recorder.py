@@ -181,7 +181,7 @@ class TraceRecorder:
         """Returns [N, V] the residual that each draft leaves to the token in its place."""
         q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
         if draft.parents is None:
-            weight = 1.0  # of p: in a block p_i of the drafts before it
+            weight = 1.0  # p's weight; in block acceptance, the p_i of the drafts before
             if verdict.block is not None:
                 weight = torch.cat([torch.ones_like(q[:1, 0]), verdict.block.running[:-1]])[:, None]
             return residual(p[:-1], q, weight)

@@ -7,10 +7,10 @@ _BY_TOKENS = "engine.drafters.intersection:IntersectionDrafter"
 
 
 def drafter_class(method: str, is_translated: bool = False, is_greedy: bool = True) -> type:
-    """Returns the `Drafter` subclass of a registered method; imports torch. ``is_translated``: of a draft model with
-    another tokenizer. At temperature 0 that one drafts text, which reaches tokens that only one of them has. Above it
-    drafts drawn from q are accepted more often: of the shipped draft with a twelfth of its tokens 0.26 against 0.22 at
-    temperature 1, and as often at 0.8."""
+    """Returns the `Drafter` subclass of a registered method; imports torch. ``is_translated``: the draft model has
+    another tokenizer. At temperature 0 such a model drafts text, which reaches tokens that only one of them has. Above
+    it, drafts drawn from q are accepted more often: 0.26 against 0.22 at temperature 1 for the shipped draft with a
+    twelfth of its tokens, and as often at 0.8."""
     path = METHODS[method].drafter
     if is_translated:
         path = _AS_TEXT if is_greedy else _BY_TOKENS

@@ -12,7 +12,7 @@ from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
 
-Keys = Sequence[Hashable] | None  # of `Drafter.confidence_classes`
+Keys = Sequence[Hashable] | None  # as `Drafter.confidence_classes` returns them
 PER_TOKEN = "per token"  # the confidence keys of a drafter that knows its confidence only after each pass
 
 
@@ -23,15 +23,15 @@ class Draft:
     tokens: torch.Tensor  # [N] on the device
     q: torch.Tensor | None = None  # [N, V]: the row each token was drawn from; None if deterministic (one-hot)
     parents: tuple[int, ...] | None = None  # [N] for a tree, None for a chain
-    passes: int = 0  # of the draft model
-    confidence_classes: tuple[Hashable, ...] = ()  # [N], of drafters that decide per token
+    passes: int = 0  # of the draft model that it took
+    confidence_classes: tuple[Hashable, ...] = ()  # [N], from drafters that decide per token
     drafter: str = ""  # the member that proposed it, where several compete
-    expected: tuple[float, ...] = ()  # [N], as `Token.expected`: of a tree whose nodes were chosen by cost
-    row_cost: float | None = None  # as `Round.row_cost`: of the same tree
+    expected: tuple[float, ...] = ()  # [N], as in `Token.expected`, for a tree whose nodes were chosen by cost
+    row_cost: float | None = None  # as in `Round.row_cost`, for the same tree
     is_broken: bool = False  # the draft model's numbers were not finite, and drafting ended before them
     finite: torch.Tensor | None = None  # finite if the model's numbers are, on the device; None: the host has looked
     from_grammar: tuple[bool, ...] = ()  # [N]: which drafts a constraint demanded; empty where it demanded none
-    is_window: bool = False  # every row is wanted, of drafts that a constraint forbids, too
+    is_window: bool = False  # every row is wanted, even those of drafts that a constraint forbids
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -85,15 +85,15 @@ class DrafterSetup:
     vocab_size: int  # V
     uniforms: Uniforms  # seeded
     history: History | None  # the tokens that a repetition penalty counts; None without a penalty
-    capacity: int  # of the target's cache, in tokens
+    capacity: int  # how many tokens the target's cache holds
     device: str
     policy: DraftPolicy | None = None  # None where the draft length is fixed in advance
     copy_from: int = 0  # the first prompt token that may be copied: a hidden system prompt must not be shown
-    eos_ids: frozenset[int] = frozenset()  # end a text
-    control_ids: frozenset[int] = frozenset()  # those and the other marks of a chat template, which no text has inside
+    eos_ids: frozenset[int] = frozenset()  # ids that end a text
+    control_ids: frozenset[int] = frozenset()  # those and the other marks of a chat template, never inside a text
     trees: bool = False  # the target can score a tree
     lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)  # for the method of that name
-    reader: GrammarReader | None = None  # of the constraint, at the committed text's end; None without one
+    reader: GrammarReader | None = None  # for the constraint, at the end of the committed text; None without one
     reads_grammar: bool = False  # a draft model takes the text that must come from the constraint, without guessing
 
     @staticmethod

@@ -17,14 +17,14 @@ from engine.device import to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, Keys
 from engine.drafters.context_index import ContextIndex
 
-LONGEST = 16  # tokens of a proposal
+LONGEST = 16  # tokens in a proposal
 _LEAST = 0.1  # chance of being reached below which a continuation ends
-_MOST_PLACES = 1000  # of a context that are counted, spread over all
+_MOST_PLACES = 1000  # of a context that are counted at most, spread over all of them
 _DOUBT = 3  # places added to a count, because few places prove little
 
 
 class CorpusDrafter(Drafter):
-    """``index``: of texts with an id between them that no token has."""
+    """``index`` holds texts with an id between them that no token has."""
 
     name = "corpus"
     # Acceptance rate by tenth of the estimate: counted over the greedy answers to the benchmark's prompts, with a

@@ -31,13 +31,13 @@ def draw_siblings(q: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 class DrawnTree(TokenTree):
-    """``position``: of the first draft among the run's new tokens. ``target_ids`` [Vd]: of the draft's words."""
+    """``position`` is that of the first draft among the run's new tokens; ``target_ids`` [Vd] are the draft's words."""
 
     def __init__(self, shape: Worthwhile | Plan, uniforms: Uniforms, position: int, target_ids: torch.Tensor):
         super().__init__(shape)
         self.shape: Worthwhile | Plan = shape
         self._uniforms, self._position, self._target_ids = uniforms, position, target_ids
-        self._place: dict[Node, int] = {}  # of each node among all that were drawn
+        self._place: dict[Node, int] = {}  # each node's number among all that were drawn
         self._tokens = target_ids[:0]
         self._rows = target_ids.new_zeros(0, len(target_ids), dtype=torch.float32)
 

@@ -26,13 +26,13 @@ from engine.sampling.warping import penalise, warp
 
 
 class EagleTreeDrafter(EagleChainDrafter):
-    """``chances``: of the first, second, … of a node's draws, for a tree of fixed size."""
+    """``chances``: how often a node's first, second, … draw is accepted, for a tree of fixed size."""
 
     name = "eagle"
-    # Shares of tests that later siblings passed, by halvings of what the elder ones had left: counted with the shipped
-    # head over 12 prompts of the benchmark, 64 tokens each, greedy.
+    # How often a later sibling passed its test, by −log2 of its share of what its elders left, rounded down: counted
+    # with the shipped head over 12 prompts of the benchmark, 64 tokens each, greedy.
     priors = EagleChainDrafter.priors | {("later", i): a for i, a in enumerate((0.5, 0.3, 0.14, 0.07, 0.035, 0.01))}
-    # The same of draws by their turn, at temperature 1 over 24 prompts; after the eighth as that.
+    # Acceptance of each draw by its turn, at temperature 1 over 24 prompts; the ninth and tenth take the eighth's.
     chances = (0.37, 0.17, 0.115, 0.06, 0.06, 0.05, 0.04, 0.03, 0.03, 0.03)
     priors |= {sibling_key(rank): chance for rank, chance in enumerate(chances) if rank}
 

@@ -25,14 +25,14 @@ class ForeignModelDrafter(DraftModelDrafter):
         super().__init__(runner)
         self.translation = translation
         self._reading: Any = None  # a Reading while a run is under way
-        self._accepted = 0  # of the draft's own tokens, since the last proposal
+        self._accepted = 0  # how many of its own tokens were accepted since the last proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup, self._reading, self._is_full = setup, Reading(self.translation, prompt), False
         self._accepted = 0
         ids, more = self._reading.ids, _STRETCH * max(1, setup.capacity - len(prompt))
         self._slots = min(len(ids) + more, self.runner.max_length)
-        del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # of a long text only the end is read
+        del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # only the end of a long text is read
         self.runner.reset(self._slots)
         self.runner.prefill(self._clamp(ids[:-1]))
         self._read = len(ids)

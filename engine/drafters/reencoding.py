@@ -39,7 +39,7 @@ class ReencodingDrafter(ForeignModelDrafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         policy = None if setup.policy is None else _EachStep(setup.policy)
         own = replace(setup, sampling=SamplingParams(), vocab_size=self.runner.vocab_size, history=None, policy=policy)
-        own = replace(own, reader=None)  # which knows the target's tokens only
+        own = replace(own, reader=None)  # a reader knows only the target's tokens
         super().start(prompt, own)
         self._ids, self._ends, self._token_ends = [], [], []
 

@@ -1,10 +1,11 @@
 """Finds the tree of a given size with the most expected tokens: the dynamic programme of Sequoia (Chen et al. 2024).
 
-It knows one thing of the drafter: how often a child is accepted once its turn comes, by how many siblings were tried
-before it. So it is chosen before anything is drafted, and its drafts may be real draws. Pure functions, without torch.
+It knows one thing about the drafter: how often a child is accepted once its turn comes, by how many siblings were
+tried before it. So the tree is chosen before anything is drafted, and its drafts may be real draws. Pure functions,
+without torch.
 
-``chances``: of the first, second, … child of a node. A shape is its ``parents``, as of a `Draft`, each child in the
-order it is tried, with all that follows it before its siblings.
+``chances``: how often the first, second, … child of a node is accepted once its turn comes. A shape is its ``parents``,
+as in a `Draft`: children are listed in the order they are tried, and all that follows one comes before its siblings.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ import numpy as np
 
 
 class StaticTrees:
-    """The best trees of up to ``limit`` drafts and ``deepest`` levels. ``gains`` [deepest + 1, limit + 1]: the drafts
-    accepted on average, of those with so many levels and drafts at most."""
+    """The best trees of up to ``limit`` drafts and ``deepest`` levels. ``gains`` [deepest + 1, limit + 1]: how many
+    drafts are accepted on average, by the most levels and the most drafts that a tree may have."""
 
     def __init__(self, chances: Sequence[float], limit: int, deepest: int):
-        shares, left, limit = [], 1.0, max(limit, 1)  # of each child: the chance that it is the accepted one
+        shares, left, limit = [], 1.0, max(limit, 1)  # shares: each child's chance to be the accepted one
         for chance in chances:
             shares.append(left * chance)
             left *= 1 - chance
@@ -33,7 +34,7 @@ class StaticTrees:
         self.gains = self._best[:, 0]
 
     def parents(self, drafts: int, levels: int) -> tuple[int, ...]:
-        """Finds the best tree of so many drafts in so many levels at most; of fewer drafts where no more fit."""
+        """Finds the best tree of ``drafts`` drafts in at most ``levels`` levels, or of fewer where no more fit."""
         shape: list[int] = []
 
         def grow(parent: int, d: int, b: int, n: int) -> None:

@@ -85,8 +85,8 @@ class MostProbable:
 @dataclass(frozen=True, slots=True)
 class Worthwhile:
     """Keeps the guesses that are worth their rows of the target's pass. All costs are in tokens that the same time
-    yields on average. ``alpha``: the measured chance of a key to be right when its turn comes; ``price``: the cost of
-    scoring so many drafts; ``step``: the cost of a draft step; ``limit``: nodes at most."""
+    yields on average. ``alpha``: a key's measured chance to be right when its turn comes; ``price``: the cost of
+    scoring a number of drafts; ``step``: the cost of a draft step; ``limit``: nodes at most."""
 
     alpha: Callable[[Hashable], float]
     price: Callable[[int], float]
@@ -131,13 +131,13 @@ class Worthwhile:
 
 
 class Plan:
-    """A shape that is known beforehand, of a recording or of `static_tree`: ``parents`` as in `Draft`."""
+    """A shape that is known beforehand, from a recording or from `static_tree`: ``parents`` as in `Draft`."""
 
     def __init__(self, parents: Sequence[int]):
         self._children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
         for node, parent in enumerate(parents, start=1):
             self._children[parent].append(node)
-        self._number: dict[Node, int] = {}  # of the nodes that belong to it, in the recorded order
+        self._number: dict[Node, int] = {}  # the nodes that belong to it, in the recorded order
 
     def chance(self, key: Hashable, share: float) -> float:
         return share

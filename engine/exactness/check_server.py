@@ -24,7 +24,7 @@ PROMPTS = ("The capital of France is", "def fibonacci(n):", "Once upon a time", 
 NEAR_TIE = 0.3  # between two log-probabilities, at least; in bf16 two logits near 20 are rounded to steps of 0.125
 # By both names that servers have for it: a server's own default may be another, and then greedy is not the likeliest.
 NO_PENALTY = {"repetition_penalty": 1.0, "repeat_penalty": 1.0}
-TOPS = 5  # candidates to a token, the most that every server gives
+TOPS = 5  # candidates per token, the most that every server gives
 
 
 class Failed(Exception):

@@ -26,7 +26,7 @@ State = Literal["passed", "failed", "open", "not offered"]
 Ids = tuple[int, ...]
 LENGTH = 3  # tokens whose law is tested; the first is never a draft
 TOGETHER = 3  # requests that share passes
-_TOKENS = 24  # of a text that is compared with another
+_TOKENS = 24  # length of a text that is compared with another
 _GREEDY, _DRAWN, _FEW_OUTCOMES = SamplingParams(0.0), SamplingParams(1.0), SamplingParams(1.0, top_k=3)
 _PENALTY = 1.3
 _LETTERS = Constraint("regex", "[abc, ]{4,60}")
@@ -82,7 +82,7 @@ class ToySubject:
 @dataclass(frozen=True)
 class EngineSubject:
     """A real pair. Few tokens may follow each other there, so that their law can be enumerated. ``open_batch``: makes a
-    batch for so many requests of the engine."""
+    batch of the engine for a given number of requests."""
 
     engine: Any
     open_batch: Callable[[int], Any]

@@ -15,11 +15,11 @@ Law = Mapping[Outcome, float]
 
 RIGHT = "right"  # the name of the rule of the papers
 FALSE_ALARM = 1e-3  # the share of lossless engines that the test calls wrong
-TOY, JSON_TOY = "toy", "json-toy"  # three words; and one that a grammar holds to JSON about them
+TOY, JSON_TOY = "toy", "json-toy"  # a toy with three words, and one whose grammar allows only JSON about them
 TOYS = (TOY, JSON_TOY)
 TOY_WORDS = ("sun", "rain", "wind")
-JSON_TOKENS = 12  # of an answer of the JSON toy, at most; a right one has fewer
-JSON_END = "∎"  # its word that ends one
+JSON_TOKENS = 12  # the most in an answer of the JSON toy; a right one has fewer
+JSON_END = "∎"  # the word that ends such an answer
 TREES = ("independent", "without_replacement", "top")  # how a tree's siblings are chosen
 TOY_METHODS = {
     "lm": "draft model: another table of three words",
@@ -177,7 +177,7 @@ class RuleTestResult:
 
 
 def as_it_should_be(text: str, law: Mapping[str, float]) -> str:
-    """Returns the text of a law {text: probability} that a broken one agrees with furthest; of several the likeliest.
+    """Returns the text of a law {text: probability} that a broken one agrees with furthest, the likeliest of several.
 
     >>> as_it_should_be('{"sky":"rain"}"', {'{"sky":"sun"}': 0.6, '{"sky":"rain"}': 0.4})
     '{"sky":"rain"}'

@@ -123,7 +123,7 @@ class ToyRunner:
     def forward(self, tokens: torch.Tensor, parents: Sequence[int] | None = None, last: bool = False) -> torch.Tensor:
         """Appends tokens [W]; gives logits [W, V], or [1, V] with ``last``."""
         W, fed = len(tokens), tokens.tolist()
-        before = [self.ids[-1] if self.ids else self.vocab_size]  # of each node: the token before it
+        before = [self.ids[-1] if self.ids else self.vocab_size]  # the token before each node
         before += [fed[p] for p in (range(W - 1) if parents is None else parents)]
         self.ids += fed
         rows = self.model.table[before, fed]

@@ -35,7 +35,7 @@ class Grammars:
 
     def matcher(self, constraint: Constraint, max_new_tokens: int) -> "GrammarMatcher":
         """Returns a matcher at the beginning of a text. Raises BadInput for a constraint that is broken, not supported,
-        too large, or that no text of so many tokens matches."""
+        too large, or that no text of at most ``max_new_tokens`` tokens matches."""
         if not self.eos_ids:
             raise BadInput("This model has no end-of-text token, so a text with a constraint could not end.")
         matcher, name = self._compile(constraint), CONSTRAINTS[constraint.kind]

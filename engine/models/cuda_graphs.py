@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 import torch
 
 SWITCH = "SPECLENS_CUDA_GRAPHS"  # 0 in the environment: nothing is captured
-MOST_GRAPHS = 128  # of one model; each holds the scratch memory of its passes, and every sampling setting brings some
+MOST_GRAPHS = 128  # per model; each holds the scratch memory of its passes, and every sampling setting adds some
 SMALLEST_CACHE = 1024  # slots; a larger cache needs new graphs
 _SMALLEST_LENGTH = 256
 _EXACT_WIDTH, _WIDTH_STEP = 4, 8

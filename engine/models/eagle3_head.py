@@ -33,7 +33,7 @@ _COMPARED = 4096  # rows of an embedding at once
 
 
 class EagleModel:
-    """``reads``: layers of the target whose incoming states it reads; ``target_ids`` [Vd]: of its words; ``window``:
+    """``reads``: layers of the target whose incoming states it reads; ``target_ids`` [Vd]: its words; ``window``:
     tokens that it attends to, None for all; ``embed`` [V, E]: an embedding of its own."""
 
     taps, on_host, trees, spare = (), False, True, 0

@@ -37,7 +37,7 @@ class EagleConfig(BaseModel):
     num_key_value_heads: PositiveInt
     intermediate_size: PositiveInt
     rms_norm_eps: float
-    head_dim: PositiveInt | None = None  # None: as its query projection has it
+    head_dim: PositiveInt | None = None  # None: as in its query projection
     draft_vocab_size: PositiveInt | None = None  # None: as many as its map has, or all words of the target
     max_position_embeddings: PositiveInt = 2048
     rope: dict = {"rope_type": "default", "rope_theta": 10000.0}

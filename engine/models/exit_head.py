@@ -2,7 +2,7 @@
 al. 2024; there the whole target is trained for it, here only the head is).
 
 The head adds a gated layer to the state, then takes rows of the target's output layer. Layout: config.json as
-`ExitConfig`; `gate.weight` and `up.weight` [R, E], `down.weight` [E, R], `norm_in` and `norm` [E], `d2t` as of an
+`ExitConfig`; `gate.weight` and `up.weight` [R, E], `down.weight` [E, R], `norm_in` and `norm` [E], `d2t` as in an
 EAGLE-3 head, and `lm_head.weight` [Vd, E] unless the target's output layer is its embedding.
 
 Dimension key: E hidden size, R inner size of the head, Vd words it can guess, V the target's vocabulary.

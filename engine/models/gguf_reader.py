@@ -76,8 +76,8 @@ class GgufReader:
         return StoredRows(place["type"], self._rows(place))
 
     def place(self, name: str) -> dict:
-        """Says where a tensor lies in its file, as plain data. ``heads``: given where the halves of a rotary pair are
-        adjacent in each of so many heads."""
+        """Says where a tensor lies in its file, as plain data. ``heads``: how many heads have the halves of a
+        rotary pair side by side; absent where they are apart."""
         place, heads = self._place(name), self._heads.get(name.split(".")[-2])
         known = {"type": place["type"], "shape": list(place["shape"]), "offset": place["offset"]}
         return known | ({"heads": heads} if heads else {})

@@ -109,7 +109,7 @@ def _round(weight: torch.Tensor, bits: int) -> GroupedWeight:
 
 
 def check_groups(inputs: int, bits: int) -> None:
-    """Raises Unavailable where groups do not fit a product of so many inputs."""
+    """Raises Unavailable if ``inputs`` cannot be divided into groups."""
     if inputs % GROUP:
         raise Unavailable(
             f"int{bits} rounds groups of {GROUP} weights, but a layer here has {inputs} inputs; choose fp32."
@@ -130,7 +130,7 @@ def check_finite(where: str, *numbers: torch.Tensor | None) -> None:
     """Raises Unavailable, naming ``where`` they are, if one of these numbers is not finite. A product whose inputs are
     rounded to whole numbers would turn them into finite ones, so the text would be wrong and nothing would show it."""
     for each in numbers:
-        if each is None or each.sum().isfinite() or each.isfinite().all():  # a sum tells most in a sixtieth of the time
+        if each is None or each.sum().isfinite() or each.isfinite().all():  # the sum usually suffices, 60 times faster
             continue
         raise Unavailable(f"{where} holds numbers that are not finite (NaN or infinity); fetch the model again.")
 

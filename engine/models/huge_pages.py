@@ -9,7 +9,7 @@ at the start of the process. On two cores of an AMD EPYC a plain step of a model
 import os
 import sys
 
-VARIABLE = "GLIBC_TUNABLES"  # of glibc 2.35 and later; older ones do not know this setting and ignore it
+VARIABLE = "GLIBC_TUNABLES"  # read by glibc 2.35 and later; older ones do not know this setting and ignore it
 SETTING = "glibc.malloc.hugetlb=1"
 
 

@@ -117,7 +117,7 @@ class LlamaModel:
         return self.head(self.norm_out(x[rows])), features
 
     def states(self, ids: torch.Tensor, spans: Sequence[SequenceSlice], count: int | None = None):
-        """Returns the states [T, E] after the first ``count`` layers, by default all; and features as of `forward`."""
+        """Returns the states [T, E] after the first ``count`` layers, by default all, and features like `forward`."""
         x = self.embedding(ids)  # [T, E]
         attend = CachedAttention(spans, self.H // self.K, self.frequencies, self.rope_scaling, x.dtype)
         tapped, count = [], self.layers_count if count is None else count

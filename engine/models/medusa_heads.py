@@ -2,7 +2,7 @@
 
 Loads the layouts that are published, by the names of the first: that of Medusa 0.1, where each head has an output layer
 of its own (`{k}.0.linear.*`, `{k}.1.weight`), that of TGI's version 2, where all heads use the target's, and that of
-vLLM (`blocks.{k}.layers.0.*`, `lm_heads.{k}.weight`). A map of words (`d2t` as of an EAGLE-3 head, or vLLM's
+vLLM (`blocks.{k}.layers.0.*`, `lm_heads.{k}.weight`). A map of words (`d2t` as in an EAGLE-3 head, or vLLM's
 `token_map`) reduces those layers to the rows of these words.
 
 Dimension key: K heads, E hidden size, V the target's vocabulary, Vd words that the heads guess among. Head k (from 0)

@@ -83,7 +83,7 @@ class Weights:
 
 @dataclass
 class Graph:
-    """Nodes, and the weights that they read; large ones lie in a file. ``precision``: of products. ``inputs`` and
+    """Nodes, and the weights that they read; large ones lie in a file. ``precision``: that of products. ``inputs`` and
     ``outputs`` are named tensors with a type and a shape, whose dimensions are numbers or names."""
 
     precision: str

@@ -19,7 +19,7 @@ from engine.models.reduced_output import output_rows
 
 
 class OnnxMedusa(MedusaModel):
-    """``forward`` as that of `MedusaModel`."""
+    """The Medusa heads as one graph; ``forward`` works like that of `MedusaModel`."""
 
     def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
         E, K, target = self.width, self.count, self.target

@@ -31,16 +31,16 @@ from engine.weights.preflight import available_memory
 ONNX_PRECISIONS = ("fp32", "int8", "int4")
 _PREPACKING = 1.5  # times the weights: as ONNX Runtime packs them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
-_CHUNKS = (1, 7, 16)  # of the tokens before
+_CHUNKS = (1, 7, 16)  # sizes in which the tokens before are read
 
 
 class OnnxLlama:
-    """A checkpoint folder as a graph. ``precision``: of its products, one of ONNX_PRECISIONS; ``trees``: whether a pass
+    """A checkpoint folder as a graph. ``precision`` of its products: one of ONNX_PRECISIONS; ``trees``: whether a pass
     may hold a token tree, which rounded inputs do not allow; ``same_bits``: whether a row has the same bits in every
     pass. Raises Unavailable for other architectures."""
 
     on_host, spare = True, SPARE
-    sequences = 8  # of a shared pass; a place that is not taken costs, too. More take turns
+    sequences = 8  # in a shared pass, where an empty place costs, too; further ones take turns
     device, dtype = "cpu", torch.float32
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
@@ -177,7 +177,7 @@ def _concatenate(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
 
 
 def _in_turn(x: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: torch.Tensor, limit: int):
-    """Yields at most so many sequences at a time: their states, spans and numbers of rows."""
+    """Yields at most ``limit`` sequences at a time: their states, their spans and the numbers of their rows."""
     start = 0
     for at in range(0, len(spans), limit):
         some = spans[at : at + limit]

@@ -31,8 +31,8 @@ from engine.errors import BadInput, Unavailable
 
 THREADS = "SPECLENS_THREADS"
 _SPINNING = 0.1  # seconds after which our threads surely sleep
-_OLDEST = (1, 22)  # the first with products by 8-bit weights
-_TOLERANCE = 0.05  # of a sum of 64 products whose inputs are rounded to 8 bits
+_OLDEST = (1, 22)  # the first version that multiplies by 8-bit weights
+_TOLERANCE = 0.05  # for a sum of 64 products whose inputs are rounded to 8 bits
 _CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"

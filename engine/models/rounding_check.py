@@ -22,7 +22,7 @@ def mean(values: list[float]) -> float:
         raise ValueError("values is empty")
     return sum(values) / len(values)
 """
-_TOKENS, _FIRST = 96, 16  # as many are read; the first few have too little before them to guess from
+_TOKENS, _FIRST = 96, 16  # tokens that are read; the first ones have too little before them to guess from
 
 
 @torch.inference_mode()

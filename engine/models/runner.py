@@ -117,9 +117,9 @@ class DecoderRunner:
         self.graphs = graphs or graphs_for(model.device)
         self.cache: Any = None  # a KVCache between reset and release
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
-        self._layers: tuple[int, ...] = ()  # whose states they are; the model's taps at the reset
+        self._layers: tuple[int, ...] = ()  # the layers that ``tapped`` comes from: the model's taps at the reset
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
-        self._inputs: dict[Any, torch.Tensor] = {}  # of captured passes, by name and shape
+        self._inputs: dict[Any, torch.Tensor] = {}  # the inputs of captured passes, by name and shape
 
     @property
     def captured(self) -> bool:
@@ -307,7 +307,7 @@ class DecoderRunner:
 
     @torch.inference_mode()
     def extend(self, ids: torch.Tensor, shape=None, **inputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """Appends tokens. Returns logits and features: of the last one, or with a ``shape`` of each."""
+        """Appends tokens. Returns logits and features of the last one, or of each with a ``shape``."""
         W = len(ids)
         assert self.free_slots >= W, f"{W} more tokens than the cache was made for"
         result = self._run(ids, slice(W - 1, W) if shape is None else slice(None), shape, **inputs)

@@ -48,7 +48,7 @@ def reads_own_head(weights, config) -> bool:
 
 
 def embedding_name(weights, config) -> str:
-    """Returns the tensor that the embedding is read from: of a tied pair the one that is stored."""
+    """Returns the tensor that the embedding is read from, which in a tied pair is the one that is stored."""
     embedding, head = "model.embed_tokens.weight", "lm_head.weight"
     return head if config.tie_word_embeddings and embedding not in weights and head in weights else embedding
 

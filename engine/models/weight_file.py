@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.files import cache_root, disk_errors
 
-_ALIGNMENT = 1 << 16  # of mapped tensors on every system
+_ALIGNMENT = 1 << 16  # enough for mapped tensors on every system
 _NAME = "weights"
 _LEFT = 24 * 3600  # seconds after which a file is one that a killed process left
 

@@ -14,7 +14,7 @@ from engine.models.portable_head import portable_head
 from engine.models.transformers_config import load_config, load_tokenizer
 from engine.weights.checkpoint_dir import weights_hash
 
-# What γ = auto goes by: the cost of scoring so many tokens, in plain steps, and of a pass of the block head, in WASM on
+# γ = auto goes by these costs in plain steps: of scoring 1, 2, 4, … tokens, and of a pass of the block head, in WASM on
 # one thread (Chromium 156, AVX-512). They are the same in every tab, so that a seed gives the same text everywhere.
 _ROW_COSTS, _HEAD_COST = {1: 1.0, 2: 1.22, 4: 2.07, 8: 3.7, 16: 6.8}, 0.12
 # The chance of a guess by its place in the block, greedy: counted over 1,400 tests of the embedded pair's head, on 24
@@ -44,7 +44,7 @@ def describe_head(folder: Path, head: Path) -> tuple[bytes, bytes, dict]:
 
 def draft_costs() -> dict[str, dict]:
     """Returns for each method that drafts in a tab the cost of its drafts and of rows, and the chance of each key."""
-    chances = {key: chance for key, chance in NgramDrafter.priors.items() if isinstance(key, int)}  # of chains
+    chances = {key: chance for key, chance in NgramDrafter.priors.items() if isinstance(key, int)}  # only chains
     return {
         "ngram": {"c": 0, "v": _ROW_COSTS, "priors": chances},
         "block": {"c": _HEAD_COST, "v": _ROW_COSTS, "priors": dict(enumerate(_HEAD_PRIORS))},

@@ -21,7 +21,7 @@ from engine.weights.vocabulary import Vocabulary, needs_translation
 
 
 class Drafts:
-    """``loaded``: the draft models by method. ``translations``: of the methods whose draft has another tokenizer."""
+    """``loaded``: the draft models by method. ``translations``: for the methods whose draft has another tokenizer."""
 
     def __init__(self, models: PairModels):
         self._models, self.pair = models, models.pair
@@ -105,7 +105,7 @@ class Drafts:
         return Translation(own, tokenizer) if is_needed else None
 
     def usable(self) -> tuple[str, ...]:
-        """Returns the methods that can draft here; of several with the same weights the first. Loads their parts."""
+        """Returns the methods that can draft here, the first of those with the same weights. Loads their parts."""
         return tuple(name for name in methods(self.pair) if not METHODS[name].shares and self._can_draft(name))
 
     def _competing(self, *reads: str) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ MOST_MOVED = 0.1  # probability that rounding may move in a draft; acceptance fa
 
 
 class PairModels:
-    """``precision``: of the target, which is loaded at once. ``progress`` is called during each load. ``hashes``: of
-    the weights in each loaded folder. ``notes``: sentences about drafts that run in another way than asked for, by
+    """``precision``: the target's, which is loaded at once. ``progress`` is called during each load. ``hashes``: those
+    of the weights in each loaded folder. ``notes``: sentences about drafts that run in another way than asked for, by
     name."""
 
     def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback):

@@ -45,7 +45,7 @@ class GrammarReader:
     def __init__(self, matcher: Matcher, eos_ids: Collection[int], vocab_size: int):
         self._matcher, self.eos_ids, self.vocab_size = matcher, frozenset(eos_ids), vocab_size
         self._path: Path = ()  # where the matcher is, after the text
-        self._masks: dict[Path, np.ndarray | None] = {}  # of this round, as those below
+        self._masks: dict[Path, np.ndarray | None] = {}  # for this round only, like ``_forced``
         self._forced: dict[Path, list[int]] = {}
         self._has_ended = False
 

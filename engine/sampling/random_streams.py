@@ -28,8 +28,9 @@ class Uniforms:
         return self._tables[key]
 
     def accepting(self, place: int, depth: np.ndarray, parents: Sequence[int]) -> list[float]:
-        """Returns u [N]: the accept draws of a round's drafts, each tested alone. ``place``: of the round's first token
-        among the run's new ones; ``depth`` [N+1] and ``parents`` [N] as of a tree. Each sibling has its own stream."""
+        """Returns u [N]: the accept draws of a round's drafts, each tested alone. ``place``: that of the round's first
+        token among the run's new ones; ``depth`` [N+1] and ``parents`` [N]: as in a tree. Each sibling has its own
+        stream."""
         streams = (parents[:i].count(parent) for i, parent in enumerate(parents))
         places = (place + depth[1:] - 1).tolist()
         return [self._one(ACCEPTING, *of_draft) for of_draft in zip(streams, places, strict=True)]

@@ -21,7 +21,7 @@ from engine.sampling.warping import draw, one_hot
 
 class Block(NamedTuple):
     """The numbers of drafts that are decided on together, each [N]: p_i, h_i, and whether a draft that its own ratio
-    would have rejected was rescued by a later one. residual_after [N, V]: of a tree, the residual each draft leaves."""
+    would have rejected was rescued by a later one. residual_after [N, V]: in a tree, the residual each draft leaves."""
 
     running: torch.Tensor
     h: torch.Tensor
@@ -32,7 +32,7 @@ class Block(NamedTuple):
 class Verdict(NamedTuple):
     """path [N] bool: draft i is on the accepted path. tested [N] bool. accept [N]: min(1, p/q) of the tested ones.
     last: the node that the closing token follows. closing: that token. row [V]: the distribution it was drawn from.
-    block: None where each draft had a test of its own. threshold [N]: of typical acceptance, else None. All are tensors
+    block: None where each draft had a test of its own. threshold [N]: in typical acceptance, else None. All are tensors
     on the device; computing them does not wait for it."""
 
     path: torch.Tensor
@@ -151,7 +151,7 @@ def _after_elders(p, q, tokens, parent, tree: Siblings) -> tuple[torch.Tensor, t
     rows, finished = p[to_device(tree.forks, p.device)], []
     for pairs in tree.pairs:
         elder, younger = to_device(pairs, p.device)
-        finished.insert(0, rows[len(elder) :])  # forks without so many children
+        finished.insert(0, rows[len(elder) :])  # forks that have no further child
         rows = residual(rows[: len(elder)], _drawn_from(q, tokens, elder, p))
         p_x[younger] = rows.gather(1, tokens[younger, None])[:, 0]
     return p_x, torch.cat([rows, *finished])

@@ -30,7 +30,7 @@ from engine.sampling.warping import draw, one_hot
 class Order(NamedTuple):
     """The order of a tree's traversal, on the host. waves: the drafts that can be weighed at once, each wave after
     those it needs; [3, k] each: the drafts, their parents, and the siblings tried before them (−1: none). nodes [N+1]:
-    in the order they are tried, the root last. For each node: path and tested [N+1, N], as of a verdict that ends
+    in the order they are tried, the root last. For each node: path and tested [N+1, N], as in a verdict that ends
     there, and youngest [N+1], the child tried last (−1: none)."""
 
     waves: list[np.ndarray]

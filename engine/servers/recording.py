@@ -42,7 +42,7 @@ class Recorder:
     def __init__(self, client: Client):
         self.client = client
         self.adapter, self.settings = recognise(client)
-        self._texts: dict[tuple[str, int], str] = {}  # of each model's tokens that /detokenize has been asked for
+        self._texts: dict[tuple[str, int], str] = {}  # by model and token, as /detokenize returned them
 
     def record(self, request: ServerRequest) -> tuple[Trace, str]:
         """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable."""

@@ -10,8 +10,8 @@ from typing import Any
 from engine.errors import Unavailable
 from engine.servers.client import Client
 
-LONGEST = 10_000  # characters of a piece, as of a token in a trace
-MOST = 20_000  # pieces, as of the rounds of a trace
+LONGEST = 10_000  # characters in a piece, as in a token of a trace
+MOST = 20_000  # pieces, as many as a trace may have rounds
 ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason → the reason of a trace
 
 
@@ -67,7 +67,7 @@ class StreamedAnswer:
     prompt_ids: list[int] = field(default_factory=list)
     prompt_size: int | None = None
     size: int | None = None
-    reason: Any = ""  # of a trace; empty until the server says why it ended
+    reason: Any = ""  # the reason in a trace; empty until the server says why it ended
     steps: list[tuple[int, int]] | None = None
     counters: dict[str, int] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ class LogReading:
 
     @property
     def alphas(self) -> list[float | None]:
-        """α at each place: of the drafts that were tested there, the share that was accepted."""
+        """α at each place: the share of the drafts tested there that was accepted."""
         before = (1.0, *self.reached)
         return [share / all_ if all_ else None for share, all_ in zip(self.reached, before, strict=False)]
 

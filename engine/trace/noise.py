@@ -57,7 +57,7 @@ class Speedup:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """(low, high), of which high stays below the ceiling; of a single measurement by `one_run_error`.
+        """(low, high), of which high stays below the ceiling; `one_run_error` gives them for a single measurement.
 
         >>> [round(end, 2) for end in Speedup(1.05).ends], [round(end, 2) for end in Speedup(1.05, busy=0.4).ends]
         ([1.0, 1.1], [0.38, 2.92])
@@ -164,14 +164,14 @@ def single_speedup(
     value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round], busy: float | None = None
 ) -> Speedup:
     """Returns a speedup measured once, with the interval that the times of its rounds suggest, never closer than that
-    of any single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as of `Speedup`."""
+    of any single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as in `Speedup`."""
     error = max(one_run_error(busy), Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
     return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 
 
 def rounds_error(rounds: Sequence[Round]) -> float:
-    """Returns the standard error of the rounds' total time as a share of it: of rounds of the same shape, whose times
-    differ by noise alone."""
+    """Returns the standard error of the rounds' total time as a share of it, from rounds of the same shape, whose
+    times differ by noise alone."""
     alike: dict[tuple, list[float]] = defaultdict(list)
     for each in rounds:
         alike[len(each.parents), each.draft_steps, each.drafter].append(each.end - each.start)
@@ -251,7 +251,7 @@ def largest_share(shares: Iterable[float | None]) -> float | None:
 
 
 def largest_busy_share(extras: Iterable[Mapping]) -> float | None:
-    """Returns the largest share during some runs. ``extras``: of each run's end, perhaps a strange file's."""
+    """Returns the largest share during some runs. ``extras``: from each run's end, perhaps in a strange file."""
     shares = (extra.get("busy") for extra in extras)
     return largest_share(share for share in shares if isinstance(share, int | float))
 

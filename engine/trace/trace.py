@@ -123,7 +123,7 @@ class _Branch:
 @dataclass(frozen=True, slots=True)
 class _TraceFile:
     schema: Literal[1]
-    lossy: str = field(default="", kw_only=True)  # of a run that does not keep the target's distribution; else left out
+    lossy: str = field(default="", kw_only=True)  # left out if the run keeps the target's distribution
     started: RunStarted
     rounds: tuple[Round, ...]
     finished: RunFinished | None

@@ -25,8 +25,8 @@ MANIFEST = "speclens.json"  # in folders that were prepared here: file sizes and
 AGAIN = "`python -m engine fetch`, with the name of the pair, downloads it again."
 _INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # of headers and indexes
-_NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # of a head: the target's embedding, and maps of words
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error)  # from a bad header or index
+_NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # in a head: the target's embedding, and maps of words
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -64,7 +64,7 @@ def head_method(folder: Path) -> str:
 
 
 def eagle_version(folder: Path) -> int:
-    """Returns 1 or 3: of EAGLE-1 the first layer's attention reads as many numbers as the head is wide, of EAGLE-3
+    """Returns 1 or 3: in EAGLE-1 the first layer's attention reads as many numbers as the head is wide, in EAGLE-3
     twice as many."""
     shapes = {own_name(name): shape for name, shape in tensor_shapes(Path(folder)).items()}
     query = shapes.get("layers.0.self_attn.q_proj.weight", [0, 0])

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.errors import BadInput
 
-BITS = (16, 8)  # of a weight in a draft that is written here
+BITS = (16, 8)  # per weight, in a draft that is written here
 GROUP = 32  # weights of a row that share a scale, in folders written here
 SCALE, ZERO = "_scale", "_zero_point"  # added to the name of a matrix
 _WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": False}

@@ -18,7 +18,7 @@ from engine.weights.eight_bits import is_read_here
 
 Problem = tuple[str, str] | None  # the contents, and the way out
 
-_MOST_FILES, _DEEPEST = 5000, 3  # of a listing: someone may name a home folder
+_MOST_FILES, _DEEPEST = 5000, 3  # limits of a listing, because someone may name a home folder
 _POINTER, _LONGEST_POINTER = "version https://git-lfs", 1024
 _WRITES = ("CausalLM", "LMHead", "ForConditionalGeneration")  # in the names of architectures that write text
 _ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta",
@@ -63,7 +63,7 @@ FORMATS = (
      "transformers, a head with save_file of safetensors.torch"),
     ("*.zip *.tar *.tar.gz *.tgz *.tar.zst *.7z *.rar", "an archive ({file})", "unpack it and name the folder inside"),
 )  # fmt: skip
-_NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "scaler.*")  # pickles of a training
+_NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "scaler.*")  # pickles from training
 
 # The kinds of rounding that transformers reads (5.23), and the packages that it needs for them beside accelerate.
 ROUNDED = {
@@ -72,7 +72,7 @@ ROUNDED = {
     "FBGEMM_FP8": "fbgemm-gpu", "torchao": "torchao", "HQQ": "hqq", "Quanto": "optimum-quanto", "AQLM": "aqlm",
     "VPTQ": "vptq", "EETQ": "kernels", "SpQR": "spqr-quant", "Auto-Round": "auto-round", "Quark": "amd-quark",
 }  # fmt: skip
-_MODULES = {"optimum-quanto": "optimum.quanto", "amd-quark": "quark"}  # of packages whose module has another name
+_MODULES = {"optimum-quanto": "optimum.quanto", "amd-quark": "quark"}  # packages whose module has another name
 _DESCRIPTIONS = ("quantization_config", "quantization", "compression_config")  # fields of config.json
 _METHOD_FILES = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
 # The end of a tensor's name that only such weights have, for files whose config.json does not say it.
@@ -249,7 +249,7 @@ def _elsewhere(c: Contents) -> Problem:
         return None
     homes = {file.rpartition("/")[0] for file in c.files if file.endswith("/config.json")}
     if models := sorted(home for home in homes if c.find(f"{home}/*.safetensors")):
-        current = _read_text(c.folder / "refs" / "main")  # of the hub's cache
+        current = _read_text(c.folder / "refs" / "main")  # in the hub's cache, the current revision
         chosen = [home for home in models if current and home.endswith(current)] or models[:3]
         return "no model itself, but its subfolder does", f"name {' or '.join(str(c.folder / home) for home in chosen)}"
     above = c.folder.resolve().parent

@@ -176,7 +176,7 @@ def check_type(kind: str) -> None:
 
 
 def parts_of(file: Path) -> list[Path]:
-    """Returns all parts of a split file, of which any one may be named; of another file itself.
+    """Returns all parts of a split file, of which any one may be named; or the file itself if it is not split.
 
     >>> [part.name for part in parts_of(Path("m-00002-of-00002.gguf"))]
     ['m-00001-of-00002.gguf', 'm-00002-of-00002.gguf']

@@ -39,7 +39,7 @@ _BLOCK = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_HEAD_NORMS = {"attn_q_norm", "attn_k_norm"}  # of qwen3
+_HEAD_NORMS = {"attn_q_norm", "attn_k_norm"}  # only in qwen3
 _ATTENTION, _MLP = ("attn_q", "attn_k", "attn_v", "attn_output"), ("ffn_gate", "ffn_up", "ffn_down")
 ROPE_FACTORS = "rope_freqs.weight"
 # Fields of the architecture that are read here; those of the rotary embedding are read in `gguf_rope`.

@@ -14,8 +14,8 @@ _FIELD = "tokenizer.ggml."  # how the names of all its fields begin
 _KNOWN = {"model", "pre", "tokens", "token_type", "token_type_count", "scores", "merges", "add_bos_token",
           "add_eos_token", "add_space_prefix", "normalizer.nfc"}  # fmt: skip
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-# Texts of the tokens that end a turn or a text, even if the file gives them another type or does not name them: in that
-# llama.cpp is followed, too.
+# Texts of the tokens that end a turn or a text, even if the file gives them another type or does not name them, as in
+# llama.cpp.
 _ENDS = {
     "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>",
     "<end_of_turn>", "<|end_of_turn|>", "<end_of_utterance>", "_<EOT>", "<｜end▁of▁sentence｜>",

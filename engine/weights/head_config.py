@@ -13,7 +13,7 @@ from engine.errors import Unavailable, explain
 
 LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
 
-_LLAMA = {  # of LlamaConfig, and of SafeAILab's EConfig
+_LLAMA = {  # the defaults of LlamaConfig, and of SafeAILab's EConfig
     "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "vocab_size": 32000,
     "rms_norm_eps": 1e-6, "max_position_embeddings": 2048, "hidden_act": "silu", "rope_theta": 10000.0,
 }  # fmt: skip

@@ -18,7 +18,7 @@ class HeadKind:
     taps, target, folder, card), a target there being a ModelSpec; ``student`` is the "module:Class" of a kind that can
     be trained here.
     ``cache``: where keys and values of the head are. ``width``: a tensor as long as the target is wide; ``words``: one
-    with a row for each word that it guesses; of a head whose config.json gives no sizes."""
+    with a row for each word that it guesses; both for a head whose config.json gives no sizes."""
 
     noun: str
     load: str
@@ -83,9 +83,9 @@ HEAD_KINDS = {
 }
 
 
-_WRAPPERS = ("_orig_mod.", "module.", "draft_model.", "eagle_module.")  # of torch.compile, DDP and trainers
+_WRAPPERS = ("_orig_mod.", "module.", "draft_model.", "eagle_module.")  # added by torch.compile, DDP and trainers
 _PREFIXES = (*_WRAPPERS, "model.", "medusa_heads.", "medusa_head.")
-_SPELLINGS = (  # a name of another program's, and ours
+_SPELLINGS = (  # another program's name, and ours
     (r"midlayer\.", "layers.0."),
     (r"aux_norm_low\.", "fc_norm.0."), (r"aux_norm_mid\.", "fc_norm.1."), (r"aux_norm_high\.", "fc_norm.2."),
     (r"blocks\.(\d+)\.layers\.(\d+)\.", r"\1.\2.linear."), (r"lm_heads\.(\d+)\.", r"\1.1."),

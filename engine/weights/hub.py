@@ -80,7 +80,7 @@ def read_config(model, files: Mapping[str, int], most_bytes: int) -> dict:
 
 
 def fetch_header(model, file: str, path: Path) -> GgufHeader:
-    """Fetches the header of a GGUF file from as much of its start as that takes; ``path`` is where the start is kept.
+    """Fetches the header of a GGUF file from as much of its start as it needs; ``path`` is where the start is kept.
     Raises Unavailable."""
     path.write_bytes(b"")
     for length in _STARTS:

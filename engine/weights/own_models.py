@@ -25,8 +25,8 @@ from engine.weights.gguf_folder import configuration, model_of
 from engine.weights.own_gguf import ENDING
 from engine.weights.specs import GgufSource, ModelSpec
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those of the engine's own decoder
-ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # of these, those whose frequencies do not change with the length
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those that the engine's own decoder runs
+ROPE_KINDS = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not change with the length
 _HUB_NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w./-]+)?"
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 # Marks of layers whose state cannot be taken back, in the configurations that have them.
@@ -57,7 +57,7 @@ def own_model(name: str) -> ModelSpec | None:
     record = read_json(_record(name))
     try:
         return TypeAdapter(ModelSpec).validate_json(json.dumps(record)) if record else None
-    except ValidationError:  # of another version
+    except ValidationError:  # written by another version
         return None
 
 

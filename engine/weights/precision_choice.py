@@ -47,7 +47,7 @@ def can_be_rounded(model: ModelSpec) -> bool:
 
 
 def read_config(model: ModelSpec) -> dict:
-    """Returns the model's config.json: of its folder, or as it was looked up. Empty where there is none."""
+    """Returns the model's config.json, from its folder or as it was looked up. Empty where there is none."""
     if model.folder:
         return read_json(model.folder / "config.json")
     if model.gguf:

@@ -21,7 +21,7 @@ from engine.weights import hub
 from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, write_manifest
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec
 
-_VERSION = 2  # of the prepared folders; a higher number invalidates those of before
+_VERSION = 2  # the format of prepared folders; a higher number invalidates the older ones
 
 
 def locate(model: ModelSpec) -> Path | None:

@@ -42,7 +42,7 @@ class Vocabulary:
 
     @cached_property
     def texts(self) -> dict[int, bytes]:
-        """The bytes that each token adds to a text; of tokens that are not special.
+        """The bytes that each token adds to a text, for tokens that are not special.
 
         >>> Vocabulary({0: "Ġcat", 1: "Ã©"}, {}, frozenset()).texts
         {0: b' cat', 1: b'\\xc3\\xa9'}
@@ -59,7 +59,7 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
-        """The token of each text; of equal texts the last one, because a byte's own token comes first."""
+        """The token of each text, the last one of equal texts, because a byte's own token comes first."""
         return {text: i for i, text in sorted(self.texts.items())}
 
 

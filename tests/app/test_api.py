@@ -69,7 +69,7 @@ def test_a_run_takes_one_constraint_in_any_of_four_forms():
              {"choice": ["yes", "no"]}, {"grammar": 'start: "a"', "method": "grammar"}]  # fmt: skip
     for form in forms:
         assert list(served(worker).run(who(), "Hi", tokens=4, **form))[-1][1]["status"] == "finished"
-    own = list(dict.fromkeys(config.constraint for config in worker.runs))  # of each run and its baseline
+    own = list(dict.fromkeys(config.constraint for config in worker.runs))  # a run and its baseline have the same
     expected = [("json_schema", '{"type": "integer"}', True), ("json_schema", "true"), ("regex", "a+"),
                 ("choice", "yes\nno"), ("grammar", 'start: "a"')]  # fmt: skip
     assert own == [Constraint(*one) for one in expected]
@@ -83,7 +83,7 @@ def test_a_run_takes_one_constraint_in_any_of_four_forms():
 
 
 def test_a_constraint_that_cannot_be_followed_is_a_sentence(tmp_path):
-    """From a real engine, whose worker goes on."""
+    """The sentence comes from a real engine, whose worker goes on."""
     model_folder(tmp_path / "target")
     pair = str(tmp_path / "target")
     api = Api(Service(EngineFacade(Worker("cpu")), Limits(pairs=(pair,))))
@@ -252,7 +252,7 @@ def test_a_full_queue_over_http_may_be_tried_again():
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_run_over_http_ends_when_its_client_goes(url, service, stream):
-    """Without a stream nothing is sent before the end, so the server has to look."""
+    """The server has to look, because nothing is sent before the end if the answer is not streamed."""
     address = urllib.parse.urlsplit(url)
     body = json.dumps({"prompt": f"Gone, {stream}", "tokens": 400, "alone": True, "stream": stream}).encode()
     head = f"POST /api/run HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"

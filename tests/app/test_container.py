@@ -60,7 +60,7 @@ def test_it_starts_with_its_environment_and_is_healthy(tmp_path):
 @pytest.mark.slow
 @pytest.mark.browser  # it shares their server's port range and gradio's client
 def test_a_run_behind_a_proxy_with_a_path(tmp_path):
-    """As docs/container.md prints it: the proxy cuts the path off, and GRADIO_ROOT_PATH names it."""
+    """The proxy cuts the path off, and GRADIO_ROOT_PATH names it, as docs/container.md says."""
     document = (ROOT / "docs" / "container.md").read_text()
     path = re.search(r"location (/\w+)/ \{", document)[1]
     assert f"-e GRADIO_ROOT_PATH={path}`" in document and f"handle_path {path}/*" in document

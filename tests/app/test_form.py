@@ -55,7 +55,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
     ],
 )
 def test_what_cannot_be_is_refused_in_one_short_sentence(values, words):
-    """What a form can send, and what only a link or a hand-written request can."""
+    """Some of these a form can send, the others only a link or a hand-written request."""
     with pytest.raises(BadInput) as refused:
         settings({"prompt": "Hi"} | values)
     text = str(refused.value)

@@ -51,7 +51,7 @@ def hub(monkeypatch):
     from huggingface_hub.utils import _http
 
     pauses = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
-    monkeypatch.setattr(_http, "time", pauses)  # of the client between tries
+    monkeypatch.setattr(_http, "time", pauses)  # the client sleeps between tries
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     with SpaceHub.serving(monkeypatch) as server:
         yield server
@@ -123,7 +123,7 @@ def test_publish_refuses_another_gradio_than_the_one_installed(tree, monkeypatch
 
 
 def test_this_repository_stays_small():
-    """So that a plain git push takes all of it: 40 MiB at most, and no file of 10 MB (the hub's limit is 10 MiB)."""
+    """A plain git push takes all of it: 40 MiB at most, and no file of 10 MB (the hub's limit is 10 MiB)."""
     listed = subprocess.check_output(["git", "-C", str(ROOT), "ls-files", "-z"], text=True)
     sizes = {name: (ROOT / name).stat().st_size for name in listed.split("\0") if name and (ROOT / name).is_file()}
     assert {name: size for name, size in sizes.items() if size >= 10**7} == {}
@@ -132,7 +132,7 @@ def test_this_repository_stays_small():
 
 @pytest.mark.slow
 def test_a_fresh_clone_of_this_repository_passes(tmp_path):
-    """Up to the login, as a person follows docs/publishing.md."""
+    """It passes up to the login, for a person who follows docs/publishing.md."""
     git(tmp_path, "clone", "-q", str(ROOT), "clone")
     command = [sys.executable, "-m", "app.publish", "alice/lens"]
     env = os.environ | {"HF_TOKEN": "", "HF_HOME": str(tmp_path)}
@@ -145,7 +145,7 @@ def test_a_fresh_clone_of_this_repository_passes(tmp_path):
 
 
 def test_upload_sends_all_files_and_only_an_update_replaces_them(tree, hub, send):
-    address = send("lens")  # of the account
+    address = send("lens")  # in the account's own namespace
     files = hub.spaces["alice/lens"]
     assert address == f"{hub.url}/spaces/alice/lens"
     listed = subprocess.check_output(["git", "-C", str(tree), "ls-files"], text=True).split()

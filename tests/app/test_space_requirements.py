@@ -1,5 +1,5 @@
-"""What a Space and the container install: torch without CUDA on a CPU, with CUDA on a GPU. That a GPU gets no
-pre-requirements: test_publish. Real indexes, with pip: `make rehearse-space`."""
+"""What a Space and the container install: torch without CUDA on a CPU, with CUDA on a GPU. test_publish
+checks that a GPU gets no pre-requirements; `make rehearse-space` uses pip with the real indexes."""
 
 from packaging.requirements import Requirement
 from paths import ROOT

@@ -103,7 +103,7 @@ def play(config: RunConfig, text: str = TEXT, draft: float = 0.001):
 
 
 def recorded(method="ngram", gamma=4, tokens=60, temperature=0.0, prompt="Hi", seed=0) -> Trace:
-    """A run that has ended; of plain decoding with "none" and 0."""
+    """Returns a run that has ended, of plain decoding with "none" and 0."""
     sampling = SamplingParams(temperature)
     config = RunConfig(prompt, method=method, gamma=gamma, sampling=sampling, max_new_tokens=tokens, seed=seed)
     return fold(play(config))

@@ -24,7 +24,7 @@ from engine.trace.events import EMITTED
 
 
 def prompt_of(user: int) -> str:
-    """Another prompt for each user."""
+    """Returns another prompt for each user."""
     topic = ("rivers", "bread", "trains", "bees", "clocks", "glass", "snow", "salt")[user % 8]
     return f"Write {3 + user // 8} sentences about {topic}."
 
@@ -39,7 +39,7 @@ def drive(url: str, users: int, tokens: int) -> list[Request]:
 
 
 def report(requests: list[Request], seconds: float) -> tuple[list[str], list[str]]:
-    """The lines to print, and the problems."""
+    """Returns the lines to print, and the problems."""
     problems = [problem for request in requests if (problem := request.problem())]
     good = [request for request in requests if not request.problem()]
     lines = [f"{len(requests)} users, {len(problems)} failed, all done after {seconds:.1f} s"]
@@ -69,7 +69,7 @@ def numbers(url: str) -> dict[str, float]:
 
 
 def uncounted(before: dict[str, float], after: dict[str, float], requests: list[Request]) -> list[str]:
-    """Where the counts between two looks are not those of the requests: each run and baseline once, no refusal, and no
+    """Lists the counts between two looks that differ from the requests: each run and baseline once, no refusal, and no
     fewer tokens and passes (a baseline that was given up has some, too)."""
     ends = [request.updates[-1] for request in requests if not request.problem()]
     traces = [trace[lane] for _, figures, trace in ends for lane in ("run", "baseline") if trace[lane]]

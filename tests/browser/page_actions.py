@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from app.views.run_charts import TABS
 from lessons.loader import lessons
 
-SPEEDUP = re.compile(r"^(\d+\.\d\d×|noise)$")  # of a busy machine
+SPEEDUP = re.compile(r"^(\d+\.\d\d×|noise)$")  # noise on a busy machine
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # The rounds that are wholly in the list and in the window.
 ROWS = """() => {
@@ -54,7 +54,7 @@ _VIOLATIONS = """async within => {
 
 
 def fill(page: Page, **values: str) -> None:
-    """Also controls in the closed drawer, which is opened for them."""
+    """Fills controls; the drawer is opened for those in it."""
     for name, value in values.items():
         field = page.locator(f"#{name} :is(textarea, input)").first
         with settings_for(page, field):
@@ -196,7 +196,7 @@ def upload(page: Page, button: str, *paths) -> None:
 
 
 def violations(page: Page, within: str | None = None) -> list[str]:
-    """What axe-core finds of serious or critical impact, a line for each element; of the page, or of ``within``."""
+    """Lists what axe-core finds of serious or critical impact on the page, or in ``within``, one line per element."""
     page.mouse.move(1, 1)  # a hovered button has other colours
     page.evaluate(_SETTLED)
     if not page.evaluate("'axe' in window"):
@@ -221,7 +221,7 @@ def open_lesson(page: Page, slug: str, step: int | None = None) -> None:
 
 
 def wait_for(page: Page, condition: str) -> None:
-    """As ``wait_for_function``, which evaluates text in the page, where the policy of a page from disk forbids it."""
+    """Waits like ``wait_for_function``, which a page from disk forbids because it evaluates text in the page."""
     for _ in range(200):
         if page.evaluate(condition):
             return

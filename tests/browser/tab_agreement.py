@@ -29,7 +29,7 @@ from engine.models import onnx_eagle
 from engine.runtime.engine import Engine, load_engine
 from engine.trace.trace import Trace, fold, from_json
 
-LARGEST_DIFFERENCE = 2e-4  # of any probability or gap; 3.8e-5 was the most that 96 runs showed
+LARGEST_DIFFERENCE = 2e-4  # in any probability or gap; 3.8e-5 was the largest in 96 runs
 NEAR = 1e-4  # how near to a border a draw must be for two processors to decide differently
 NUMBERS, ROWS_OF = ("p", "q", "accept", "gap"), ("p_top", "q_top", "residual")
 RUN = """([config, address]) => new Promise((resolve, reject) => {
@@ -88,7 +88,7 @@ def parts_at_near_tie(ours: Trace, theirs: Trace) -> bool:
 
 
 def compare(page: Page, address: str, engine: Engine, configs: list[RunConfig]) -> Iterator[tuple[bool, float]]:
-    """Whether each run parts at a near tie, and how far its numbers are apart if it does not."""
+    """Says whether each run parts at a near tie, and how far its numbers are apart if it does not."""
     for config in configs:
         ours, theirs = run_in_tab(page, address, config), fold(engine.run(config))
         assert ours.started.prompt == theirs.started.prompt

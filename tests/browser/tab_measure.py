@@ -17,7 +17,7 @@ from pathlib import Path
 if __name__ == "__main__":
     root = Path(__file__).resolve().parents[2]
     sys.path[:0] = [str(root), str(root / "tests" / "helpers"), str(root / "tests" / "browser")]
-    os.environ["SPECLENS_THREADS"] = "1"  # of the served engine, as the tab has one
+    os.environ["SPECLENS_THREADS"] = "1"  # for the served engine, because the tab has one thread, too
 
 import chromium
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright

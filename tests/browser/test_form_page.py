@@ -124,7 +124,7 @@ def test_a_typed_prompt_comes_back_after_an_example_took_its_place(visit):
     open_files(page, ASSETS / "data" / "traces" / "opening.json")
     expect(field).not_to_have_value("Why is the sky blue?")
     back.click()
-    page.reload()  # of a page whose prompt never ran
+    page.reload()  # the page's prompt never ran
     back.click()
     expect(field).to_have_value("Why is the sky blue?")
     press_run(page)

@@ -33,7 +33,7 @@ def run_all(page: Page, tokens: int = 32, words: str | re.Pattern = ENDED) -> No
 
 
 def texts(page: Page, column: int) -> str:
-    """What a column wrote, from the chips that came out."""
+    """Returns the text that a column wrote, from the chips of its output."""
     cells = page.locator(f".sl-compare-row .sl-compare-cell:nth-child({column + 1})")
     chips = cells.locator(".sl-token:not(.sl-rejected, .sl-discarded) :is(.sl-lead, .sl-piece)")
     return "".join(chips.all_text_contents()).replace("\u00a0", " ").replace("⏎", "\n")

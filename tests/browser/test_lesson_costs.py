@@ -20,9 +20,9 @@ pytestmark = pytest.mark.browser
 
 
 def pass_time(tokens: int, users: int, free: float, cache: float, experts: bool) -> float:
-    """In readings of the weights for one token: reading or arithmetic, whichever takes longer.
+    """Returns the longer of reading and arithmetic, in readings of the weights for one token.
 
-    ``cache``: of all weights."""
+    ``cache`` is a share of all weights."""
     one = 1.5 + 29 * 8 / 128
     read = (1.5 + 29 * (1 - (1 - 8 / 128) ** tokens)) / one if experts else 1
     return max(read + users * cache * (30.5 / one if experts else 1), tokens / free)
@@ -136,7 +136,7 @@ def test_a_pass_takes_the_measured_time_or_that_of_the_data_sheet(bare):
 
 
 def test_surest_drafts_first_bring_more_than_any_others(bare):
-    """Against every other choice, as long as each user's drafts are tested from the first on."""
+    """They are compared with every other choice that tests each user's drafts from the first on."""
     made = random.Random(8)
     for users in (1, 3, 4):
         kinds = [sorted((made.random() for _ in range(3)), reverse=True) for _ in range(users)]

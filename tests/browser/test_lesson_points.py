@@ -1,4 +1,4 @@
-"""What a step of a lesson asks for, done with its tool: the number moves as the step says."""
+"""Each step of a lesson is done with its tool as it asks: the number moves as the step says."""
 
 import re
 

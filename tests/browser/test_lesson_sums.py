@@ -82,7 +82,7 @@ def test_a_sum_is_what_torch_adds_up_in_that_precision_and_order(bare, name, kin
 
 
 def added(terms: torch.Tensor) -> torch.Tensor:
-    """One after the other, each sum rounded."""
+    """Adds one after the other and rounds each sum."""
     total = torch.zeros((), dtype=terms.dtype)
     for term in terms:
         total = total + term
@@ -91,10 +91,10 @@ def added(terms: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(("first", "second", "row"), [(0.6, 0.5, 0.05), (0.9, 0.1, 0.2), (0.3, 0.3, 0), (0, 0, 0.1)])
 def test_the_best_tree_is_the_best_of_all_shapes(bare, first, second, row):
-    """Of up to five words, by trying every shape; the chance of each word from the definition."""
+    """Every shape of up to five words is tried; the chance of each word comes from the definition."""
 
     def shapes(words: int) -> list[list]:
-        """Every list of subtrees with so many words in all."""
+        """Returns every list of subtrees that have ``words`` words in all."""
         if words == 0:
             return [[]]
         return [[head, *rest] for n in range(words) for head in shapes(n) for rest in shapes(words - 1 - n)]
@@ -178,7 +178,7 @@ def test_a_round_is_judged_as_the_engine_did(bare, method, gamma):
 
 @pytest.mark.parametrize("method", ["lm", "eagle", "ngram"])
 def test_guesses_are_judged_and_counted_as_the_engine_did(bare, method):
-    """The drafts of each recorded round as the guesses: the same α and τ."""
+    """The drafts of each recorded round are the guesses, and α and τ are the same."""
     trace, at, rounds = load(TRACES / f"guess_note_{method}.json"), 0, []
     text = [token.text for token in trace.emitted]
     for one in trace.rounds:

@@ -1,4 +1,4 @@
-"""What there is to play with in the lessons, on the page."""
+"""The tools to play with in the lessons work on the page."""
 
 import json
 import re

@@ -17,7 +17,7 @@ def title(page: Page):
 
 
 def press(page: Page, name: str) -> None:
-    """A button, by keyboard."""
+    """Presses a button by keyboard."""
     button = page.get_by_role("button", name=name, exact=True).and_(page.locator(":visible")).first
     button.focus()
     page.keyboard.press("Enter")
@@ -131,7 +131,7 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
 
 @pytest.mark.slow
 def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
-    """Before the lessons were put in another order: links from elsewhere go on working."""
+    """The lessons had another order before, and links to them from elsewhere go on working."""
     page = visit("#lesson-13")
     slugs = {13: "one_token_differs", 11: "two_models_one_memory", 5: "acceptance_tau_speedup", 15: "unknown_runs"}
     for number, slug in slugs.items():
@@ -143,7 +143,7 @@ def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
 
 @pytest.mark.slow
 def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
-    """Presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
+    """The lesson is presented: a round of guesses, a race, and questions whose votes are counted and cleared."""
     page = visit("?present=1#lesson-in_five_minutes", viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
     dark = page.locator(".sl-lesson-stage[data-dark]")
     options = page.locator(".sl-guess-options .sl-option")
@@ -223,7 +223,7 @@ def test_who_reads_alone_answers_a_vote_with_one_click(visit):
 
 @pytest.mark.slow
 def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
-    """With reduced motion sizes once changed a frame late, and the list stayed blank where it had jumped to."""
+    """Sizes once changed a frame late with reduced motion, and the list stayed blank where it had jumped to."""
     page = visit("#lesson-acceptance_tau_speedup", reduced_motion="reduce")
     page.locator(".sl-dot").nth(1).click()
     page.get_by_label("Your guess").fill("67 %")

@@ -50,7 +50,7 @@ def test_a_run_asked_for_as_the_stream_ends_is_shown_to_its_end(page):
     expect(page.locator("#stage-notice")).to_contain_text("measured just now")
     ended(page)
     page.locator("#prompt textarea").fill("The second")
-    page.wait_for_function("goodbyes > 0")  # of what follows a run, or of a request for nothing
+    page.wait_for_function("goodbyes > 0")  # the goodbye of what follows a run, or of a request for nothing
     opened = page.evaluate("() => { document.querySelector('#run').click(); return streams; }")
     page.wait_for_function("goodbyes === 0")
     page.wait_for_timeout(500)

@@ -42,7 +42,7 @@ def test_moves_and_counts_are_those_of_the_run(browser):
 
 
 def play(page: Page) -> None:
-    """The first round by keyboard, move by move; then the rest by itself."""
+    """Plays the first round by keyboard, move by move; the rest then plays by itself."""
     button(page).focus()
     for move, states in (("Guess", "minute-open"), ("Check", "minute-open"), ("Keep", "accepted")):
         expect(button(page)).to_have_text(move)
@@ -65,7 +65,7 @@ def play(page: Page) -> None:
 
 
 def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
-    """With reduced motion it goes to the end at once."""
+    """It goes to the end at once with reduced motion."""
     page = visit("#minute", reduced_motion="reduce")
     expect(page.locator(".sl-minute h2")).to_have_text("The idea in sixty seconds")
     expect(page.locator(".sl-minute")).to_be_in_viewport()

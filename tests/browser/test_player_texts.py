@@ -68,14 +68,14 @@ def test_hostile_tokens_are_only_text(open_player):
 
 
 def forking(run: Trace, text: str) -> Trace:
-    """With a branch of the same rounds, in which ``text`` was forced in place of the second token."""
+    """Adds a branch of the same rounds, in which ``text`` was forced in place of the second token."""
     first, *_ = run.emitted
     prefix = (PromptToken(first.id, first.text), PromptToken(99, text))
     return replace(run, branch=replace(run, started=replace(run.started, prefix=prefix)))
 
 
 def test_captions_point_at_hostile_tokens_and_long_drafts_wrap(open_player):
-    """γ = 16, and tokens of markup where the captions point; also beside a branch."""
+    """γ is 16, and the captions point at tokens of markup, also beside a branch."""
     trace = made(200, gamma=16)
     rounds = [replace(r, tokens=tuple(replace(t, text=HOSTILE[i % 7]) for i, t in enumerate(r.tokens)))
               if 9 <= r.index <= 12 else r for r in trace.rounds]  # fmt: skip

@@ -90,7 +90,7 @@ TRACES = {
     "exit": exit_run(tree()),
     "exit_unknown": exit_run(replace(tree(), started=replace(tree().started, exit_layers=None))),
 } | {
-    f"lookahead_{i}": of_lookahead(sizes)  # of a file that claims other sizes
+    f"lookahead_{i}": of_lookahead(sizes)  # a file claims other sizes
     for i, sizes in enumerate(({}, {"window": "2", "ngram": 3}, {"window": 5, "ngram": 3}))
 }
 
@@ -204,7 +204,7 @@ def test_a_round_names_the_drafts_that_the_grammar_forbids(spoken):
 
 
 def test_the_page_has_one_word_for_each_verdict(spoken):
-    """Accepted, rejected, discarded, resampled, as in the lessons and their glossary."""
+    """The words are accepted, rejected, discarded, resampled, as in the lessons and their glossary."""
     texts = re.findall(r'"([^"]+)"', json.dumps(spoken, ensure_ascii=False))
     texts += [SENTENCE, *(row.meaning for row in STATUSES.values())]
     assert len(set(texts)) > 300

@@ -64,7 +64,7 @@ def test_without_javascript_every_lesson_is_text(opened):
 
 @pytest.mark.slow
 def test_every_step_works_from_disk_and_plays_a_text_of_ones_own(opened):
-    """Typed once, in the first lesson; the drawer of each further lesson has it."""
+    """It is typed once, in the first lesson; the drawer of each further lesson has it."""
     text = "one two three four. one two three four. one two three four. one two three four."
     page = opened(viewport={"width": 390, "height": 800}, color_scheme="dark")
     views = set()

@@ -77,7 +77,7 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
                          for case in ((0.25, "ngram", "auto"), (0, "ngram", 3), (1.0, "none", 3))),
 ])  # fmt: skip
 def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp32_head, temperature, method, gamma):
-    """With γ = auto the engine repeats the lengths that the tab chose."""
+    """The engine repeats the lengths that the tab chose if γ = auto."""
     page = visit(server)
     run(page, temperature=temperature, method=method, seed=11, gamma=gamma)
     texts = [saved(page)] + ([saved(page, "Save its baseline")] if method != "none" else [])

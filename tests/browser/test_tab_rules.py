@@ -59,7 +59,7 @@ def packed(array) -> str:
 
 def test_uniforms_are_numpys(browser):
     seeds, places = (0, 7, 2**53 - 1, 2**63 - 1), [0, 1, 2, 3, 4, 5, 63, 64, 300]
-    third = DRAFTING + 4 * 2  # of a round's drafts
+    third = DRAFTING + 4 * 2  # the third of a round's drafts
     streams = f"[{ACCEPTING}, {CLOSING}, {third}]"
     ask = f"([seed, places]) => {streams}.map(s => places.map(i => makeUniforms(BigInt(seed))(s, i)))"
     with page_with(browser, "engine/random_streams.js") as page:
@@ -131,7 +131,7 @@ def test_rule_decides_rounds_as_the_engines(browser, cases):
             assert decided(page, case) != expected, mutant
 
 
-MUTANTS = [  # of rejection.js, and of the two functions of warping.js that it calls
+MUTANTS = [  # changes to rejection.js, and to the two functions of warping.js that it calls
     ("* qOf(last)) < p[last]", "* qOf(last)) <= p[last]"),
     ("Math.fround(u[last] * qOf(last))", "u[last]"),
     ("Math.fround(u[last] *", "Math.fround(u[0] *"),
@@ -452,7 +452,7 @@ def test_player_gets_the_numbers_of_the_served_page(feed):
 
 
 def passes(*seconds: float, tokens: int = 1) -> list[Round]:
-    """Rounds of so many tokens that took these seconds."""
+    """Makes rounds that took these seconds and wrote ``tokens`` each."""
     made, clock = [], 0.0
     for index, each in enumerate(seconds):
         emitted = tuple(Token(1, "x", "plain", index + place, place + 1) for place in range(tokens))

@@ -45,7 +45,7 @@ def test_costs_are_sent_where_one_drafter_pays_them_in_chains():
 
 
 def test_a_resampled_token_replaces_the_draft_at_its_own_place(browser):
-    """With typical acceptance a younger sibling of an accepted draft is rejected, too, a place before."""
+    """A younger sibling of an accepted draft is rejected, too, a place before, if acceptance is typical."""
     tokens = [("accepted", 5), ("rejected", 6), ("rejected", 5), ("resampled", 6)]
     drafts = [{"status": status, "position": position, "index": i} for i, (status, position) in enumerate(tokens)]
     with page_with(browser, "player/probabilities.js") as page:

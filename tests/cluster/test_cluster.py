@@ -70,8 +70,8 @@ def is_running(request: Request) -> bool:
 
 
 def stop(requests) -> None:
-    """One after the other as they run, because Gradio cancels a request between two updates, and one that waits for an
-    engine has none."""
+    """Stops one after the other as they run, because Gradio cancels a request between two updates, and one that waits
+    for an engine has none."""
     left = list(requests)
     while left:
         wait_for(lambda: any(map(is_running, left)))

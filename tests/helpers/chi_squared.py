@@ -36,7 +36,7 @@ def two_token_law(model, prompt: list[int], sampling) -> dict:
 
 
 def markov_p_value(model, tokens: list[int], sampling) -> float:
-    """The same for one long run of a ToyLM: given the two tokens before it, each next token is a draw from p.
+    """Tests one long run of a ToyLM: given the two tokens before it, each next token is a draw from p.
 
     One chi-squared a context, summed: together they say what the joint law of the whole run says.
     """

@@ -55,8 +55,8 @@ def law(rule, N: int):
 
 
 def block_law(rule, N: int, order: Sequence[int] | None = None):
-    """The same of a rule in which each draft passes or not, and the first in ``order`` to pass decides: of a chain the
-    last one. Every threshold is found while the other drafts fail."""
+    """Returns the law of a rule in which each draft passes or not, and the first in ``order`` to pass decides, which is
+    the last one of a chain. Every threshold is found while the other drafts fail."""
     left, found = 1.0, []
 
     def verdict(i: int, value: float):

@@ -217,7 +217,7 @@ class FakeCuda:
 
     @contextmanager
     def running(self):
-        """As in a run, where nothing may make the host wait."""
+        """Enters a run, where nothing may make the host wait."""
         with self._fake, self.watch:
             yield
 

@@ -32,7 +32,7 @@ class FakeGraphs:
 
 
 def _each(kept, new, act: Callable) -> None:
-    """``act`` on every tensor of two results of the same shape; drafts and tuples hold them."""
+    """Calls ``act`` on every tensor of two results of the same shape; drafts and tuples hold them."""
     if isinstance(kept, torch.Tensor):
         act(kept, new)
     elif isinstance(kept, tuple | list):

@@ -56,7 +56,7 @@ class HeadCase:
     upper: float = 1.0
 
     def steps(self, drafts: int) -> int:
-        """Passes that so many drafts take."""
+        """Returns how many passes ``drafts`` drafts take."""
         return 1 if METHODS[self.method].drafts_at_once else drafts
 
     def write_target(self, folder: Path):
@@ -118,7 +118,7 @@ CASES = [
     ),
 ]  # fmt: skip
 KINDS = {case.kind: case for case in CASES}
-CASE_OF = {case.method: case for case in CASES} | {"eagle": KINDS["eagle"]}  # of each method
+CASE_OF = {case.method: case for case in CASES} | {"eagle": KINDS["eagle"]}  # by method
 
 
 def write_heads(root: Path) -> SimpleNamespace:
@@ -151,7 +151,7 @@ def begin(engine, method: str, ids: list[int], capacity=64, counts_repeats=False
 
 @torch.inference_mode()
 def trained_logits(heads, kind: str, known: list[int], drafts: list[int], reads_guesses=True) -> list[torch.Tensor]:
-    """What the trained module says in place of each of ``drafts`` [Vd], from states that transformers computes;
+    """Returns the trained module's logits [Vd] at each of ``drafts``, from states that transformers computes;
     ``reads_guesses``: with the bias of the draft before."""
     case, student, model = KINDS[kind], heads.students[kind], heads.models[kind].model
     text = torch.tensor([[*known, *drafts]])

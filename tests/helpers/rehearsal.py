@@ -77,7 +77,7 @@ class FakeWeights:
 
 
 def config_of(family: str, **overrides) -> transformers.PretrainedConfig:
-    """With one layer, because a second one would dispatch the same operators."""
+    """Returns a config with one layer, because a second one would dispatch the same operators."""
     kind, settings = CHECKPOINTS[family]
     return getattr(transformers, f"{kind}Config")(**{**SMALL, "num_hidden_layers": 1, **settings, **overrides})
 

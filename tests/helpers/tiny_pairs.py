@@ -74,7 +74,7 @@ def ids_of(whole: Trace) -> tuple[list[int], list[int]]:
 
 
 def generated(model, ids: list[int], count: int, eos=(END,), **settings) -> list[int]:
-    """What transformers' own greedy generate gives after ``ids``."""
+    """Returns the tokens that transformers' own greedy generate gives after ``ids``."""
     prompt = torch.tensor([ids], device=model.device)
     settings |= {"eos_token_id": list(eos) or None, "pad_token_id": 0, "do_sample": False, "use_cache": True}
     with torch.inference_mode():

@@ -50,7 +50,7 @@ def export(student, teacher, taps, target, folder, card) -> None:
 
 
 def register(patch) -> None:
-    """Both lines, until the test ends."""
+    """Adds both lines until the test ends."""
     method = Method("toy head", "a matrix guesses", "toy_head:ToyDrafter", reads="head", passes="one", competes=False)
     kind = HeadKind(
         noun="a toy head",

@@ -19,7 +19,7 @@ CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 CHAT += "{% if add_generation_prompt %}<assistant>{% endif %}"
 
 ENDS = frozenset({END})
-WORDS, RANK = 40, 32  # of reduced vocabularies, and of a bias
+WORDS, RANK = 40, 32  # size of reduced vocabularies, and rank of a bias
 SHAPE = LmShape(width=24, layers=1, heads=2, inner=32)
 TRAIN = ("--updates", 12, "--rows", 6, "--words", WORDS, "--taps", "0,1")
 

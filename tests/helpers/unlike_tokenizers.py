@@ -59,7 +59,7 @@ def sentence_piece(markers: tuple[str, ...] = ("<turn>", "</turn>"), bos: bool =
 
 
 def letters(*tokens: str) -> PreTrainedTokenizerFast:
-    """Of exactly these tokens, each longer one made of the one before its last letter."""
+    """Makes a tokenizer of exactly these tokens; each longer one is merged from the one before its last letter."""
     merges = [(token[:-1], token[-1]) for token in tokens if len(token) > 1]
     raw = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
     raw.decoder = decoders.Fuse()

@@ -33,7 +33,7 @@ def test_played_rounds_are_those_of_the_run_and_end_by_the_clock(rendered):
 
 
 def test_run_shows_what_its_lines_say(rendered):
-    """The same text as without guesses; a copied mistake is rejected early, and all guesses come from the note."""
+    """Guesses change nothing in the text; a copied mistake is rejected early, and all guesses come from the note."""
     drafted, alone = load(TRACES / f"{minute().trace}.json"), load(TRACES / "rewrite_plain.json")
     assert drafted.started.prompt_text == alone.started.prompt_text == rendered["prompt"]
     assert [token.id for token in drafted.emitted] == [token.id for token in alone.emitted]

@@ -11,5 +11,5 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def eager_cuda(monkeypatch):
-    """Without captured graphs, as where SPECLENS_CUDA_GRAPHS is 0."""
+    """Returns a device without captured graphs, as where SPECLENS_CUDA_GRAPHS is 0."""
     return FakeCuda(monkeypatch, captured=False)

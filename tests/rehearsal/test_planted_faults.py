@@ -19,7 +19,7 @@ pytestmark = pytest.mark.rehearse
 
 
 def line_of(function, marker: str) -> str:
-    """Where ``marker`` is in this file, as the rehearsal names it."""
+    """Returns where ``marker`` is in this file, as the rehearsal names it."""
     lines, first = inspect.getsourcelines(function)
     offset = next(i for i, line in enumerate(lines) if marker in line)
     return f"tests/rehearsal/{__name__.rpartition('.')[2]}.py:{first + offset}: {lines[offset].strip()}"
@@ -117,7 +117,7 @@ def test_values_that_were_not_pinned(cuda, monkeypatch):
 
 
 def test_a_scalar_written_through_an_index(cuda, monkeypatch):
-    """On CUDA torch copies the scalar from memory that is not pinned. (Seen in torch 2.13.)"""
+    """Torch copies the scalar to CUDA from memory that is not pinned (seen in torch 2.13)."""
 
     def add(self, ids):
         self.seen[torch.zeros(len(list(ids)), dtype=torch.long, device="cuda")] = True  # a copy from the host

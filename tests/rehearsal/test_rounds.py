@@ -143,7 +143,7 @@ def test_an_untraced_run(cuda, monkeypatch, method):
 
 @pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", *HEADS])
 def test_without_graphs(eager_cuda, monkeypatch, method):
-    """With a fixed γ. Otherwise a draft model's confidence decides after each token, which the host waits for."""
+    """γ is fixed; otherwise a draft model's confidence decides after each token, which the host waits for."""
     target = model_runner(eager_cuda)
     run(eager_cuda, target, drafter_of(method, eager_cuda, target, monkeypatch), PENALISED)
 

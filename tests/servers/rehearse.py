@@ -78,7 +78,7 @@ def vllm(program: str, work: Path, name: str) -> list[str]:
 
 
 def llama(program: str, work: Path, name: str) -> list[str]:
-    """The draft model is the target itself, for want of a smaller one."""
+    """Returns the command of llama-server. Its draft model is the target itself, for lack of a smaller one."""
     file = str(Path(locate(PAIR.target)) / "model.gguf")
     more = ["--model-draft", file] if LLAMA[name] is DRAFT else []
     command = [program, "--model", file, "--alias", "m", "--ctx-size", "8192", "--parallel", "4", "--metrics"]
@@ -131,7 +131,7 @@ def faults_of(trace: Trace, drafts: bool) -> list[str]:
 
 
 def passed_on(address: str, fault: str):
-    """What a proxy in front of the server answers, with a fault planted in its completions."""
+    """Returns the answers of a proxy in front of the server, with a fault planted in its completions."""
     host = address.removeprefix("http://")
 
     def fetch(method: str, path: str, body: dict | None):

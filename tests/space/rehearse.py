@@ -43,7 +43,7 @@ PROMPTS = ("Why is the sky blue?", "List four facts on tea.", "Write a haiku abo
 
 
 def interpreter() -> str:
-    """Of Python 3.11, as the front matter asks, and in no folder that belongs to one user."""
+    """Finds Python 3.11, which the front matter asks for, preferably in no folder that belongs to one user."""
     candidates = [
         shutil.which("python3.11", path=folder) for folder in ("/usr/bin", "/usr/local/bin", os.environ["PATH"])
     ]

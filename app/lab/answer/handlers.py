@@ -77,8 +77,8 @@ class AnswerHandlers(Measurement):
         return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
 
     def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
-        """Returns (kind, prompt) of each text: of JSON lines or one list, of texts with --- between, or of the kind
-        chosen."""
+        """Returns each text as (kind, prompt): from JSON lines or one list, from texts with --- between them, or all of
+        the chosen kind."""
         own = own.replace("\r\n", "\n").strip()
         if own.startswith("{") or rows_of_list(own):
             texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))

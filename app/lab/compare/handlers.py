@@ -147,7 +147,7 @@ class CompareHandlers(Experiment):
     # ── runs ──
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        """``values``: of SHARED, how many columns are shown, then of OWN for every column there could be."""
+        """``values`` are those of SHARED, the number of columns, then those of OWN for every possible column."""
         yield from self.stream(request, state, lambda mine: self._run(mine, state, values, again=False))
 
     def run_again(self, request: gr.Request, state: PageState, *values) -> Iterator:

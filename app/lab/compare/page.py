@@ -24,7 +24,7 @@ LEAD = """<p class="sl-lab-lead">Compare the columns: every run answers the same
 machine. A round is one pass of the big model, the target. A column with fewer rows needed fewer passes for its words.
 At temperature 0 all columns must show the same text, because drafting never changes it. Only where the target's two
 best tokens are as good as tied may rounding decide differently. The text is marked from there on.</p>"""
-TOKENS = 96  # of each run at the start: four of them are done in a quarter of a minute
+TOKENS = 96  # each run's limit when the page opens: four such runs take a quarter of a minute
 
 
 def compare(service: Service, session: gr.State) -> Wiring:

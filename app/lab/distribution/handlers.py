@@ -101,7 +101,7 @@ class RuleTestHandlers(Experiment):
     # ── running ──
 
     def run(self, request: gr.Request, state: PageState, *values) -> Iterator:
-        """Tests the rule that is chosen. ``values``: of every control, in the order of NAMES."""
+        """Tests the rule that is chosen. ``values``: one for each control, in the order of NAMES."""
         yield from self.stream(
             request, state, lambda mine: self._run(mine, state, values, [values[NAMES.index("rule")]])
         )

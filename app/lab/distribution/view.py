@@ -25,7 +25,7 @@ BUTTONS = {
 }
 FIRST_MASK = "mask-stays"  # the rule that is chosen with the JSON toy
 NAMED = 6  # points of a chart that have their names beside them
-MOST_OUTCOMES = 20  # of a chart and its table
+MOST_OUTCOMES = 20  # that a chart and its table show
 TITLES = {
     "lossless-law": "Seen outcomes and the exact law",
     "lossless-distance": "How far off, and how far chance alone goes",

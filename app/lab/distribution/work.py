@@ -13,7 +13,7 @@ from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
 from engine.exactness.results import Draws
 from engine.runtime.job import Work
 
-SECONDS = 8.0  # of one unit; then another visitor has a turn
+SECONDS = 8.0  # the length of one unit; then another visitor has a turn
 SECONDS_BETWEEN_REPORTS = 0.5
 BATCH = 10  # runs of the toy between two looks at the clock; those of a real pair take long enough
 

@@ -16,7 +16,7 @@ def load_recorded(path: Path = RECORDED) -> str:
 
 
 def figure(record: dict) -> Figure:
-    """Charts early exits. ``record``: as `python -m engine lab exits --out` stores it."""
+    """Charts early exits. ``record`` is what `python -m engine lab exits --out` stores."""
     untrained = [each for each in record["exits"] if not each["is_trained"]]
     layers = [each["layers"] for each in untrained]
     data = [

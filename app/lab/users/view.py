@@ -43,7 +43,7 @@ CHARTS = {
 }
 WAITING = Figure(note="Drawn as soon as the first point is measured.")
 DASHES = {SHORT: "solid", LONG: "dot"}
-_MARGIN = 1.08  # of the axis, beyond the fewest and the most users
+_MARGIN = 1.08  # the factor by which the axis extends beyond the fewest and the most users
 
 Rows = Sequence[UsersRow]
 
@@ -115,7 +115,7 @@ def draw_tokens(rows: Rows, names: Sequence[str], is_each: bool) -> Figure:
 
 
 def _rates(line: Rows, is_each: bool = False) -> dict[int, float]:
-    """Returns tokens a second by users: of all, or of each."""
+    """Returns tokens a second by number of users, of all together or of each."""
     return {row.users: (row.all_writing_tokens_per_second or 0.0) / (row.users if is_each else 1) for row in line}
 
 

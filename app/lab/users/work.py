@@ -1,4 +1,4 @@
-"""Measures many users at once, one cell a unit of work: all texts, by so many users, with one method.
+"""Measures many users at once. A unit of work is one cell: all texts, for one number of users, with one method.
 
 Finished cells are lines of a file that is named after the settings, so an experiment that was stopped, by this visitor
 or another, goes on from there (see engine.bench.users).
@@ -18,7 +18,7 @@ LONG_TEXT = 3_000  # characters of other prompts before each one
 
 @dataclass(frozen=True)
 class UsersPlan:
-    """``contexts``: of CONTEXTS; ``gamma``: of each method but auto, which chooses its own."""
+    """``contexts``: some of CONTEXTS; ``gamma``: for each method but auto, which chooses its own."""
 
     users: tuple[int, ...]
     methods: tuple[str, ...]
@@ -63,7 +63,7 @@ class UsersResult:
 
 
 class UsersPoints(Points):
-    """The cells of each context: all texts, by so many users, with one method."""
+    """The cells of each context. A cell is all texts, for one number of users, with one method."""
 
     def __init__(self, engine, pair: str, plan: UsersPlan, again: bool):
         from engine.bench.users import ManyUsers, UsersSettings

@@ -24,7 +24,7 @@ def looks_at_once(monkeypatch):
 
 @pytest.fixture
 def service(monkeypatch):
-    """Of a made-up engine that has files for a tab; ``requests``: for which pair, from where."""
+    """Serves a made-up engine that has files for a tab; ``requests`` lists the pairs asked for, and from where."""
     facade = FakeEngine(FakeWorker(load=0.2, step=0.05))
     facade.requests = []
     facade.browser_engine = lambda *request: facade.requests.append(request) or ENGINE
@@ -50,7 +50,7 @@ def test_operator_can_switch_it_off(service):
 
 
 def refusal(facade: EngineFacade, capsys, pair: str = "smollm2-135m") -> str:
-    """What the log says of a page that cannot offer it."""
+    """Returns the log of a page that cannot offer it."""
     facade.device = lambda: "cpu"
     offer = tab_offer.TabOffer(facade, pair, "beside")
     offer._prepare()

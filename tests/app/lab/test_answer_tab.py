@@ -159,7 +159,7 @@ def test_json_lines_are_texts_of_their_kinds(served):
     ],
 )
 def test_a_line_of_three_dashes_separates_texts_wherever_it_stands(served, own, texts):
-    """At both ends of the field, and with a blank after it, it was part of a text that was then measured."""
+    """Such a line at either end of the field, or with a blank after it, was part of a text that was then measured."""
     assert [text for _, text in ask(served, own=own).texts] == texts
     counted = json.loads(served.size(*form(own=own, place=served.service.offer.pair)))["text"]
     assert counted.startswith(f"{len(texts)} text")

@@ -207,7 +207,7 @@ def test_verdicts(test, changes, kind, words):
 
 
 def loaded(handlers, rule: str) -> dict:
-    """What a button puts into the form."""
+    """Returns the values that a button puts into the form."""
     updates = zip(NAMES, handlers.reveal(rule), strict=True)
     values = {name: update.get("value", SKIP) if isinstance(update, dict) else update for name, update in updates}
     return {name: value for name, value in values.items() if value is not SKIP}

@@ -32,7 +32,7 @@ WRONG = {
     "compare": lambda: lab_pages.compare_form(pair=None), "distribution": lambda: lab_pages.rule_form(method=None),
     "users": lambda: lab_pages.users_form(users=None), "answer": lambda: ["", "chat", None, lab_pages.PAIR, 16, 0, ""],
 }  # fmt: skip
-MOST_BYTES = 200_000  # of all files together
+MOST_BYTES = 200_000  # for all files together
 
 
 def handlers(name: str, worker=None, **limits):

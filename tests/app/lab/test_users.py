@@ -112,7 +112,7 @@ def test_impossible_point_is_marked_as_noise_and_left_out_of_lines():
 
 
 def test_no_line_is_drawn_over_a_number_that_has_no_point():
-    """From 1 to 16 users it went straight, as if 4 had been measured; there is only noise."""
+    """The line went straight from 1 to 16 users, as if 4 had been measured; there is only noise."""
     wrong = row(4, "lm", 99.0, 4.95, tau=1.4)
     known = [row(users, "none", total) for users, total in ((1, 10.0), (4, 20.0), (16, 42.0))]
     drawn = figures(rows_={SHORT: (*known, row(1, "lm", 15.0, 1.5), wrong, row(16, "lm", 31.5, 0.75))})

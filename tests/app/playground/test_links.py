@@ -155,7 +155,7 @@ def event(text) -> SimpleNamespace:
 
 
 def parts(opened: list) -> tuple:
-    """What opening a link gives: the stage, the session, the controls by name, and the results below the stage."""
+    """Splits an opened link into the stage, the session, the controls by name, and the results below the stage."""
     _, stage, session, *rest = opened
     return stage, session, dict(zip(NAMES, rest, strict=False)), ResultValues(*rest[len(NAMES) :])
 

@@ -24,7 +24,7 @@ def handlers() -> RunHandlers:
 
 
 def leave_in_mid_run(handlers: RunHandlers) -> str:
-    """As gradio does: the stream is closed and the page unloaded. Returns the key that the browser keeps."""
+    """Closes the stream and unloads the page, as gradio does. Returns the key that the browser keeps."""
     press = RunPress()
     handlers.begin(BEFORE, press)
     stream = handlers.run(BEFORE, press, *(VALUES[name] for name in NAMES))
@@ -60,7 +60,7 @@ def test_others_who_wait_get_the_device_of_a_page_that_is_gone(handlers, monkeyp
     job = handlers.service.runs.worker.jobs[0]
     time.sleep(0.5)
     assert not job.is_cancelled, "nobody waits"
-    handlers.service.runs.worker.step = 0  # of the next run
+    handlers.service.runs.worker.step = 0  # for the next run
     other = RunPress()
     handlers.begin(AFTER, other)
     stream = handlers.run(AFTER, other, *((VALUES | {"seed": 7})[name] for name in NAMES))

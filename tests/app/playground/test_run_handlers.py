@@ -60,7 +60,7 @@ def said(screen: Screen) -> dict:
 
 def page(worker=None, **limits) -> RunHandlers:
     handlers = RunHandlers(Service(FakeEngine(worker), Limits(**limits)))
-    handlers.presses = defaultdict(RunPress)  # of each visitor's page
+    handlers.presses = defaultdict(RunPress)  # one for each visitor's page
     return handlers
 
 
@@ -91,7 +91,7 @@ def player_values(screens) -> list[str]:
 
 
 def told(screens) -> list[dict]:
-    """What a page has read in the end: values overlap, and a line that it has is passed over."""
+    """Returns the lines that a page has read in the end: values overlap, and it skips a line that it already has."""
     lines = dict.fromkeys(line for value in player_values(screens) for line in value.splitlines())
     return [line for line in map(json.loads, lines) if line["type"] not in ("start", "status", "numbers")]
 
@@ -116,7 +116,7 @@ def test_no_update_carries_the_whole_run_and_none_leaves_a_gap():
     for screen in pressed(handlers, tokens=400):
         screens.append(screen)
         if player_values([screen]):
-            worker.step = 0  # of the baseline
+            worker.step = 0  # for the baseline
     values = player_values(screens)
     rounds = [line["index"] for line in told(screens) if line["type"] == "round"]
     assert rounds == list(range(len(rounds))) and len(rounds) > 100
@@ -183,7 +183,7 @@ def test_updates_come_at_most_six_times_a_second(monkeypatch):
     [({"prompt": " \n "}, "prompt is empty"), ({"prompt": "half \ud83d"}, "surrogate"), ({"gamma": 33}, "gamma is 33")],
 )
 def test_bad_input_is_a_sentence_on_the_page_and_the_next_run_works(changes, words):
-    """Of the form (all its refusals: test_form), the limits (test_service) and the settings of a run."""
+    """It comes from the form (all its refusals: test_form), the limits (test_service) and the settings of a run."""
     worker = FakeWorker()
     handlers = page(worker)
     screens = press_run(handlers, **changes)
@@ -195,7 +195,7 @@ def test_bad_input_is_a_sentence_on_the_page_and_the_next_run_works(changes, wor
 
 @pytest.mark.parametrize("fail_at", [None, 2])
 def test_a_failing_run_keeps_what_it_made_and_the_next_works(fail_at):
-    """Before the first round there is nothing to keep; on its way a run is no longer called live."""
+    """There is nothing to keep before the first round; later a failed run is no longer called live."""
     worker = FakeWorker(fail=Unavailable("The weights are damaged; fetch them again."), fail_at=fail_at)
     handlers = page(worker)
     last = press_run(handlers)[-1]
@@ -212,7 +212,7 @@ def test_a_failing_run_keeps_what_it_made_and_the_next_works(fail_at):
 
 
 def test_a_mistake_in_drawing_leaves_no_page_that_says_it_is_running(monkeypatch):
-    """As if a view had met a run it cannot draw: the buttons come back, the engine is let go, the next run works."""
+    """A view meets a run it cannot draw: the buttons come back, the engine is let go, and the next run works."""
     handlers, drawn = page(FakeWorker(step=0.01)), player_feed.rounds
     monkeypatch.setattr(player_feed, "rounds", lambda told: {}["no such"] if told else drawn(told))
     *before, last = press_run(handlers)
@@ -288,7 +288,7 @@ def test_stop_applies_to_a_press_whose_stream_starts_late():
 
 
 def test_replaced_run_ends_before_the_next_one_shows_a_value():
-    """Because Gradio sends a stream's last value again at its end."""
+    """Gradio sends a stream's last value again at its end."""
     handlers, press, shown = page(FakeWorker(step=0.05)), RunPress(), []
     handlers.begin(visitor(), press)
     earlier = press.request
@@ -335,7 +335,7 @@ def test_run_shows_a_recording_once_and_then_runs_live():
 
 
 def two_at_once(handlers) -> list[list[Screen]]:
-    """What two visitors see who press Run for texts of their own, the second while the first runs."""
+    """Returns the screens of two visitors who press Run for different texts, the second while the first runs."""
     seen = {"a": [], "b": []}
     threads = [Thread(target=lambda who=who: seen[who].extend(press_run(handlers, who, seed=ord(who)))) for who in seen]
     for thread in threads:

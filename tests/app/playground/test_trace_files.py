@@ -211,7 +211,7 @@ def test_a_file_is_never_opened_into_a_run(session, tmp_path):
         page.bring([file(tmp_path, text)], VISITOR)
     somebody_else = page.bring([file(tmp_path, text)], SimpleNamespace(session_hash="b"))
     assert somebody_else.session.trace == session.trace
-    worker.step = 0  # of the baseline
+    worker.step = 0  # for the baseline
     for _ in run:
         pass
     assert page.bring([file(tmp_path, text)], VISITOR).session.trace == session.trace

@@ -8,7 +8,7 @@ NAMED = "aqua|black|blue|gr[ae]y|green|indigo|lime|navy|orange|pink|purple|red|s
 LITERAL = re.compile(
     rf"#[\da-f]{{3,8}}\b|\b(?:rgb|hsl|hwb|lab|lch|oklab|oklch|color)a?\(|(?<![\w-])(?:{NAMED})(?![\w-])", re.I
 )
-BLOCK = re.compile(r"([^{};]*)\{([^{}]*)\}")  # of rules, also inside @media and @keyframes
+BLOCK = re.compile(r"([^{};]*)\{([^{}]*)\}")  # matches rules, also inside @media and @keyframes
 
 
 def literals(css: str) -> list[str]:

@@ -23,7 +23,7 @@ NOISY = CostModel(0.02, {1: 1.0, 2: 0.71, 3: 0.8, 4: 0.9, 6: 0.97, 8: 1.4, 16: 2
 
 
 def clocked(trace: Trace, factor: float, costs=None, busy: float | None = None) -> Trace:
-    """The same run on a clock that runs ``factor`` times as long."""
+    """Returns the run on a clock that runs ``factor`` times as long."""
     rounds = tuple(replace(each, start=factor * each.start, end=factor * each.end) for each in trace.rounds)
     started = replace(trace.started, costs=costs or trace.started.costs)
     finished = replace(trace.finished, extra={} if busy is None else {"busy": busy})

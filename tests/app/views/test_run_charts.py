@@ -40,7 +40,7 @@ def drawn(texts: list[str]) -> dict:
 
 
 def parting(trace: Trace, position: int, gap: float | None) -> Trace:
-    """The same run with another token at one position."""
+    """Returns the run with another token at one position."""
     rounds = []
     for event in trace.rounds:
         tokens = tuple(
@@ -79,7 +79,7 @@ def test_no_model_text_reaches_plotly_or_the_lanes(run, plain):
 
 
 def test_a_trace_without_numbers_is_drawn_all_the_same(run):
-    """Tracing off and costs not measured: missing numbers are named, not made up."""
+    """Tracing is off and costs are not measured: missing numbers are named, not made up."""
     bare = replace(run, started=replace(run.started, costs=None, config={}))
     rounds = tuple(
         replace(event, tokens=tuple(replace(token, p=None, q=None, u=None, accept=None) for token in event.tokens))
@@ -114,7 +114,7 @@ def unwritten(trace: Trace) -> Trace:
 @pytest.mark.parametrize("v", [{1: 1.0, 2: 0.5}, {1: 1.0, 2: 1e-6}, {7: 1e-6, 9: 1e6}, {1: 1e6}, {4096: 1.0}])
 @pytest.mark.parametrize("shape", [lambda trace: trace, still, unwritten])
 def test_costs_and_clocks_that_cannot_be_are_survived(run, plain, v, shape):
-    """What a valid file may claim, however absurd, gives charts or words and no error."""
+    """A valid file may make absurd claims; they give charts or words and no error."""
     ours = shape(replace(run, started=replace(run.started, costs=CostModel(0.0, v, 0, 0.0))))
     assert set(drawn(run_charts.complete(ours, shape(plain)))) == NAMES | OF_TREES
     json.loads(tiles.tiles(ours, shape(plain)))

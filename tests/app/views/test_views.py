@@ -26,7 +26,7 @@ def baseline() -> Trace:
 
 
 def slowed(trace: Trace, factor: float, part: str) -> Trace:
-    """The same run with one part of every round taking ``factor`` times as long."""
+    """Returns the run with one part of every round taking ``factor`` times as long."""
     rounds, clock = [], 0.0
     for event in trace.rounds:
         timings = replace(event.timings, **{part: getattr(event.timings, part) * factor})

@@ -33,7 +33,7 @@ def sample(tokens: int, seconds: float, **more) -> Sample:
 
 def test_a_speedup_is_a_ratio_of_sums():
     for ours, plain, speedup in (
-        ([(10, 1.0), (30, 9.0)], [(10, 4.0), (30, 16.0)], 2.0),  # of sums; the mean of ratios would be 2.89
+        ([(10, 1.0), (30, 9.0)], [(10, 4.0), (30, 16.0)], 2.0),  # the ratio of sums; the mean of ratios would be 2.89
         ([(20, 2.0)], [(10, 2.0)], 2.0),  # outputs of different length are compared by tokens a second
         ([(0, 0.0)], [(10, 1.0)], None),  # nothing to divide by
     ):
@@ -58,7 +58,7 @@ def test_the_interval_of_few_repeats_holds_the_truth_as_often_as_it_says(few):
     rng, held = np.random.default_rng(2), 0
     for _ in range(400):
         ours, plain = (np.stack([np.full(few, 48.0), rng.lognormal(0, 0.06, few)], 1) for _ in range(2))
-        low, high = interval(ours, plain)  # of two systems that are equally fast
+        low, high = interval(ours, plain)  # the two systems are equally fast
         held += low <= 1 <= high
     assert held > 0.92 * 400, "three standard errors below 95 %"
 
@@ -208,7 +208,7 @@ def test_only_prompts_with_a_schema_come_twice():
 
 def test_interrupted_comparison_keeps_prompts_that_all_finished(engine):
     def stop_at_five(fraction, note):
-        if note.startswith("turn 5"):  # of the third prompt, the first of two repeats
+        if note.startswith("turn 5"):  # the first of two repeats of the third prompt
             raise KeyboardInterrupt
 
     comparison = Comparison(engine, Settings(("ngram",), 8, repeats=2), PROMPTS, stop_at_five)

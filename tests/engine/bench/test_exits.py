@@ -19,7 +19,7 @@ def exiting(heads):
 
 @torch.inference_mode()
 def test_each_layer_is_read_as_the_last_one_is(heads, exiting, monkeypatch):
-    """Agreement counted by hand from transformers' states, on the tokens that the target wrote."""
+    """Agreement is counted by hand from transformers' states, on the tokens that the target wrote."""
     monkeypatch.setattr(exits, "_costs", lambda runner: {0: 0.2, 1: 0.6, 2: 1.0})
     for method in ("none", "exit"):
         monkeypatch.setitem(exiting._costs, method, CostModel(0.5, {1: 1.0, 2: 1.1}, 200, 0.001))

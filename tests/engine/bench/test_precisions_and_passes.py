@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_distance_is_that_of_the_two_distributions(folder, monkeypatch):
-    """Twice: as measured, and with a rounded model that is the whole one, which is at no distance."""
+    """It is measured with rounded models, then with one that is the whole model, which is at no distance."""
     found = precisions.measure(str(folder), PROMPTS, 8)
     assert [*found] == ["int8", "int4"] and all(each.tokens == 16 for each in found.values())
     assert 0 < found["int8"].kl < found["int4"].kl and 0 < found["int4"].equal <= found["int8"].equal <= 1

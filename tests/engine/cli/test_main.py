@@ -184,7 +184,7 @@ def test_pairs_report_what_works_by_translation(tiny_pair, tmp_path):
 
 @pytest.mark.slow
 def test_calibrate_measures_and_remembers(tiny_pair, monkeypatch):
-    """With steps of a made-up length, because a busy machine's costs are measured again."""
+    """Steps have a made-up length, because a busy machine's costs are measured again."""
     steps = count(1)
 
     def measure(target, drafter=None, widths=calibration.WIDTHS, **settings):

@@ -30,7 +30,7 @@ def together(decoders) -> list:
 
 
 def toy(number: int) -> SpeculativeDecoder:
-    """One of many unlike requests, the same for the same number."""
+    """Makes one of many unlike requests, the same for the same number."""
     draw = random.Random(number)
     method = draw.choice(METHODS)
     prompt = [draw.randrange(8) for _ in range(draw.choice([1, 2, 7, 90]))]
@@ -95,7 +95,7 @@ def test_a_request_that_uses_its_neighbours_numbers_is_noticed(alone, monkeypatc
 
 
 def test_beside_others_each_keeps_the_targets_law():
-    """One long run of each method; the false alarm is that of chi_squared.py."""
+    """Each method has one long run; the false alarm is that of chi_squared.py."""
     settings = {"max_new_tokens": 400, "trace": False}
     drafters = [make_drafter(method, DRAFT) for method in METHODS]
     decoders = [toy_decoder(TARGET, d, [0], WARM, gamma=1 + i, seed=i, **settings) for i, d in enumerate(drafters)]
@@ -144,7 +144,7 @@ def test_with_prompts_first_all_begin_to_write_together_and_write_the_same():
 
 @pytest.fixture(scope="module")
 def runners(tmp_path_factory):
-    """A target's and a draft's of nearly its weights."""
+    """Returns the runners of a target and of a draft with nearly its weights."""
     folders = [tmp_path_factory.mktemp("qwen3") for _ in range(2)]
     return [runner_of(folder, write(folder, "qwen3", num_hidden_layers=2 - i)) for i, folder in enumerate(folders)]
 
@@ -165,7 +165,7 @@ def decoder_of(runners, prompt, method="none", gamma=0, limit=60, sampling=GREED
 
 @pytest.fixture(scope="module")
 def settings(runners):
-    """Those of unlike requests."""
+    """Returns the settings of unlike requests."""
     plain = ids_of(decoder_of(runners, LONG[:12]).rounds())
     return [
         {"prompt": LONG[:1]},
@@ -178,7 +178,7 @@ def settings(runners):
 
 
 def same_or_near_tie(ours: list, theirs: list) -> None:
-    """The same tokens, or the target could hardly choose where they part."""
+    """Asserts that the tokens are the same, or that the target could hardly choose where they part."""
     at = next((i for i, (a, b) in enumerate(zip(ids_of(ours), ids_of(theirs), strict=False)) if a != b), None)
     if at is None:
         assert len(ids_of(ours)) == len(ids_of(theirs))
@@ -196,7 +196,7 @@ def test_greedy_rows_that_end_stop_or_are_cancelled_are_as_alone(runners, settin
 
 
 def test_sampled_rows_have_the_numbers_of_the_run_alone(runners, settings):
-    """p of every token, so also of the drafts, up to rounding."""
+    """p of every token agrees up to rounding, so that of the drafts does, too."""
     warm = [each | {"sampling": WARM} for each in settings]
     for each, ours in zip(warm, together([decoder_of(runners, **each) for each in warm]), strict=True):
         theirs = decoder_of(runners, **each).rounds()

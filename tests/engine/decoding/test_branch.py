@@ -26,7 +26,7 @@ def rounds_of(method, sampling, prefix=(), acceptance="token"):
 @pytest.mark.parametrize("sampling", [GREEDY, WARM, PENALISED], ids=["greedy", "warm", "penalised"])
 @pytest.mark.parametrize("method, acceptance", [*((method, "token") for method in METHODS), ("lm", "block")])
 def test_branch_with_the_same_token_at_a_rounds_end_repeats_the_run(method, acceptance, sampling):
-    """In every number of every token: places, draws, p, q, residuals and the tokens that the penalty counts."""
+    """Every number of every token agrees: places, draws, p, q, residuals and the tokens that the penalty counts."""
     first = rounds_of(method, sampling, (), acceptance)
     for ended in range(1, len(first), 4):
         prefix = ids_of(first[:ended])

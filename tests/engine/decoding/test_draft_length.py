@@ -60,7 +60,7 @@ def test_no_policy_exceeds_what_there_is_room_for(limit):
 
 
 def test_guess_is_kept_and_a_step_taken_when_each_is_worth_its_cost():
-    """At the start: α of a certainty is its middle, and a plain step earns one token per cost."""
+    """At first the α of a certainty is its middle, and a plain step earns one token per cost."""
     policy = auto(v={1: 1.0, 2: 1.3, 3: 1.5})
     assert [policy.worth_verifying([s]) for s in range(10)] == [s >= 3 for s in range(10)], "0.25 < 0.3 < 0.35"
     assert policy.worth_verifying([5, 4]), "0.55 · 0.45 > 1.5 − 1.3"
@@ -206,7 +206,7 @@ def test_a_judge_that_looks_at_the_token_is_caught():
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_run_repeats_from_its_own_pins(temperature):
-    """Rests, guesses let go and chains of every length, with no policy left to decide."""
+    """It repeats rests, dropped guesses and chains of every length, with no policy left to decide."""
 
     def rounds(policy):
         settings = {"gamma_policy": policy, "max_new_tokens": 200, "trace": False}
@@ -220,7 +220,7 @@ def test_a_run_repeats_from_its_own_pins(temperature):
 
 
 def test_drafting_fades_out_as_requests_come_and_returns_as_they_leave():
-    """0.08 more of a plain step for each token of a pass: requests make γ shorter bit by bit, not at a threshold."""
+    """Each token of a pass costs 0.08 plain steps more: requests make γ shorter bit by bit, not at a threshold."""
     policy = AdaptiveGamma(0.0, {1: 1.0, 21: 2.6}, {0: 0.8})
     lengths = []
     for rows in (1, 2, 4, 8, 12, 16, 30, 1):

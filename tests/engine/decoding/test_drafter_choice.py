@@ -105,7 +105,7 @@ def test_a_drafter_that_fails_is_left_and_tried_again_later():
 
 
 def test_a_drafter_whose_prior_does_not_pay_can_prove_itself():
-    """With a step at 0.4 the prior of 0.5 promises 1.5 tokens for 1.5 plain steps; after turn 9 all are right."""
+    """A step costs 0.4, so the prior of 0.5 promises 1.5 tokens for 1.5 plain steps; after turn 9 all are right."""
     keys, names = {"lm": PER_TOKEN}, []
     policy = choice(members(("lm",)), c=0.4, v={1: 1.0, 2: 1.1, 20: 2.9})
     for turn in range(60):

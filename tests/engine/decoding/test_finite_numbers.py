@@ -155,7 +155,7 @@ def test_a_rounded_product_hides_no_number(own_cache, tmp_path, runtime, name, p
 
 @pytest.mark.parametrize("side", ["q", "k"])
 def test_attention_hides_no_number(own_cache, tmp_path, side):
-    """ONNX Runtime's takes a NaN in q or k for a small number."""
+    """ONNX Runtime's attention takes a NaN in q or k for a small number."""
     model_folder(tmp_path / "whole")
     name = f"model.layers.1.self_attn.{side}_proj.weight"
     folder = broken(tmp_path / "whole", tmp_path / "nan", name, NAN, (0, 0))

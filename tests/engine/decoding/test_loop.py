@@ -110,7 +110,7 @@ def test_the_numbers_beside_a_token_explain_its_verdict():
 
 @pytest.mark.parametrize("method", ["lm", "without_replacement", "top"])
 def test_the_numbers_of_drafts_decided_on_together_explain_their_verdicts(method):
-    """Of the tokens alone: each weight follows from the parent's, each verdict from u and h, in post-order."""
+    """Tokens alone explain them: each weight follows from the parent's, each verdict from u and h, in post-order."""
     settings = {"gamma": 4 if method == "lm" else 2, "max_new_tokens": 200, "acceptance": "block", "seed": 1}
     rounds = list(toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, trace_top=8, **settings).rounds())
     seen = Counter()

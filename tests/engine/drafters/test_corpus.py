@@ -66,7 +66,7 @@ def test_it_follows_what_most_texts_say_and_stops_where_they_part():
 
 @pytest.mark.parametrize("mutant", [None, "u-reused-for-closing"])
 def test_the_output_is_the_targets_own_and_a_wrong_rule_is_caught(mutant):
-    """With a text of the target's own, of another seed."""
+    """The drafter copies from a text of the target's own, with another seed."""
     rules = next((each.rules for each in MUTANTS if each.name == mutant), TRUE_RULES)
     settings = {"sampling": ALL, "max_new_tokens": 1000}
     corpus = generate(TARGET, make_drafter("none", TARGET), PROMPT, seed=1, **settings)[:600]

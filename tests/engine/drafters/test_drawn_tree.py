@@ -18,7 +18,7 @@ WORDS = torch.tensor([7, 5, 3, 9])
 
 
 def test_siblings_are_drawn_without_replacement():
-    """The joint law of three of four words, against the products of what each was drawn from."""
+    """The joint law of three of four words is compared with the products of the laws that each was drawn from."""
     u = torch.rand(2000, 3, generator=torch.manual_seed(1))
     tokens, rows = draw_siblings(Q.expand(2000, -1), u)
     law = {}
@@ -41,7 +41,7 @@ def test_where_nothing_is_left_the_last_token_comes_again_as_certain():
 
 
 def grown(shape, seed: int, limit: int = 6, certainty: float = 0.5) -> tuple[list[Node], tuple[int, ...], DrawnTree]:
-    """A tree of four words, likewise after every node."""
+    """Grows a tree with the same four words after every node."""
     tree, steps = DrawnTree(shape, Uniforms(seed, 40 + MAX_NODES), 3, WORDS), 0
     level, logits = [tree.root], torch.tensor([[certainty, *[(1 - certainty) / 3] * 3]]).log()
     while level and steps < limit:
@@ -73,7 +73,7 @@ GIVEN = (0, 1, 1, 0, 4)
 
 @pytest.mark.parametrize("shape", [lambda: Plan(GIVEN), lambda: shape_of(0.02)], ids=["given", "worthwhile"])
 def test_no_drawn_token_decides_about_its_own_place(shape):
-    """With the same distribution after every node the shape is the same for all seeds; all draws are scored."""
+    """Every node has the same distribution, so the shape is the same for all seeds; all draws are scored."""
     shapes, tokens = set(), set()
     for seed in range(12):
         nodes, parents, tree = grown(shape(), seed)

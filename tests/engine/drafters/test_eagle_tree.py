@@ -66,7 +66,7 @@ def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine):
 
 @pytest.mark.slow
 def test_to_the_very_end_of_the_context(heads, engine):
-    """Where a whole γ no longer fits, shorter drafts are made and the text is still the target's own."""
+    """Shorter drafts are made where a whole γ no longer fits, and the text is still the target's own."""
     room = 256 - len(run(engine, max_new_tokens=1).started.prompt)
     expected = None
     for method in ("eagle-chain", "eagle"):

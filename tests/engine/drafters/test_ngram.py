@@ -74,7 +74,7 @@ def test_a_recorded_tree_is_drafted_again():
 
 
 def test_the_users_own_text_begins_after_the_system_turn():
-    """Of the pair's own template, with a system prompt of one's own and the default one."""
+    """It does so in the pair's own template, with a custom system prompt and with the default one."""
     tokenizer = load_tokenizer(get_pair(PAIR).drafts["lm"].folder)
     for prompt in ("xylophones", "Why is the sky blue?", "\n  spaces"):
         for system in (None, "", "Say only: purple cat."):

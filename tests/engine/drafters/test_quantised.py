@@ -42,7 +42,7 @@ def test_greedy_output_is_the_targets_own_whatever_it_drafts(pairs, gamma):
 @pytest.mark.slow
 @pytest.mark.parametrize(("mutant", "runs"), [(None, 300), ("q-ignored", 300)])
 def test_sampled_output_has_the_targets_law_and_ignoring_q_is_caught(pairs, mutant, runs):
-    """The first two tokens of many seeds, against the target's joint law in transformers."""
+    """The first two tokens of many seeds are tested against the target's joint law in transformers."""
     rules = next((each.rules for each in MUTANTS if each.name == mutant), TRUE_RULES)
     engine, sampling, seen = engine_of(pairs), SamplingParams(1.2, top_k=3), Counter()
     for seed in range(runs):

@@ -17,7 +17,7 @@ from engine.exactness.toy_models import ToyLM, ToyRunner, toy_decoder
 
 @pytest.mark.slow
 def test_a_new_method_runs_and_is_on_the_command_line_and_the_page(tiny_pair, tmp_path):
-    """In a process that registers it before anything reads the registry."""
+    """A process of its own registers it before anything reads the registry."""
     command = [sys.executable, ROOT / "tests/helpers/echo_method.py", tiny_pair, tmp_path]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:] + result.stdout[-3000:]
@@ -47,7 +47,7 @@ MADE = {
 
 @pytest.mark.parametrize("name", ["ngram", "lookahead", "corpus", "lm"])
 def test_greedy_output_is_the_targets_own_and_drafts_are_accepted(name):
-    """Others, on models: models/test_heads.py, test_quantised.py, exactness/test_translated_drafts.py."""
+    """Others are tested on models: models/test_heads.py, test_quantised.py, exactness/test_translated_drafts.py."""
     run = toy_decoder(TARGET, MADE[name](drafter_class(name)), PROMPT, SamplingParams(), 3, max_new_tokens=40)
     statuses = {token.status for each in run.rounds() for token in each.tokens}
     assert run.committed[len(PROMPT) :] == [int(TARGET.logits(run.committed[:i]).argmax()) for i in range(13, 53)]

@@ -15,7 +15,7 @@ chances = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=3).map(tuple)
 
 @cache
 def forests(drafts: int) -> list[tuple]:
-    """All ordered forests of so many drafts; a tree is the tuple of its children."""
+    """Returns all ordered forests of ``drafts`` drafts; a tree is the tuple of its children."""
     if not drafts:
         return [()]
     return [(head, *rest) for n in range(drafts) for head in forests(n) for rest in forests(drafts - 1 - n)]

@@ -13,7 +13,7 @@ FLAT, STEEP = {1: 1.0, 2: 1.01}, {1: 1.0, 2: 1.29}
 
 
 def guesses(node: Node) -> tuple[list[int], list[float]]:
-    """The same three after every node, likelier the earlier."""
+    """Returns the same three after every node, the likelier ones first."""
     return [10 * node.depth + rank for rank in (1, 2, 3)], [0.6, 0.3, 0.05]
 
 
@@ -42,7 +42,7 @@ def test_the_most_probable_paths_are_kept_and_no_pass_is_taken_in_vain(count):
 
 
 def test_a_kept_nodes_elders_and_ancestors_are_kept():
-    """For any chances that were learned, even where a later guess was right more often than the first."""
+    """This is so for any learned chances, even where a later guess was right more often than the first."""
     strange = {0: 0.1, ("later", 0): 0.9, ("later", 1): 0.2, PER_TOKEN: 0.9}
     nodes, _, _ = grown(Worthwhile(lambda key: strange.get(key, 0.3), lambda n: 0.03 * n, 0.0))
     kept = set(nodes)

@@ -1,4 +1,4 @@
-"""With a constraint, too, answers have the target's distribution: that of its tokens under the mask of each prefix.
+"""Answers have the target's distribution under a constraint, too: that of its tokens under the mask of each prefix.
 
 Whole answers are counted, and their law is known by enumeration, without the loop. Every path is tested: chains, drafts
 that only a device would draw (the grammar cuts them off afterwards), trees, blocks, lookup, other tokenizers, passes
@@ -197,14 +197,14 @@ def test_every_mutant_of_a_constraint_is_caught(mutant):
 
 
 def breaks(mutant) -> bool:
-    """Whether answers may leave the grammar."""
+    """Returns whether answers may leave the grammar."""
     return mutant.name != "cut-unscaled"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [RIGHT, *CONSTRAINT_MUTANTS], ids=lambda rule: getattr(rule, "name", rule))
 def test_the_json_toy_shows_every_mutant_and_passes_the_right_rule(rule):
-    """With the settings that the page offers for it."""
+    """The settings are those that the page offers for it."""
     toy = toy_test(JSON_TOY, 0, PLAIN, 2, "lm", getattr(rule, "name", rule))
     runs = 200 if rule != RIGHT and breaks(rule) else 1000
     test = judge(toy.law, count_outcomes(toy.runs, range(runs), toy.length))

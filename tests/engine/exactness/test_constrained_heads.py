@@ -69,7 +69,7 @@ def test_a_tree_under_a_wrong_mask_leaves_the_grammar(engines, name):
 
 
 class HalfOfQ(Constrained):
-    """As if half of each q had been on words that the grammar forbids, and the rest were not scaled."""
+    """Halves each q, as if half of it had been on words that the grammar forbids, and the rest were not scaled."""
 
     def mask_draft(self, draft):
         allowed = super().mask_draft(draft)

@@ -44,7 +44,7 @@ def test_chains(method, acceptance, name, gamma):
 @pytest.mark.parametrize("acceptance", ["token", *slow("block")])
 @pytest.mark.parametrize("name", ["all", *slow("plain")])
 def test_blocks_in_which_each_guess_changes_the_next(name, acceptance):
-    """A long run by contexts, and many short ones by four tokens at once."""
+    """A long run is tested by contexts, and many short ones by four tokens at once."""
     target, draft = pair(6)
     settings = {"sampling": SAMPLINGS[name], "gamma": 3, "acceptance": acceptance}
     tokens = generate(target, toy_block(draft), PROMPT, max_new_tokens=1000, **settings)
@@ -74,7 +74,7 @@ def test_trees(siblings, acceptance, name, gamma):
 
 
 def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULES) -> float:
-    """Of two tokens after a prompt whose end was followed by three words before, each of them a branch."""
+    """Tests two tokens after a prompt whose end was followed by three words before, each of them a branch."""
     target, prompt, outputs = pair(6)[0], [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1], Counter()
     for seed in range(runs):
         policy = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors, limit=2)
@@ -99,7 +99,7 @@ def test_trees_of_lookup(name):
 )
 @pytest.mark.parametrize("method", ["lm", *slow("none", "without_replacement", "independent")])
 def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
-    """Independent short runs, one a seed: three tokens at once, which also shows that seeds are independent."""
+    """Short runs, one per seed, are tested three tokens at once, which also shows that seeds are independent."""
     target, draft = pair(6, seed)
     settings = {"sampling": sampling, "gamma": 2, "max_new_tokens": 3}
     drafter = make_drafter(method, draft)
@@ -112,7 +112,7 @@ def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
 )
 @pytest.mark.parametrize("sampling", [SamplingParams(1.0), *slow(SamplingParams(0.8, top_k=4, top_p=0.9))])
 def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs):
-    """Four tokens at once, of runs in which three drafts of a chain, or two of a tree, can be accepted at once."""
+    """Four tokens are tested at once: three drafts of a chain, or two of a tree, can be accepted together."""
     target, draft = pair(4, 5)
     settings = {"sampling": sampling, "gamma": gamma, "max_new_tokens": 3 + gamma, "acceptance": "block"}
     drafter = make_drafter(method, draft)

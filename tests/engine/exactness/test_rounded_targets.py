@@ -41,7 +41,7 @@ def pair(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["int8", pytest.param("int4", marks=pytest.mark.slow)])
 def engines(request, pair):
-    """By the kind of draft; with costs at which drafts pay, so that auto drafts."""
+    """Loads engines by the kind of draft, with costs at which drafts pay, so that auto drafts."""
     loaded = {kind: load_engine(getattr(pair, kind), "cpu", request.param) for kind in ("lm", "eagle")}
     if not loaded["lm"].target.runner.same_bits:
         with pytest.raises(Unavailable, match=r"gives an .* other numbers than plain steps"):

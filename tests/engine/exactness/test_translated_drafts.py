@@ -46,7 +46,7 @@ KINDS = pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter]
 @pytest.mark.parametrize("name", ["all", *slow("plain")])
 @KINDS
 def test_the_joint_law_of_whole_outputs(kind, name):
-    """Three tokens at once, one run a seed."""
+    """Three tokens are tested at once, with one run per seed."""
     settings = {"sampling": SAMPLINGS[name], "gamma": 2, "max_new_tokens": 5}
     one = drafter(kind)
     outputs = Counter(tuple(generate(TARGET, one, PROMPT, seed=s, **settings)[:3]) for s in range(300))
@@ -75,7 +75,7 @@ def test_greedy_has_one_answer_and_drafts_are_accepted(kind):
 
 @KINDS
 def test_the_draft_has_read_the_committed_text_and_nothing_else(kind):
-    """After refusals, accepted rounds and rounds without drafts its cache begins with its own reading of the text."""
+    """Its cache begins with its own reading of the text after refusals, accepted rounds and rounds without drafts."""
     one, seen, policy = drafter(kind), [], ReplayedGamma([3, 4, 0, 1, 4, 0, 0, 4] * 20)
     go_on = one._go_on
 

@@ -39,7 +39,7 @@ def words(bits, vocab_size: int) -> list[int]:
 
 @pytest.mark.parametrize("make", [byte_level, sentence_piece])
 def test_every_mask_is_what_counting_bytes_gives(make):
-    """At every place of every text, however its tokens cut it: also inside a character."""
+    """The masks agree at every place of every text, however its tokens cut it: also inside a character."""
     own, pieces = grammars(make), Vocabulary.from_tokenizer(make()).texts
     reader = reader_of(own, "regex", "the cat|the hat and|cats, é|naïve 🙂|and\nso|a")
     texts, seen, queue = [text.encode() for text in TEXTS], {b""}, [()]
@@ -125,7 +125,7 @@ BAD = {
     "an unknown token": ("grammar", "start: <|nothing|>", "grammar cannot be used"),
     "another kind": ("xml", "<a/>", "choose from json_schema, regex, choice, grammar"),
 }  # fmt: skip
-MOST_SECONDS = 5.0  # of the processor; each takes less than a tenth of a second
+MOST_SECONDS = 5.0  # of processor time; each takes less than a tenth of a second
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -226,7 +226,7 @@ def test_greedy_in_fp32_through_graphs_is_what_transformers_writes(root, engine_
 
 @pytest.mark.slow
 def test_what_bf16_writes_greedily_is_at_worst_a_near_tie_in_fp32(engine_on):
-    """Teacher-forced regret: how far each token's exact logit is below the best, next to what bf16 can resolve."""
+    """The regret is teacher-forced: how far each token's exact logit is below the best, next to bf16's resolution."""
     prompt, written = ids(engine_on("bf16"), "lm")
     exact = engine_on("fp32").target
     exact.runner.reset(len(prompt) + len(written) + 1)

@@ -25,7 +25,7 @@ from engine.weights.head_config import DEFAULTS
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
-    """With rotary settings of its own, and norms with another eps."""
+    """Makes a target with rotary settings of its own, and norms with another eps."""
     root = tmp_path_factory.mktemp("table")
     settings = {"num_hidden_layers": LAYERS, "rms_norm_eps": 0.1, "rope_parameters": {**LLAMA3, "rope_theta": 99.0}}
     model = model_folder(root / "target", **settings)
@@ -37,7 +37,7 @@ def target(tmp_path_factory):
 @pytest.mark.parametrize("name", TABLE)
 @torch.inference_mode()
 def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatch, name, runtime):
-    """At every position from features, as small as those of a real model's first layers, and one step further."""
+    """They agree at every position, on features as small as a real model's first layers give, and one step further."""
     monkeypatch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")  # rounding would hide what we look for
     shape, *layouts = TABLE[name]
     head_of = write(tmp_path / "head", shape, *layouts)
@@ -106,7 +106,7 @@ BLOCKS = {
 @pytest.mark.parametrize("layout", BLOCKS)
 @torch.inference_mode()
 def test_a_block_head_drafts_by_transformers_layers(target, tmp_path, monkeypatch, layout, runtime):
-    """A whole block in one pass, and another after its masks were discarded; then a run."""
+    """It drafts a whole block in one pass, another after its masks were discarded, and then a run."""
     head = write(tmp_path / "head", *BLOCKS[layout])
     pair = f"{target.folder}+{tmp_path / 'head'}"
     assert list(get_pair(pair).drafts) == ["block"]

@@ -93,7 +93,7 @@ def test_a_block_head_without_a_bias_ignores_the_guess_before(heads, tmp_path, r
 @EACH_RUNTIME
 @torch.inference_mode()
 def test_exit_head_writes_the_same_keys_and_values_as_verifying(engines, runtime):
-    """So the cache of the target is the only one."""
+    """The target's cache can therefore be the only one."""
     target, drafter = begin(engines("exit", runtime), "exit", TEXT[:20])
     draft = drafter.propose(TEXT[:20], 3, 0)
     assert drafter.memory(64) == 0 and drafter.runner.cache is target.cache
@@ -142,7 +142,7 @@ DRAWN = [  # method, γ, settings, acceptance, runs
 
 
 def p_value(heads, engine, method, gamma, params, acceptance, count) -> float:
-    """Of the first two tokens of many seeds, against the target's joint law in transformers."""
+    """Tests the first two tokens of many seeds against the target's joint law in transformers."""
     settings = {"gamma": gamma, "max_new_tokens": 4, "sampling": params, "acceptance": acceptance}
     asked = request(engine.pair.name, method, trace=False, **settings)
     runs = [fold(engine.run(replace(asked, seed=seed))) for seed in range(count)]
@@ -180,7 +180,7 @@ def test_a_prompt_of_one_token_has_no_state_to_read_yet(heads, engines, method):
 @EACH_METHOD
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 def test_a_run_repeats_from_its_own_pins(engines, monkeypatch, method, temperature):
-    """Also where drafting no longer pays."""
+    """It does so even where drafting no longer pays."""
     engine, asked = engines(method), {"gamma": "auto", "max_new_tokens": 40, "temperature": temperature}
     two = 1.1 if METHODS[method].drafts_at_once else 1.005
     monkeypatch.setitem(engine._costs, method, CostModel(0.02, {1: 1.0, 2: two}, 200, 0.001))
@@ -251,7 +251,7 @@ def test_a_head_is_stored_in_16_bits_with_the_map_of_its_words(heads, case):
 @pytest.mark.parametrize("kind", ["block", "medusa", "exit"])
 @torch.inference_mode()
 def test_target_with_its_own_output_layer_gets_its_rows_with_the_head(tmp_path, kind, runtime):
-    """Without them they are read from the target, and are the same but for their 16 bits."""
+    """A head without them reads them from the target; they are the same but for their 16 bits."""
     model, case = model_folder(tmp_path / "target"), KINDS[kind]
     with torch.no_grad():
         model.lm_head.weight.copy_(model.lm_head.weight.to(case.dtype))

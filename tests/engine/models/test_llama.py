@@ -109,7 +109,7 @@ def test_a_captured_sequence_shares_a_pass_and_is_replayed_after_it(tmp_path):
 
 @pytest.mark.parametrize("field", ["positions", "mask", "cache"])
 def test_a_sequence_that_reads_its_neighbours_is_noticed(tmp_path, monkeypatch, field):
-    """Two blocks of one width after prompts of unlike length, the second with what belongs to the first."""
+    """Two blocks of one width follow prompts of unlike length; the second is given what belongs to the first."""
     checkpoint = tmp_path, write(tmp_path, "llama")
     first, second = (runner.next_span(4) for runner in (ready(checkpoint, prompt=9), ready(checkpoint, prompt=21)))
     wrong = replace(second, **{field: getattr(first, field)})
@@ -145,7 +145,7 @@ def whole(tmp_path_factory):
 
 
 def short(part: str, rows: int | None):
-    """Each tensor of that name gets so many rows of zeros; None: it goes."""
+    """Gives each tensor of that name ``rows`` rows of zeros, or removes it for None."""
 
     def change(folder):
         for file in folder.glob("*.safetensors"):

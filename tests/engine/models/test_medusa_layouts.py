@@ -15,8 +15,8 @@ from engine.weights.head_kinds import own_name
 
 
 def medusa_tensors(kind: str, words: torch.Tensor, heads: int) -> dict[str, torch.Tensor]:
-    """As Medusa 0.1 or TGI's version 2 name them, or vLLM, where layers have no biases. With a map of words, if these
-    are not all."""
+    """Names them as Medusa 0.1 or TGI's version 2 does, or as vLLM, where layers have no biases. Adds a map of words if
+    these are not all."""
     torch.manual_seed(3)
     layer, output = ("blocks.{}.layers.0", "lm_heads.{}") if kind == "vllm" else ("{}.0.linear", "{}.1")
     tensors = {f"{layer.format(k)}.weight": 0.2 * torch.randn(E, E) for k in range(heads)}

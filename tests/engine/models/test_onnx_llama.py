@@ -156,7 +156,7 @@ def test_groups_far_from_zero_keep_their_values_in_eight_bits(shift):
 @pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3-tied", "llama-biased"])
 @pytest.mark.parametrize("precision", ["int8", "int4"])
 def test_a_rounded_model_is_that_of_the_rounded_weights(tmp_path, precision, name):
-    """Computed in fp32 by torch; only the rounding of inputs remains. The embedded model's KL is in
+    """Torch computes it in fp32; only the rounding of inputs remains. The embedded model's KL is in
     test_real_model.py."""
     model = write(tmp_path, name, **WIDE)
     rounded = RoundedReader(open_weights(tmp_path, torch.float32, "cpu"), BITS[precision])
@@ -201,7 +201,7 @@ def test_without_memory_for_another_graph_sequences_take_turns(tmp_path, monkeyp
 
 @pytest.mark.slow
 def test_weights_above_two_gigabytes_need_no_file():
-    """1.5 billion weights, handed over in memory; they are as large as the limit of a graph twice."""
+    """1.5 billion weights are handed over in memory; they take twice the limit of a graph."""
     shape = SHAPES["1.5B"]
     weights = RandomWeights(torch.float32, "cpu", shape.config.tie_word_embeddings, True)
     runner = DecoderRunner(OnnxLlama(weights.folder, shape.config, "int8", weights=weights))

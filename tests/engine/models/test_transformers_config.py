@@ -38,7 +38,7 @@ def test_a_complete_config_reads_as_transformers_reads_it():
 
 
 def read_by_transformers(folder: Path) -> bool:
-    """Whether the architecture's own class has read it, or refused it."""
+    """Returns whether the architecture's own class has read it, or refused it."""
     try:
         theirs = type(AutoConfig.from_pretrained(folder))
     except Exception:

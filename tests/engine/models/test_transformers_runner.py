@@ -198,7 +198,7 @@ def test_a_tensor_that_is_missing_is_not_filled_with_noise(models, tmp_path):
 
 
 def test_a_quantised_checkpoint_runs_where_its_package_is_installed(own_cache, tmp_path):
-    """In 4 bits by bitsandbytes, which runs on CPUs, too."""
+    """The checkpoint has 4 bits by bitsandbytes, which runs on CPUs, too."""
     pytest.importorskip("bitsandbytes")
     pytest.importorskip("accelerate")
     model_folder(tmp_path / "plain", hidden_size=64, intermediate_size=96, vocab_size=272)

@@ -1,4 +1,4 @@
-"""Between two tokenizers: which tokens both have, and how a draft reads committed text in its own."""
+"""Two tokenizers: which tokens both have, and how a draft reads committed text in its own."""
 
 import pytest
 from unlike_tokenizers import byte_level, letters, sentence_piece
@@ -28,7 +28,7 @@ def test_tokens_are_common_by_their_text_and_special_ones_by_name_or_role():
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize(("target", "draft"), [("bytes", "pieces"), ("pieces", "bytes"), ("pieces", "pieces")])
 def test_a_draft_reads_a_prompt_as_it_would_by_itself(target, draft, text):
-    """With its own BOS, and not the target's; with the space that it puts first, and not the target's."""
+    """It reads its own BOS and its own leading space, and not the target's."""
     kinds = {"bytes": byte_level(), "pieces": sentence_piece()}
     other = sentence_piece(bos=False) if target == draft else kinds[draft]
     reading = Reading(Translation(kinds[target], other), kinds[target](text).input_ids)

@@ -33,7 +33,7 @@ def plain(engine):
 
 
 def fits(trace, prompt) -> bool:
-    """Whether an answer has ended and is JSON with the fields of its schema, in order and of their types."""
+    """Returns whether an answer has ended and is JSON with the fields of its schema, in order and of their types."""
     if trace.finished.reason != "eos":
         return False
     kinds = {"string": str, "integer": int, "boolean": bool, "array": list, None: str}

@@ -1,4 +1,4 @@
-"""From a folder to a run: pairs on disk, drafts that fit or do not, calibration, γ = auto and its replay."""
+"""A folder becomes a run: pairs on disk, drafts that fit or do not, calibration, γ = auto and its replay."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 @pytest.fixture(scope="module")
 def engine(pairs):
-    """With costs that are set; test_calibration.py measures."""
+    """Loads an engine with set costs; test_calibration.py measures them."""
     engine = engine_of(pairs, draft="draft")
     engine._costs = {"none": COSTS, "lm": COSTS}
     return engine
@@ -57,7 +57,7 @@ def test_padded_vocabularies_of_different_sizes_fit(pairs, target, draft, temper
 
 @pytest.mark.parametrize("method", ["none", "ngram", "lm"])
 def test_branch_and_its_baseline_begin_with_the_given_tokens(pairs, engine, method):
-    """With the tokens that were there, at the end of a round: the rest of the run. With another one: generate's."""
+    """The tokens that were there, at a round's end, give the rest of the run; another token gives generate's."""
     sampled = {"temperature": 1.0, "seed": 4, "max_new_tokens": 24}
     first = run(engine, method, **sampled)
     ended = [token.id for each in first.rounds[:3] for token in each.emitted]
@@ -127,7 +127,7 @@ def test_choices_by_default_and_by_name():
 
 @pytest.mark.parametrize(("precision", "heads", "ending"), [("int8", 4, ""), ("int4", 8, "-dense")])
 def test_rounded_weights_run_and_are_another_model_by_their_hash(tmp_path, precision, heads, ending):
-    """Heads of 8 numbers are none that ONNX Runtime attends with: torch multiplies by the same weights."""
+    """ONNX Runtime does not attend with heads of 8 numbers, so torch multiplies by the same weights."""
     model_folder(tmp_path, num_attention_heads=heads, intermediate_size=96)
     plain, rounded = (load_engine(str(tmp_path), "cpu", name) for name in ("fp32", precision))
     assert plain.target.runner.model.on_host == rounded.target.runner.model.on_host == (heads == 4)

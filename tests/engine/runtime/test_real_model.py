@@ -26,14 +26,14 @@ from engine.trace.metrics import NEAR_TIE
 from engine.trace.trace import fold
 
 TOKENS = 40
-TOLERANCE = 1e-5  # of logits, relative to the largest
+TOLERANCE = 1e-5  # for logits, relative to the largest
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
 
 @pytest.mark.parametrize("runtime", ["onnx", pytest.param("torch", marks=pytest.mark.slow)])
 def test_logits_equal_transformers(real_folder, reference, engine, runtime):
-    """As the engine feeds them: a prefill, single tokens, a block of six, and six again after a rollback."""
+    """Tokens come as the engine feeds them: a prefill, single ones, a block of six, and six again after a rollback."""
     with torch.inference_mode():
         runner = engine.target.runner if runtime == "onnx" else runner_of(real_folder, reference)
     assert runner.model.on_host == (runtime == "onnx")
@@ -64,7 +64,7 @@ def truths(reference, engine):
 
 
 def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -> float | None:
-    """None where both are the same; else the top-2 gap at the first difference, which must be a near tie."""
+    """Returns None if both are the same, else the top-2 gap at the first difference, which must be a near tie."""
     at = next((i for i, (a, b) in enumerate(zip_longest(ours, theirs)) if a != b), None)
     if at is None:
         return None
@@ -110,7 +110,7 @@ def plain(engine):
 
 
 def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
-    """Every sixth prompt of the benchmark, one of each kind or two; returns how many drafts were accepted."""
+    """Compares every sixth prompt of the benchmark, one or two of each kind; returns how many drafts were accepted."""
     ties, accepted = [], 0
     for row in ROWS[::6]:
         config = RunConfig(row["prompt"], engine.pair.name, method, 3, max_new_tokens=32, acceptance=acceptance)
@@ -128,14 +128,14 @@ def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "toke
     [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
 )
 def test_greedy_text_is_the_baselines_on_8_prompts(engine, plain, method, acceptance):
-    """Trees of the EAGLE head by traversal verification, which is the token rule where p is one-hot."""
+    """The EAGLE head's trees use traversal verification, which is the token rule where p is one-hot."""
     assert compare_on_8_prompts(engine, plain, method, acceptance) > 30
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
 def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(real_folder, plain, tmp_path, kind, monkeypatch):
-    """The shipped draft with its ids in reverse and the 4,252 shortest of its tokens."""
+    """The draft is the shipped one with its ids in reverse and the 4,252 shortest of its tokens."""
     draft = renumbered(ASSETS / "drafts" / "smollm2-135m-lm", tmp_path / "draft", merges=4000)
     engine = load_engine(f"{real_folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}

@@ -48,7 +48,7 @@ def test_batch_refuses_one_too_many_and_the_others_continue(tiny, monkeypatch):
 
 
 def test_memory_is_counted_once(tiny, monkeypatch):
-    """What runs under way have not written to yet is no longer free; what they have written to is not so twice."""
+    """Memory that runs have yet to write to is no longer free; memory that they have written to counts once."""
     some = request(tiny.pair.name)
     needed = tiny.prepare(some, own_cache=True).memory
     free = [2.5 * needed]
@@ -80,7 +80,7 @@ def test_memory_is_that_of_the_caches(tiny):
 @pytest.mark.slow
 @pytest.mark.xdist_group("real-model")
 def test_every_method_beside_the_others_is_as_alone(engine):
-    """The real pair, greedy, the heads with their hidden states; and a sampled row with its own draws."""
+    """The real pair runs greedily, the heads with their hidden states, and a sampled row with its own draws."""
     methods = ["none", "ngram", "eagle", "eagle-chain", "block", "medusa", "exit", "lm", "corpus", "lookahead"]
     configs = [
         RunConfig(prompt, pair=PAIR, method=method, gamma=0 if method == "none" else 3, max_new_tokens=8)

@@ -15,7 +15,7 @@ from engine.trace.events import Round, RunFinished
 
 @pytest.fixture
 def worker():
-    """Up to three together."""
+    """Returns a worker that runs up to three together."""
     found = Worker("cpu", "fp32", loader=lambda config, *rest: FakeEngine(config.pair))
     found.max_batch_size = 3
     rest(ask(found, tokens=1))

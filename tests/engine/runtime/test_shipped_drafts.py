@@ -37,7 +37,7 @@ pytestmark = pytest.mark.xdist_group("real-model")
 
 
 def test_the_drafts_run_in_eight_bits_and_the_target_never_does(engine, monkeypatch):
-    """α was counted so."""
+    """α was counted that way."""
     target, drafts, products = engine.target.runner.model, get_pair(PAIR).drafts, []
     assert (target.precision, engine.drafts.drafter("lm").runner.model.precision) == ("fp32", "int8")
     real = Graph.linear
@@ -107,7 +107,7 @@ def test_tree_keeps_more_than_a_chain_where_rows_are_cheap(engine, plain_text):
     ],
 )
 def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
-    """The first two tokens of seeded runs against the target's own joint law; false alarm 1e-4, seeds fixed."""
+    """The first two tokens of seeded runs have the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(
         BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=4, chat=False,
         acceptance=acceptance,

@@ -21,7 +21,7 @@ TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_o
 
 @pytest.mark.parametrize(("vocabulary", "tokens"), [(6, (5,)), (3, (2, 2))], ids=["one draft", "two drafts"])
 def test_a_chain_has_the_targets_law(vocabulary, tokens):
-    """Of drafts that are drawn, and of drafts that are given."""
+    """The drafts are drawn in one case and given in the other."""
     model, draft, N = table_model(vocabulary, 1), table_model(vocabulary, 2), len(tokens)
     for ways in (chain_q_law(draft, vocabulary, N), [(tokens, 1.0, None)]):
         exact_laws.assert_target_law(as_rule(verify_chain), model, ways, tuple(range(N)), N + 1)
@@ -124,7 +124,7 @@ def cases(draw_from):
 @quick
 @given(cases(), st.booleans())
 def test_nothing_impossible_comes_out(case, drawn):
-    """Of a chain, and of siblings that are drawn from one q."""
+    """The drafts are a chain, or siblings that are drawn from one q."""
     p, q, tokens, u, u_closing = case
     chain, star = tuple(range(len(tokens))), (0,) * len(tokens)
     one = q[:1].expand(len(q), -1)

@@ -76,7 +76,7 @@ def test_drafts_that_were_no_draws_have_the_targets_law(rule, parents, tokens):
 
 
 def test_a_tree_whose_shape_depends_on_its_own_tokens_has_the_targets_law():
-    """After token 0 its draft gets a child, after any other a sibling."""
+    """Its draft gets a child after token 0, and a sibling after any other."""
     model, draft, outputs = table_model(3, 1), table_model(3, 2, holes=0.0), {}
     for parents, kept in (((0, 1), lambda first: first == 0), ((0, 0), lambda first: first != 0)):
         ways = [way for way in tree_q_law(draft, 3, parents, replace=False) if kept(way[0][0])]
@@ -207,7 +207,7 @@ def test_after_a_draft_that_the_target_rules_out_nothing_is_accepted(rule):
 @quick
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0**-24, 0.5, ONE]), st.integers(1, 6), st.booleans())
 def test_nothing_impossible_comes_out(seed, value, N, is_tree):
-    """p within 1e-8 of q, disjoint from it, or a point mass."""
+    """p is within 1e-8 of q, disjoint from it, or a point mass."""
     parents, rule = (random_tree(seed, N), verify_traversal) if is_tree else (tuple(range(N)), block)
     _, q, tokens, _, closing = drawn_tree(seed, parents)
     near = (q + 1e-8 * torch.randn(q.shape, generator=torch.manual_seed(seed))).clamp_min(0) * (q > 0)

@@ -47,7 +47,7 @@ def test_of_a_tree_the_longest_path_counts_then_the_likelier():
 
 
 def test_the_distribution_test_finds_it_lossy_and_says_by_how_much():
-    """On the weather pair every word is likely enough: the output has the draft's law, 0.24 away from the target's."""
+    """Every word is likely enough on the weather pair: the output has the draft's law, 0.24 away from the target's."""
     target, draft = weather_pair()
     draws = count_outcomes(toy_runs(target, draft, 2, PLAIN, 3, None, "lm", "typical"), range(400), 2)
     result = judge(exact_distribution(target, [0], 2), draws)

@@ -25,7 +25,7 @@ def logits_of(count: int, vocabulary: int, seed: int, spread: float) -> torch.Te
 
 
 def transformers_probs(logits, params: SamplingParams, ids=None) -> torch.Tensor:
-    """The same through transformers' processors, in the order its `generate` uses."""
+    """Applies transformers' processors instead, in the order its `generate` uses."""
     steps = [
         RepetitionPenaltyLogitsProcessor(params.repetition_penalty), TemperatureLogitsWarper(params.temperature),
         *([TopKLogitsWarper(params.top_k)] if params.top_k else []), TopPLogitsWarper(params.top_p),

@@ -53,7 +53,7 @@ def test_vllm_rounds_add_up_to_the_stream():
 
 
 def test_vllm_pieces_with_several_rounds_are_divided():
-    """The first request that a fresh server answers: its second piece brought seven rounds."""
+    """The first answer of a fresh server brought seven rounds in its second piece."""
     trace, _ = recorded(VLLM, chat=False, logprobs=True)
     told = [0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
     assert [sum(t.status == "accepted" for t in r.tokens) for r in trace.rounds[1:]] == told

@@ -170,7 +170,7 @@ BOMBS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", [*list(BOMBS)[:3], *(pytest.param(w, marks=SLOW) for w in list(BOMBS)[3:])])
 def test_a_large_hostile_trace_is_refused_quickly_and_in_little_memory(what, tmp_path):
-    """In a process of its own that may use 1.5 GiB: it must end in the sentence, not in a MemoryError."""
+    """A process of its own may use 1.5 GiB: it must end in the sentence, not in a MemoryError."""
     (tmp_path / "bomb.json").write_text(BOMBS[what]())
     code = (
         "import resource, sys, time; from engine.trace.trace import from_json; from engine.errors import BadInput\n"

@@ -66,7 +66,7 @@ def test_predicted_speedup_is_emitted_over_measured_costs():
 
 
 def test_a_tree_counts_depth_not_order():
-    """Two siblings, the second kept, and its child refused."""
+    """There are two siblings; the second is kept, and its child refused."""
     tokens = [token("rejected", 0, 1), token("accepted", 0, 1), token("rejected", 1, 2), token("resampled", 1, 2)]
     found = compute_metrics(Trace(small().started, (round_(0, tokens, [0, 0, 2]),)))
     assert found.by_depth == {1: (1, 2), 2: (0, 1)} and found.tokens == 2 and found.wasted == 2 / 4

@@ -125,7 +125,7 @@ def test_interval_of_a_single_pair_holds_the_true_ratio():
     chance, held = random.Random(3), 0
     for _ in range(300):
         ours, plain = (rounds([0.1 * chance.lognormvariate(0, 0.4) for _ in range(50)]) for _ in range(2))
-        value = plain[-1].end / ours[-1].end  # of two runs that are the same
+        value = plain[-1].end / ours[-1].end  # the true ratio of the runs is 1
         found = noise.single_speedup(value, 2.0, None, ours, plain)
         held += found.low <= 1 <= found.high
     assert held > 0.92 * 300, "three standard errors below 95 %"

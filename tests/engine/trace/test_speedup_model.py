@@ -48,7 +48,7 @@ def test_break_even_parts_what_is_slower_from_what_is_not(gamma, c, v):
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 16, 40])
 def test_row_of_a_batch_costs_as_much_as_plain_tokens_are_worth(rows):
-    """Against the whole pass: drafting pays by a row's costs exactly if it raises tokens per cost of all rows."""
+    """Drafting pays by a row's costs exactly if it raises the tokens per cost of all rows in the whole pass."""
     v, c = {1: 1.0, 4: 1.2, 16: 2.2}, 0.035
     own_c, own_v = speedup_model.shared_costs(c, v, rows)
     assert interpolate(own_v, 1) == pytest.approx(1)

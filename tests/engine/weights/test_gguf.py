@@ -87,7 +87,7 @@ def test_a_file_of_each_architecture_is_the_model_it_was_made_from(tmp_path, run
     "type_", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "Q3_K", "IQ4_XS", "F16", "BF16"]
 )
 def test_a_quantised_file_is_what_transformers_reads(tmp_path, arch, kind, type_):
-    """Transformers' own reading of the same bytes, tensor by tensor; the whole model in fp32."""
+    """It is compared with transformers' own reading of the same bytes, tensor by tensor; the whole model in fp32."""
     size = {"head_dim": 64} if kind == "qwen3" else {}
     model = tiny_model(tmp_path / "model", kind, **BIG, **size)
     path = write_gguf(tmp_path / "m.gguf", model, TYPES[type_], arch=arch)
@@ -326,7 +326,7 @@ def test_text_is_split_as_the_models_own_tokenizer_does(tmp_path, pre, pattern):
 
 
 def test_sentence_pieces_are_merged_by_their_scores(tmp_path):
-    """Against the same pieces as transformers' converter of SentencePiece models sets them up."""
+    """They are compared with the pieces as transformers' converter of SentencePiece models sets them up."""
     bytes_ = [f"<0x{i:02X}>" for i in range(256)]
     pieces = ["▁", "a", "b", "ab", "▁a", "▁ab", "ba", "aba", "▁b"]
     words = ["<unk>", "<s>", "</s>", *bytes_, *pieces]

@@ -196,7 +196,7 @@ def with_gguf(hub, tmp_path):
 
 
 def test_a_gguf_file_of_the_hub_is_looked_up_by_its_header_then_fetched(with_gguf):
-    """By its name, or by its type as llama.cpp takes it."""
+    """The file is named in full, or by its type as for llama.cpp."""
     with pytest.raises(BadInput, match=r"Name one GGUF file of us/remote as us/remote:FILE; it has m-Q4_K_M\.gguf"):
         look_up(NAME)
     with pytest.raises(BadInput, match="Name one GGUF file"):
