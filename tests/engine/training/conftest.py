@@ -17,7 +17,7 @@ from engine.training.batched_sampler import BatchedSampler
 from engine.training.block_student import BlockStudent
 from engine.training.distil import Data
 from engine.training.project import frequent
-from engine.training.students import ExitStudent, MedusaStudent, new_eagle, new_lm
+from engine.training.students import EagleStudent, ExitStudent, MedusaStudent, new_lm
 from engine.training.teacher import Teacher
 
 
@@ -104,7 +104,7 @@ def learning(target, teacher, tmp_path_factory):
             return BlockStudent.new(teacher, words, torch.ones(2), rank=RANK)
         if kind == "exit":
             return ExitStudent(teacher, words)
-        return new_eagle(teacher, words, 2, teacher.layer, torch.ones(2))
+        return EagleStudent.new(teacher, words, torch.ones(2))
 
     def data(kind):
         return Data(whole, found, {"eagle": (0, 1), "block": (0, 1), "exit": (1,)}.get(kind, ()), "cpu")
