@@ -15,9 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = tomllib.loads((ROOT / "tests" / "prose.toml").read_text(encoding="utf-8"))
-DOCSTRINGS, FUNCTIONS, LESSONS = RULES["docstrings"], RULES["functions"], RULES["lessons"]
+DOCSTRINGS, FUNCTIONS = RULES["docstrings"], RULES["functions"]
 STARTS = re.compile(rf"(?:{'|'.join(DOCSTRINGS['starts'])})\b")
-LESSON_FILES = sorted(ROOT.glob("lessons/[0-9]*.md"))
 DOCUMENTS = (".md", ".html")
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 Found = Iterator[tuple[int, str]]  # (line, text)
@@ -26,10 +25,6 @@ Found = Iterator[tuple[int, str]]  # (line, text)
 COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`\\])//[^\n]*", re.S)
 SENTENCE = re.compile(r"""'(?:[^'\\\n]|\\.)* (?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)* (?:[^`\\\n]|\\.)*`""")
 JS_FUNCTION = re.compile(r"\bfunction\*?\s+(\w+)\s*\(|\b(\w+) = (?:async )?(?:\((?:[^()]|\([^()]*\))*\)|\w+) =>")
-# Words that can only be contractions; "'s" may be a possessive.
-CONTRACTION = re.compile(
-    r"\b(?:\w+n['’]t|\w+['’](?:re|ve|ll|d|m)|(?:it|that|there|here|let|what|who|how)['’]s)\b", re.I
-)
 
 
 def line_of(match: re.Match) -> int:
@@ -122,6 +117,8 @@ def problems(place: str, source: str) -> Iterator[str]:
     yield from search(RULES["everywhere"], (*comments, *on_screen), re.M)
     joined = ((line, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text)) for line, text in comments)
     yield from search(RULES["phrases"], joined)
+    if re.match(r"lessons/\d", place):
+        yield from search(RULES["lessons"], [(1, source)])
     if suffix == ".py" and is_test:
         longest = RULES["tests"]["longest"]
         for line, name in names(source):
@@ -143,28 +140,6 @@ def problems(place: str, source: str) -> Iterator[str]:
             yield f"{line}: a function's docstring begins with a verb, as in 'Returns …', not with {word!r}"
 
 
-def replies(front: dict) -> list[str]:
-    """The replies to the answers of a lesson's questions."""
-    asks = [step["ask"] for step in front["steps"] if "ask" in step]
-    options = [option for question in (*asks, *front["quiz"]) for option in question.get("options", ())]
-    sides = [place.get(side) for place in (*asks, *options) for side in ("low", "high", "why", "right", "wrong")]
-    return [text for text in sides if text and isinstance(text, str)]
-
-
-def lesson_problems(source: str) -> Iterator[str]:
-    """Yields the problems of a lesson's English that can be counted."""
-    yield from search(LESSONS["phrases"], [(1, source)])
-    _, front, steps = source.split("+++\n", 2)
-    answers = replies(tomllib.loads(front))
-    riddles = [text for text in answers if text.startswith("Then ")]
-    if len(riddles) > LESSONS["most_then"] * len(answers):
-        yield f"1: {len(riddles)} of {len(answers)} replies begin with 'Then', as {riddles[0][:40]!r}: say what is so"
-    if (count := len(CONTRACTION.findall(" ".join((*answers, steps))))) < LESSONS["least_contractions"]:
-        yield f"1: {count} contractions, at least {LESSONS['least_contractions']}: write it's, that's, don't, you'll"
-    if "Mara" not in steps:
-        yield "1: Mara doesn't appear"
-
-
 def main() -> None:
     paths = sys.argv[1:] or ["app", "engine", "lessons", "assets", "tests", "app.py", "*.md"]
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", *paths], cwd=ROOT, text=True)
@@ -174,8 +149,6 @@ def main() -> None:
         if path.suffix in (".py", ".js", ".css", *DOCUMENTS) and path.exists():
             place, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
             found += [f"{place}:{problem}" for problem in problems(place, source)]
-            if path in LESSON_FILES:
-                found += [f"{place}:{problem}" for problem in lesson_problems(source)]
     print(*found, sep="\n")
     sys.exit(f"{len(found)} places to write in plain English (CONTRIBUTING.md)" if found else 0)
 

@@ -86,17 +86,25 @@ def differences(plain, others):
                 break
 
 
-def widest_tie(plain, others):
-    """Returns (largest change, widest gap that may be a tie): how far the log-probability of a token moved between two
-    runs without drafts. Both candidates may move so far, in opposite directions."""
-    changes = [0.0]
+def movement(plain, others):
+    """Returns how far the log-probability of a token moved between two runs at most, while both texts are the same.
+    A log-probability may be None: unknown."""
+    moved = [0.0]
     for one, other in zip(plain, others, strict=True):
-        for ours, theirs in zip(one, other, strict=False):
-            if ours[0] != theirs[0]:
+        for (ours, before, *_), (theirs, after, *_) in zip(one, other, strict=False):
+            if ours != theirs:
                 break
-            changes.append(abs(ours[1] - theirs[1]))
+            if before is not None and after is not None:
+                moved.append(abs(before - after))
+    return max(moved)
+
+
+def widest_tie(plain, others):
+    """Returns (largest change, widest gap that may be a tie) of two runs without drafts. Both candidates may move by
+    the change, in opposite directions."""
+    change = movement(plain, others)
     gaps = [gap for _, gap in differences(plain, others) if math.isfinite(gap)]
-    return max(changes), max(NEAR_TIE, 2 * max(changes), *gaps)
+    return change, max(NEAR_TIE, 2 * change, *gaps)
 
 
 def chi_squared(ones, others):

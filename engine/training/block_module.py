@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from engine.models.attention import apply_rotary, rotary_tables
 from engine.training.eagle3_module import EagleHead
 
 
@@ -73,31 +72,11 @@ class BlockHead(EagleHead):
         shifted = F.pad(ids[:, 1:], (0, 1))  # token t + 1 at position t
         ids = torch.cat([shifted, shifted.new_full((B, S), self.mask_token)], 1)
         hidden = torch.cat([self.fuse(features), self.fuse(self.mask_hidden).expand(B, S, -1)], 1)
-        hidden = self._feed(ids, hidden, positions, _visible(L, slots, starts, order))
-        return list(hidden.split([L, *(one.shape[1] for one in anchors)], 1))
-
-    def _feed(self, ids, hidden, positions, mask):
-        """Runs the layers: ids [B, N], hidden [B, N, E] and mask [B, 1, N, N] bool → [B, N, E]."""
-        rotary = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, hidden.dtype)
-        rotary = [table.view(len(ids), 1, -1, self.D) for table in rotary]
-        embedded = self._norm(F.embedding(ids, self.embed), self.norm_embed)
-        x = torch.cat([embedded, self._norm(hidden, self.norm_hidden)], -1)
-        hidden = self._run_layer(self, x, hidden, rotary, mask)
+        rotary, mask = self.rotary(positions, hidden.dtype), _visible(L, slots, starts, order)
+        hidden = self.run_first(ids, hidden, rotary, mask)
         for layer in self.further:
-            hidden = self._run_layer(layer, self._norm(hidden, layer.norm_in), hidden, rotary, mask)
-        return hidden
-
-    def _run_layer(self, layer, x, hidden, rotary, mask):
-        """Adds attention over ``x`` and the MLP of a layer to ``hidden``."""
-        q, k, v = (part(x).unflatten(-1, (-1, self.D)).transpose(1, 2) for part in (layer.q, layer.k, layer.v))
-        q, k = (apply_rotary(one, *rotary) for one in (q, k))
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-        hidden = hidden + layer.o(out.transpose(1, 2).flatten(2))
-        x = self._norm(hidden, layer.norm_mid)
-        return hidden + layer.down(F.silu(layer.gate(x)) * layer.up(x))
-
-    def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.eps)
+            hidden = self.run_layer(layer, self.rms_norm(hidden, layer.norm_in), hidden, rotary, mask)
+        return list(hidden.split([L, *(one.shape[1] for one in anchors)], 1))
 
 
 def _numbers(anchors: list[torch.Tensor], ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -1,7 +1,6 @@
 """Defines the student of method block: an EAGLE-3 head with masked slots, trained at all depths at once (P-EAGLE)."""
 
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from torch import nn
@@ -10,7 +9,7 @@ from engine.models.block_head import BIAS
 from engine.models.eagle_config import BlockConfig, read_config
 from engine.models.safetensors_reader import TensorReader
 from engine.training.block_module import BlockHead
-from engine.training.eagle3_module import FURTHER
+from engine.training.eagle3_module import EAGLE_TENSORS, FURTHER
 from engine.training.students import EagleStudent, Rollout, Student, Texts, layers_named, reply_mask, start_from_target
 from engine.training.teacher import Teacher
 from engine.weights.checkpoint_dir import head_method
@@ -24,6 +23,7 @@ class BlockStudent(Student):
     own: torch.Tensor
     SLOTS = 5  # a sixth guess would be right too rarely to pay
     SHARE = 0.6
+    ADDED = ("mask_hidden", "bias.", "further.")
     USE = (
         "Parallel drafter: an EAGLE-3 head that guesses a whole block in one pass (P-EAGLE; layout of vLLM, except "
         "that the output layer is read from the target)."
@@ -40,15 +40,11 @@ class BlockStudent(Student):
         """Makes the student. A further layer begins as the target's last one, and adds nothing at first; neither does
         the bias, of this rank."""
         student = BlockStudent(teacher, words, len(scales), layers, rank)
-        start_from_target(student.module, teacher, teacher.layer, scales)
+        start_from_target(student.module, teacher, scales)
         with torch.no_grad():
             for layer in student.module.further:
-                for name in ("q", "k", "v"):
-                    getattr(layer, name).weight.copy_(teacher.layer[f"self_attn.{name}_proj.weight"])
-                layer.gate.weight.copy_(student.module.gate.weight)
-                layer.up.weight.copy_(student.module.up.weight)
-                layer.norm_in.copy_(teacher.layer["input_layernorm.weight"])
-                layer.norm_mid.copy_(teacher.layer["post_attention_layernorm.weight"])
+                for name, parameter in layer.named_parameters():
+                    parameter.copy_(teacher.layer[FURTHER[name]])
                 nn.init.zeros_(layer.o.weight), nn.init.zeros_(layer.down.weight)
         return student
 
@@ -67,23 +63,21 @@ class BlockStudent(Student):
     def bias_stored(read: TensorReader) -> int:
         return read.raw(BIAS["w1"]).shape[1] if BIAS["w1"] in read else 0
 
-    def stored_names(self, read: TensorReader) -> dict[str, str]:
+    def tensor_names(self) -> dict[str, str]:
         """Returns the names of an EAGLE head, and those that only a block head has."""
-        own = {"mask_hidden": "mask_hidden"} | {f"bias.{ours}": theirs for ours, theirs in BIAS.items()}
+        names = EAGLE_TENSORS | {"mask_hidden": "mask_hidden"}
+        if self.module.bias is not None:
+            names |= {f"bias.{ours}": theirs for ours, theirs in BIAS.items()}
         for i, layer in enumerate(self.module.further):
-            own |= {f"further.{i}.{name}": f"layers.{i + 1}.{FURTHER[name]}" for name, _ in layer.named_parameters()}
-        return EagleStudent.stored_names(cast(Any, self), read) | {
-            ours: theirs for ours, theirs in own.items() if theirs in read
-        }
+            names |= {f"further.{i}.{name}": f"layers.{i + 1}.{FURTHER[name]}" for name, _ in layer.named_parameters()}
+        return names
 
     def __init__(self, teacher: Teacher, words: torch.Tensor, taps: int, layers: int = 1, rank: int = 0):
-        super().__init__()
         known, V = {*words.tolist()}, teacher.config.vocab_size
         unused = next((i for i in range(V) if i not in known), V - 1)  # a word that the target hardly writes
-        self.module = BlockHead(teacher.config, teacher.embed, teacher.head[words], taps, unused, layers, rank)
-        with torch.no_grad():
-            self.module.mask_hidden.normal_(0, 0.1)
-        self.register_buffer("words", words, persistent=False)
+        rows = teacher.head[words]
+        super().__init__(BlockHead(teacher.config, teacher.embed, rows, taps, unused, layers, rank), words)
+        nn.init.normal_(self.module.mask_hidden, 0, 0.1)
         own = torch.full((V,), -1).index_copy_(0, words.cpu(), torch.arange(len(words)))
         self.register_buffer("own", own.to(words.device), persistent=False)  # the number of each of the target's words
 

@@ -30,6 +30,8 @@ TENSORS = {  # names of the layer's tensors, ours → theirs
     "down.weight": "mlp.down_proj.weight",
 }
 FURTHER = TENSORS | {"norm_in": TENSORS["norm_embed"]}  # of a plain layer after it
+EAGLE_TENSORS = {ours: f"midlayer.{theirs}" for ours, theirs in TENSORS.items()}
+EAGLE_TENSORS |= {"fc.weight": "fc.weight", "norm": "norm.weight"}
 
 
 class EagleHead(nn.Module):
@@ -69,13 +71,16 @@ class EagleHead(nn.Module):
         Step k at position t sees the first step's keys up to t and the later steps' keys on its own branch only,
         just as a drafting head does. The last k positions of a row are unused.
         """
-        hidden, keys, values, states = self.fuse(features), [], [], []
+        L, hidden, seen, states = ids.shape[1], self.fuse(features), [], []
+        own = torch.eye(L, dtype=torch.bool, device=ids.device)
         for k in range(1, steps + 1):
             shifted = F.pad(ids[:, k:], (0, k))  # token t + k at position t
-            hidden = self._layer(shifted, hidden, k, keys, values)
+            positions = torch.arange(k - 1, k - 1 + L, device=ids.device)[None]
+            mask = torch.cat([torch.ones_like(own).tril(), own.repeat(1, k - 1)], 1)  # [L, k·L]
+            hidden = self.run_first(shifted, hidden, self.rotary(positions, hidden.dtype), mask, seen)
             states.append(hidden)
             if self.fc_norm is not None:
-                hidden = F.rms_norm(hidden, self.norm.shape, self.norm, self.eps)
+                hidden = self.rms_norm(hidden, self.norm)
         return states
 
     def fuse(self, features: torch.Tensor) -> torch.Tensor:
@@ -87,34 +92,31 @@ class EagleHead(nn.Module):
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns logits […, Vd] of the states […, E]."""
-        return F.linear(F.rms_norm(hidden, self.norm.shape, self.norm, self.eps), self.head)
+        return F.linear(self.rms_norm(hidden, self.norm), self.head)
 
-    def _layer(self, ids, hidden, step: int, keys: list, values: list):
-        E = hidden.shape[-1]
-        embedded = F.rms_norm(F.embedding(ids, self.embed), (E,), self.norm_embed, self.eps)
-        x = torch.cat([embedded, F.rms_norm(hidden, (E,), self.norm_hidden, self.eps)], -1)
-        hidden = hidden + self.o(self._attend(x, step, keys, values))
-        x = F.rms_norm(hidden, (E,), self.norm_mid, self.eps)
-        return hidden + self.down(F.silu(self.gate(x)) * self.up(x))
+    def rotary(self, positions: torch.Tensor, dtype: torch.dtype) -> list[torch.Tensor]:
+        """Returns tables [B, 1, L, D] of positions [B, L], as `apply_rotary` takes them."""
+        tables = rotary_tables(positions.reshape(-1), self.inverse, self.scaling, dtype)
+        return [table.view(len(positions), 1, -1, self.D) for table in tables]
 
-    def _attend(self, x, step: int, keys: list, values: list):
-        B, L, _ = x.shape
-        places = torch.arange(L, device=x.device) + step - 1
-        rotary = [table[:, 0] for table in rotary_tables(places, self.inverse, self.scaling, x.dtype)]  # [L, D] each
-        q, k, v = (part(x).view(B, L, -1, self.D).transpose(1, 2) for part in (self.q, self.k, self.v))
+    def run_first(self, ids, hidden, rotary, mask, seen: list | None = None) -> torch.Tensor:
+        """Runs the first layer over ids [B, L] and hidden [B, L, E]; the other arguments as of `run_layer`."""
+        embedded = self.rms_norm(F.embedding(ids, self.embed), self.norm_embed)
+        x = torch.cat([embedded, self.rms_norm(hidden, self.norm_hidden)], -1)
+        return self.run_layer(self, x, hidden, rotary, mask, seen)
+
+    def run_layer(self, layer, x, hidden, rotary, mask, seen: list | None = None) -> torch.Tensor:
+        """Adds attention over ``x`` and the MLP of a layer to ``hidden``. ``seen``: pairs of the keys and values that
+        earlier passes left, to which this one adds its own; ``mask`` [.., L, S] bool: which of them all it sees."""
+        q, k, v = (part(x).unflatten(-1, (-1, self.D)).transpose(1, 2) for part in (layer.q, layer.k, layer.v))
         q, k = (apply_rotary(one, *rotary) for one in (q, k))
-        keys.append(k)
-        values.append(v)
-        if step == 1:
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            return out.transpose(1, 2).reshape(B, L, -1)
-        G, scale = self.H // self.K, self.D**-0.5
-        k, v = ([t.repeat_interleave(G, 1) for t in some] for some in (keys, values))
-        causal = torch.ones(L, L, dtype=torch.bool, device=x.device).tril()
-        scores = (q @ k[0].transpose(2, 3) * scale).masked_fill(~causal, float("-inf"))
-        branch = [(q * own).sum(-1, keepdim=True) * scale for own in k[1:]]
-        weights = torch.cat([scores, *branch], -1).softmax(-1)
-        out = weights[..., :L] @ v[0]
-        for i, own in enumerate(v[1:]):
-            out = out + weights[..., L + i : L + i + 1] * own
-        return out.transpose(1, 2).reshape(B, L, -1)
+        if seen is not None:
+            seen.append((k, v))
+            k, v = (torch.cat(each, 2) for each in zip(*seen, strict=True))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        hidden = hidden + layer.o(out.transpose(1, 2).flatten(2))
+        x = self.rms_norm(hidden, layer.norm_mid)
+        return hidden + layer.down(F.silu(layer.gate(x)) * layer.up(x))
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.eps)

@@ -21,8 +21,6 @@ from engine.config import load_object
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.attention import rope
-from engine.models.block_head import BIAS
-from engine.training.eagle3_module import FURTHER, TENSORS, EagleHead
 from engine.training.model_card import TAG
 from engine.training.teacher import Teacher
 from engine.weights.head_config import LAYER_IDS
@@ -51,7 +49,9 @@ def head(kind: str, *of_a_head) -> None:
 
 def eagle(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str) -> None:
     """Writes the head with its words' rows of the target's output layer; the embedding is not included."""
-    tensors = _eagle_tensors(student) | {"lm_head.weight": student.module.head}
+    tensors = _tensors(student) | {"lm_head.weight": student.module.head}
+    norms = () if student.module.fc_norm is None else student.module.fc_norm
+    tensors |= {f"fc_norm.{i}.weight": norm for i, norm in enumerate(norms)}
     _write_eagle(student, teacher, tensors, _eagle_config(student, teacher, taps), folder, card)
 
 
@@ -59,13 +59,9 @@ def block(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | 
     """Writes the head with its mask. The words' rows of the output layer are read from the target, where that has them
     beside its embedding; else they are added."""
     module = student.module
-    tensors = _eagle_tensors(student) | {"mask_hidden": module.mask_hidden[None]}
-    for i, layer in enumerate(module.further, start=1):
-        tensors |= {f"layers.{i}.{FURTHER[name]}": tensor for name, tensor in layer.state_dict().items()}
+    tensors = _tensors(student) | {"mask_hidden": module.mask_hidden[None]}
     if teacher.head is not teacher.embed:
         tensors |= {"lm_head.weight": module.head}
-    if module.bias is not None:
-        tensors |= {theirs: module.bias.state_dict()[ours] for ours, theirs in BIAS.items()}
     config = _eagle_config(student, teacher, taps)
     config |= {"parallel_drafting": True, "ptd_token_id": module.mask_token, "num_depths": student.SLOTS}
     config["num_hidden_layers"] += len(module.further)
@@ -74,12 +70,8 @@ def block(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | 
     _write_eagle(student, teacher, tensors, config, folder, card)
 
 
-def _eagle_tensors(student) -> dict[str, torch.Tensor]:
-    module: EagleHead = student.module
-    tensors = {f"midlayer.{theirs}": module.state_dict()[ours] for ours, theirs in TENSORS.items()}
-    norms = () if module.fc_norm is None else module.fc_norm
-    tensors |= {f"fc_norm.{i}.weight": norm for i, norm in enumerate(norms)}
-    return tensors | {"fc.weight": module.fc.weight, "norm.weight": module.norm}
+def _tensors(student) -> dict[str, torch.Tensor]:
+    return {theirs: student.module.get_parameter(ours) for ours, theirs in student.tensor_names().items()}
 
 
 def _eagle_config(student, teacher: Teacher, taps: tuple[int, ...]) -> dict:
@@ -108,37 +100,34 @@ def _write_eagle(student, teacher: Teacher, tensors: dict, config: dict, folder:
 
 def medusa(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec, folder: Path, card: str) -> None:
     """Writes the heads and the map of their words."""
-    tensors = {}
-    for k, linear in enumerate(student.module):
-        tensors |= {f"{k}.0.linear.{name}": t for name, t in linear.state_dict().items()}
-    tensors = _with_words(tensors, student, teacher)
     config = {
         "medusa_num_heads": len(student.module), "medusa_num_layers": 1, "vocab_size": teacher.config.vocab_size,
         "base_model_name_or_path": target.repo or target.name, "torch_dtype": "float16",
     }  # fmt: skip
-    replace_folder(folder, lambda work: _write_head(work, student.FILE, tensors, config, card))
+    _write_small(student, teacher, config, folder, card)
 
 
 def exit_head(
     student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str
 ) -> None:
     """Writes the head that reads the state after as many layers as ``taps`` names, and the map of its words."""
-    tensors = _with_words(student.module.state_dict(), student, teacher)
     c = teacher.config
     config = {
         "exit_layer": taps[0], "hidden_size": c.hidden_size, "intermediate_size": student.INNER,
         "vocab_size": c.vocab_size, "torch_dtype": "float16",
     }  # fmt: skip
-    replace_folder(folder, lambda work: _write_head(work, student.FILE, tensors, config, card))
+    _write_small(student, teacher, config, folder, card)
 
 
-def _with_words(tensors: dict[str, torch.Tensor], student, teacher: Teacher) -> dict[str, torch.Tensor]:
-    """Returns the tensors in 16 bits, and the map of the student's words. The output layer is read from the target,
+def _write_small(student, teacher: Teacher, config: dict, folder: Path, card: str) -> None:
+    """Writes the tensors in 16 bits, and the map of the student's words. The output layer is read from the target,
     where that has it beside its embedding; else its rows are added, too."""
+    tensors = _tensors(student)
     if teacher.head is not teacher.embed:
-        tensors = tensors | {"lm_head.weight": student.head}
+        tensors |= {"lm_head.weight": student.head}
     tensors = {name: t.detach().to("cpu", torch.float16).contiguous() for name, t in tensors.items()}
-    return tensors | {"d2t": vocabulary_map(student.words.cpu(), teacher.config.vocab_size)["d2t"]}
+    tensors |= {"d2t": vocabulary_map(student.words.cpu(), teacher.config.vocab_size)["d2t"]}
+    replace_folder(folder, lambda work: _write_head(work, student.FILE, tensors, config, card))
 
 
 def _write_head(work: Path, file: str, tensors: dict[str, torch.Tensor], config: dict, card: str) -> None:

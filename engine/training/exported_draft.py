@@ -38,8 +38,12 @@ def words_of_draft(
 def start_from(student: Student, folder: Path) -> None:
     """Copies the draft's weights into the student; what the draft lacks stays. BadInput if a size differs."""
     read, own = _reader(type(student), folder), dict(student.module.named_parameters())
+    layer = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."
     with torch.no_grad():
-        for ours, theirs in student.stored_names(read).items():
+        for ours, theirs in student.tensor_names().items():
+            theirs = theirs.replace("midlayer.", layer)
+            if theirs not in read and ours.startswith(student.ADDED):
+                continue
             if theirs not in read or (value := read(theirs).squeeze()).shape != own[ours].squeeze().shape:
                 raise _unfit(folder, f"{theirs} is missing, or of another size than this target needs.")
             own[ours].copy_(value.reshape(own[ours].shape))

@@ -107,12 +107,10 @@ def _stored_taps(note: Path, key: dict, taps: Sequence[int]) -> tuple[int, ...]:
 
 def _count_done(file: Path, note: Path, key: dict, size: int) -> int:
     """Returns the number of rows computed before for the same samples and taps."""
-    try:
-        stored = json.loads(note.read_text(encoding="utf-8"))
-        same = {name: stored.get(name) for name in key} == key and file.stat().st_size == size
-        return int(stored["rows"]) if same else 0
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0
+    stored = read_json(note)
+    is_same = {name: stored.get(name) for name in key} == key and file.exists() and file.stat().st_size == size
+    rows = stored.get("rows")
+    return rows if is_same and isinstance(rows, int) else 0
 
 
 @torch.inference_mode()

@@ -19,7 +19,7 @@ from engine.errors import BadInput
 from engine.models.eagle_config import EagleConfig, read_config
 from engine.models.exit_head import read_exit_config
 from engine.models.safetensors_reader import TensorReader
-from engine.training.eagle3_module import TENSORS, EagleHead
+from engine.training.eagle3_module import EAGLE_TENSORS, TENSORS, EagleHead
 from engine.training.teacher import Teacher
 from engine.weights.head_kinds import head_kind
 
@@ -58,6 +58,12 @@ class Student(nn.Module):
 
     shift, reduced, reads_taps = 1, True, True
     FILE = "model.safetensors"  # of an exported one
+    ADDED: tuple[str, ...] = ()  # first letters of parameters that a draft to begin from may lack
+
+    def __init__(self, module: Any, words: torch.Tensor):
+        super().__init__()
+        self.module = module
+        self.register_buffer("words", words, persistent=False)
 
     @classmethod
     def new(cls, teacher: Teacher, words: torch.Tensor, scales: torch.Tensor) -> Any:
@@ -78,7 +84,7 @@ class Student(nn.Module):
         """Returns the rank of the bias by the guess before in an exported draft; 0 without one."""
         return 0
 
-    def stored_names(self, read: TensorReader) -> dict[str, str]:
+    def tensor_names(self) -> dict[str, str]:
         """Names the tensor of an exported draft that holds each parameter of ``module``."""
         return {name: name for name, _ in self.module.named_parameters()}
 
@@ -111,7 +117,12 @@ class EagleStudent(Student):
 
     @staticmethod
     def new(teacher: Teacher, words: torch.Tensor, scales: torch.Tensor, is_normed: bool = False) -> "EagleStudent":
-        return new_eagle(teacher, words, len(scales), teacher.layer, scales, is_normed)
+        """Returns a head that begins as the target's last layer. ``is_normed``: as in EAGLE-3.1."""
+        module = EagleHead(teacher.config, teacher.embed, teacher.head[words], len(scales), is_normed)
+        start_from_target(module, teacher, scales)
+        if is_normed:  # so that `fc` reads what it would have
+            module.fc_norm.data.copy_(scales[:, None].expand_as(module.fc_norm))
+        return EagleStudent(module, words)
 
     @staticmethod
     def rollout(is_continued: bool) -> Rollout:
@@ -122,15 +133,8 @@ class EagleStudent(Student):
     def layers_read(folder: Path) -> tuple[int, ...] | None:
         return layers_named(read_config(folder), folder)
 
-    def stored_names(self, read: TensorReader) -> dict[str, str]:
-        at = "layers.0." if "layers.0.hidden_norm.weight" in read else "midlayer."
-        layer = {ours: at + theirs for ours, theirs in TENSORS.items()}
-        return layer | {"fc.weight": "fc.weight", "norm": "norm.weight"}
-
-    def __init__(self, module: EagleHead, words: torch.Tensor):
-        super().__init__()
-        self.module = module
-        self.register_buffer("words", words, persistent=False)
+    def tensor_names(self) -> dict[str, str]:
+        return EAGLE_TENSORS
 
     def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
         return self.module.rollout(batch.ids, batch.features, steps)
@@ -153,16 +157,15 @@ class MedusaStudent(Student):
     def rollout(is_continued: bool) -> Rollout:
         return ((0.0, MedusaStudent.HEADS),)
 
-    def stored_names(self, read: TensorReader) -> dict[str, str]:
+    def tensor_names(self) -> dict[str, str]:
         return {name: name.replace(".", ".0.linear.", 1) for name, _ in self.module.named_parameters()}
 
     def __init__(self, teacher: Teacher, words: torch.Tensor):
-        super().__init__()
-        E, self.eps = teacher.config.hidden_size, teacher.config.rms_norm_eps
-        self.module = nn.ModuleList(nn.Linear(E, E) for _ in range(self.HEADS))
+        E = teacher.config.hidden_size
+        super().__init__(nn.ModuleList(nn.Linear(E, E) for _ in range(self.HEADS)), words)
+        self.eps = teacher.config.rms_norm_eps
         for parameter in self.module.parameters():
             nn.init.zeros_(parameter)  # each begins as the target's own guess for the next token
-        self.register_buffer("words", words, persistent=False)
         self.register_buffer("norm", teacher.norm, persistent=False)
         self.register_buffer("head", teacher.head[words], persistent=False)
 
@@ -208,9 +211,7 @@ class ExitStudent(Student):
         return (read_exit_config(folder).exit_layer,)
 
     def __init__(self, teacher: Teacher, words: torch.Tensor):
-        super().__init__()
-        self.module = ExitHead(teacher.norm, teacher.config.rms_norm_eps, self.INNER)
-        self.register_buffer("words", words, persistent=False)
+        super().__init__(ExitHead(teacher.norm, teacher.config.rms_norm_eps, self.INNER), words)
         self.register_buffer("head", teacher.head[words], persistent=False)
 
     def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
@@ -230,11 +231,9 @@ class LmStudent(Student):
     RECIPE = ""
 
     def __init__(self, model: LlamaForCausalLM, words: torch.Tensor):
-        super().__init__()
-        self.module = model
+        super().__init__(model, words)
         rest = torch.ones(model.config.vocab_size, dtype=torch.bool)
         rest[words] = False
-        self.register_buffer("words", words, persistent=False)
         self.register_buffer("rest", rest.nonzero()[:, 0], persistent=False)
 
     def states(self, batch: Texts, steps: int) -> list[torch.Tensor]:
@@ -259,23 +258,10 @@ def student_class(kind: str) -> type[Student]:
     return LmStudent if kind == "lm" else load_object(head_kind(kind).student)
 
 
-def new_eagle(
-    teacher, words: torch.Tensor, taps: int, layer: dict[str, torch.Tensor], scales: torch.Tensor,
-    is_normed: bool = False,
-):  # fmt: skip
-    """Returns a head initialised from a ``layer`` of the target; scales [taps]: rms of each tap. ``is_normed``: as in
-    EAGLE-3.1."""
-    module = EagleHead(teacher.config, teacher.embed, teacher.head[words], taps, is_normed)
-    start_from_target(module, teacher, layer, scales)
-    if is_normed:
-        module.fc_norm.data.copy_(scales[:, None].expand_as(module.fc_norm))  # so that `fc` reads what it would have
-    return EagleStudent(module, words)
-
-
-def start_from_target(module: EagleHead, teacher, layer: dict[str, torch.Tensor], scales: torch.Tensor) -> None:
-    """Initialises a head: the half that reads hidden states takes the weights of the target's ``layer``, the embedding
-    half starts small, and `fc` passes on the highest tap."""
-    E = teacher.config.hidden_size
+def start_from_target(module: EagleHead, teacher: Teacher, scales: torch.Tensor) -> None:
+    """Initialises a head: the half that reads hidden states takes the weights of the target's last layer, the embedding
+    half starts small, and `fc` passes on the highest tap. scales [taps]: rms of each tap."""
+    E, layer = teacher.config.hidden_size, teacher.layer
     with torch.no_grad():
         module.fc.weight.normal_(0, 0.02).div_(scales.repeat_interleave(E)[None] / scales[-1])
         module.fc.weight[:, -E:] += torch.eye(E)
@@ -283,9 +269,8 @@ def start_from_target(module: EagleHead, teacher, layer: dict[str, torch.Tensor]
             half = layer[f"self_attn.{name}_proj.weight"]
             embedded = torch.randn_like(half) * half.std() * 0.5
             getattr(module, name).weight.copy_(torch.cat([embedded, half], 1))
-        module.o.weight.copy_(layer["self_attn.o_proj.weight"])
-        for name in ("gate", "up", "down"):
-            getattr(module, name).weight.copy_(layer[f"mlp.{name}_proj.weight"])
+        for name in ("o", "gate", "up", "down"):
+            getattr(module, name).weight.copy_(layer[TENSORS[f"{name}.weight"]])
         module.norm_hidden.copy_(layer["input_layernorm.weight"])
         module.norm_mid.copy_(layer["post_attention_layernorm.weight"])
         module.norm.copy_(teacher.norm)

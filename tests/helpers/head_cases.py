@@ -20,7 +20,7 @@ from engine.sampling.warping import History
 from engine.trace.costs import CostModel
 from engine.training import export
 from engine.training.block_student import BlockStudent
-from engine.training.students import ExitStudent, MedusaStudent, Texts, new_eagle
+from engine.training.students import EagleStudent, ExitStudent, MedusaStudent, Texts
 from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair, local_model
 
@@ -93,7 +93,7 @@ def with_a_bias(student: BlockStudent) -> BlockStudent:
 CASES = [
     HeadCase(
         "eagle", "eagle-chain", "an EAGLE head",
-        lambda teacher: new_eagle(teacher, WORDS, 3, teacher.layer, torch.ones(3)),
+        lambda teacher: EagleStudent.new(teacher, WORDS, torch.ones(3)),
         (0, 1, 2), "model.safetensors", "pytorch_model.bin", {}, torch.bfloat16, target="llama", seed=11,
     ),
     HeadCase(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from engine.cli.training import app
 from engine.training.dataset import Samples
-from engine.training.students import EagleStudent, LmShape, new_eagle
+from engine.training.students import EagleStudent, LmShape
 from engine.training.teacher import Teacher
 
 CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
@@ -91,7 +91,7 @@ def random_head(folder: Path, name="llama") -> tuple[EagleStudent, Teacher]:
     write(folder, name, vocab_size=VOCABULARY)
     teacher = Teacher.load(folder, "cpu")
     torch.manual_seed(0)
-    student = new_eagle(teacher, torch.arange(0, VOCABULARY, 3), 2, teacher.layer, torch.ones(2))
+    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2))
     with torch.no_grad():
         for parameter in student.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))

@@ -12,7 +12,7 @@ from paths import ROOT
 from scipy.stats import chi2
 from stand_in_server import serving
 
-from engine.exactness.check_server import NEAR_TIE, chi_squared, widest_tie
+from engine.exactness.check_server import NEAR_TIE, chi_squared, movement, widest_tie
 
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
@@ -111,4 +111,5 @@ def test_an_engine_that_strays_further_by_itself_gets_a_wider_tie():
         moved = [[("a", -0.5 - change, {}), ("b", -1.0, {})]]
         assert widest_tie(plain, moved) == (pytest.approx(change), pytest.approx(tie))
     parted = [[("a", -0.5, {}), ("c", -1.1, {})]]
-    assert widest_tie([[("a", -0.5, {}), ("b", -1.0, {"c": -1.9})]], parted)[1] == pytest.approx(0.9)
+    assert widest_tie([[("a", -0.5, {}), ("b", -1.0, {"c": -1.9})]], parted) == (0.0, pytest.approx(0.9))
+    assert movement(plain, [[("a", None, {}), ("b", -1.25, {})]]) == 0.25, "None is unknown"

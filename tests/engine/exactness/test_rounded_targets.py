@@ -14,7 +14,7 @@ from engine.runtime.engine import load_engine
 from engine.sampling.warping import warp
 from engine.trace.costs import CostModel
 from engine.training import export
-from engine.training.students import new_eagle
+from engine.training.students import EagleStudent
 from engine.training.teacher import Teacher
 
 SIZES = {"intermediate_size": 96}  # 32 divides every width
@@ -31,7 +31,7 @@ def pair(tmp_path_factory):
     model_folder(root / "draft", noise=0.05, **SIZES)
     teacher = Teacher.load(root / "target", "cpu")
     torch.manual_seed(1)
-    student = new_eagle(teacher, torch.arange(0, VOCABULARY, 2), len(TAPS), teacher.layer, torch.ones(len(TAPS)))
+    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(len(TAPS)))
     with torch.no_grad():
         for parameter in student.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))

@@ -22,7 +22,7 @@ from engine.sampling.warping import draw
 from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 from engine.training import export
-from engine.training.students import ExitStudent, new_eagle
+from engine.training.students import EagleStudent, ExitStudent
 from engine.training.teacher import Teacher
 
 GPU = pytest.mark.gpu
@@ -41,7 +41,7 @@ def root(tmp_path_factory):
     model_folder(root / "target", "qwen3", max_position_embeddings=1024)
     model_folder(root / "draft", "qwen3", noise=0.3, max_position_embeddings=1024)
     teacher = Teacher.load(root / "target", "cpu")
-    student = new_eagle(teacher, torch.arange(0, VOCABULARY, 2), 2, teacher.layer, torch.ones(2))
+    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2))
     export.eagle(student, teacher, (0, 1), None, root / "eagle", "")
     export.exit_head(ExitStudent(teacher, student.words), teacher, (1,), None, root / "exit", "")
     return root

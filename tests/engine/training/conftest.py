@@ -14,10 +14,9 @@ from engine.models.loader import load_model
 from engine.training import dataset as sample_file
 from engine.training import generate, hidden_states
 from engine.training.batched_sampler import BatchedSampler
-from engine.training.block_student import BlockStudent
 from engine.training.distil import Data
 from engine.training.project import frequent
-from engine.training.students import ExitStudent, MedusaStudent, new_eagle, new_lm
+from engine.training.students import new_lm, student_class
 from engine.training.teacher import Teacher
 
 
@@ -98,13 +97,8 @@ def learning(target, teacher, tmp_path_factory):
         torch.manual_seed(seed)
         if kind == "lm":
             return new_lm(teacher, words, SHAPE, seed)
-        if kind == "medusa":
-            return MedusaStudent(teacher, words)
-        if kind == "block":
-            return BlockStudent.new(teacher, words, torch.ones(2), rank=RANK)
-        if kind == "exit":
-            return ExitStudent(teacher, words)
-        return new_eagle(teacher, words, 2, teacher.layer, torch.ones(2))
+        bias = {"rank": RANK} if kind == "block" else {}
+        return student_class(kind).new(teacher, words, torch.ones(2), **bias)
 
     def data(kind):
         return Data(whole, found, {"eagle": (0, 1), "block": (0, 1), "exit": (1,)}.get(kind, ()), "cpu")

@@ -17,7 +17,7 @@ from engine.models.heads import load_head
 from engine.models.runner import DecoderRunner
 from engine.training import export
 from engine.training.exported_draft import words_of_draft
-from engine.training.students import EagleStudent, new_eagle
+from engine.training.students import EagleStudent
 from engine.training.teacher import Teacher
 
 L = 24
@@ -30,7 +30,7 @@ def normed(tmp_path_factory):
     target = model_folder(root / "target", "llama")
     teacher = Teacher.load(root / "target", "cpu")
     torch.manual_seed(2)
-    student = new_eagle(teacher, WORDS, 3, teacher.layer, torch.tensor([0.5, 1.0, 3.0]), is_normed=True)
+    student = EagleStudent.new(teacher, WORDS, torch.tensor([0.5, 1.0, 3.0]), is_normed=True)
     with torch.no_grad():
         for parameter in student.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())

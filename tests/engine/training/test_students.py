@@ -18,7 +18,7 @@ from engine.training.dataset import Samples
 from engine.training.distil import Recipe, loss
 from engine.training.exported_draft import start_from, words_of_draft
 from engine.training.project import frequent
-from engine.training.students import LmShape, LmStudent, Texts, new_eagle, new_lm
+from engine.training.students import EagleStudent, LmShape, LmStudent, Texts, new_lm
 
 
 def test_a_rollout_knows_nothing_of_what_comes_later(tmp_path):
@@ -53,7 +53,7 @@ def test_a_head_begins_with_the_targets_last_layer_reading_its_highest_tap(learn
     """What the lower taps add is small next to it, however large they are: they are scaled by their size."""
     teacher, loud = learning.teacher, torch.tensor([50.0, 1.0])
     torch.manual_seed(0)
-    head = new_eagle(teacher, learning.words, 2, teacher.layer, loud).module
+    head = EagleStudent.new(teacher, learning.words, loud).module
     tapped = torch.randn(100, 2, 64) * loud[:, None]
     with torch.no_grad():
         assert ((head.fc(tapped.flatten(1)) - tapped[:, 1]).pow(2).mean().sqrt()) < 0.3
