@@ -101,7 +101,7 @@ POINTED_AT = """() => [...document.querySelectorAll('.sl-captions p')].map(capti
 })"""
 
 
-@pytest.mark.parametrize("width", [1280, 1366, 1440, 390])
+@pytest.mark.parametrize("width", [1366, 390, *(pytest.param(wide, marks=pytest.mark.slow) for wide in (1280, 1440))])
 def test_each_caption_points_at_a_token_of_its_kind(open_player, width):
     page = open_player(load(ASSETS / "data" / "traces" / "opening.json"), is_recorded=True, at_end=False, fresh=True)
     page.set_viewport_size({"width": width, "height": 800})

@@ -389,6 +389,7 @@ def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
         assert page.evaluate(ask, [text, sizes]) == weights.tolist()
 
 
+@pytest.mark.slow
 def test_packed_head_is_expanded_to_the_numbers_of_its_file(browser):
     folder, config = ASSETS / "drafts" / "smollm2-135m-block", LlamaConfig(**TARGET)
     _, data, facts = portable_head(folder, config)

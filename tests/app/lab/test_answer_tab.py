@@ -196,6 +196,7 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     assert "That takes about" in json.loads(served.size(*values))["text"]
 
 
+@pytest.mark.slow
 def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
     """Only "Stopped." was said, above the recorded answer to another question."""
     state, texts = PageState(), form(place=served.service.offer.pair, own="the dog\n---\nthe log")

@@ -58,6 +58,7 @@ def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_
     assert again.exit_code == 0 and again.stdout == result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux can make a pipe smaller than the output")
 def test_a_pipe_that_closes_early_ends_a_replay_without_a_word():
     trace = ROOT / "assets/data/traces/lessons/code_lookahead.json"  # prints more than the pipe holds

@@ -85,6 +85,7 @@ def make_corpus(pairs, *arguments) -> str:
     return f"{result.output}{result.exception}"
 
 
+@pytest.mark.slow
 def test_a_pairs_own_texts_become_its_method(pairs):
     assert "corpus" not in engine_of(pairs).methods
     plain = run(engine_of(pairs), max_new_tokens=40)

@@ -135,6 +135,7 @@ def test_pairs_does_not_call_a_draft_ready_that_lacks_a_tensor(named):
     assert "ready" in call("pairs", named.split("+")[0])[1]
 
 
+@pytest.mark.slow
 def test_run_says_on_stderr_which_draft_it_goes_without(named, monkeypatch):
     costs = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
     monkeypatch.setattr("engine.runtime.calibration.measure", lambda *args, **more: costs)

@@ -125,6 +125,7 @@ def test_a_card_says_how_the_draft_was_made(journey, root):
     assert "temperature 1: speedup" in (root / "eagle" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_evaluate_measures_the_draft_of_its_work_folder(copied, journey, root, tmp_path):
     """The pair comes with the EAGLE head of the journey, and the work folder holds one that went on from it."""
     pair, held = f"{root / 'target'}+{root / 'eagle'}", ("--prompts", root / "held.jsonl", "--max-new-tokens", 12)
