@@ -29,7 +29,7 @@ from lessons.examples import EXAMPLES
 START = next(iter(EXAMPLES.values())).prompt
 
 Kind = Literal["text", "choice", "switch", "slider", "number"]
-MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
+PAGE_MAX_GAMMA = 16  # the engine allows 32, but chains longer than 16 only lose time
 METHOD_LABELS = {AUTO: "auto: the best for each round"}
 METHOD_LABELS |= {
     name: f"{method.title}: {method.description}{'; needs a constraint' if method.needs_constraint else ''}"
@@ -86,7 +86,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("pair", "Models", "The target, and what drafts for it.", DEFAULT_PAIR, "choice"),
     Control("method", "Method", "What guesses ahead of the target.", AUTO, "choice", choices=METHOD_LABELS),
     Control("auto", "auto", "Chosen again for each round from measured costs.", True, "switch"),
-    Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, MAX_GAMMA, 1),
+    Control("gamma", "Draft length γ", "Tokens guessed in a round.", 4, "slider", 0, PAGE_MAX_GAMMA, 1),
     Control("temperature", "Temperature", "0 is greedy: the likeliest token.", 0, "slider", 0, 2, 0.05),
     Control("seed", "Seed", "Same seed, same output.", 0, "number", 0, 2**53 - 1, 1),
     Control("tokens", "Max tokens", "", 128, "number", 1, None, 1),  # the hint is this server's limit

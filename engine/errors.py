@@ -1,10 +1,11 @@
-"""Defines the exceptions whose messages users read, and words the numbers in them.
+"""Defines the kinds of error whose messages users read, written where they are raised, and words their numbers.
 
 Every message is a full sentence: the problem, and how to solve it. The command line prints it and exits with 1; the
 page shows it and serves the next request. Any other exception that escapes is a bug.
 """
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ def spell(value) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return repr(value[:40]) if isinstance(value, str) else repr(value)[:40]
+
+
+def and_list(items: Iterable[object]) -> str:
+    """Words a list that is not empty.
+
+    >>> and_list([2, 4, 8])
+    '2, 4 and 8'
+    """
+    *most, last = map(str, items)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def quantity(number: int, noun: str, plural: str = "") -> str:

@@ -114,7 +114,8 @@ def problems(place: str, source: str) -> Iterator[str]:
     suffix, is_test = Path(place).suffix, place.startswith("tests/")
     comments = list(prose(suffix, source))
     on_screen = () if is_test and suffix == ".py" else sentences(suffix, source)
-    yield from search(RULES["everywhere"], (*comments, *on_screen), re.M)
+    unmarked = ((line, re.sub(r"^\s*(?:#|//|/?\*+)\s*", "", text, flags=re.M)) for line, text in comments)
+    yield from search(RULES["everywhere"], (*unmarked, *on_screen), re.M)
     joined = ((line, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text)) for line, text in comments)
     yield from search(RULES["phrases"], joined)
     if re.match(r"lessons/\d", place):

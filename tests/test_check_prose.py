@@ -48,6 +48,8 @@ def test_docstring_of_a_function_begins_with_a_verb():
         ("some.js", "const anew = say('Of each run.', `drawn anew`, 'dear');", ["1", "1"]),
         ("some.py", 'dear = note(\n    info="Of every run.", key="dear"\n)  # a dear row\n', ["3", "2"]),
         ("some.py", "given = 1  # behind it\n", ["1", "1"]),
+        ("some.py", "a = 1  # Of each byte eight numbers.\n", ["1"]),
+        ("some.js", "/* x\n * Who has one. */\n// Of every row\n", ["2", "3"]),
         ("lessons/01_some.md", "Likewise.\nIt cannot.\n", ["1", "2"]),
         ("lessons/README.md", "Likewise.\nIt cannot.\n", []),
         ("tests/test_some.py", f"def test_{'x' * 66}():\n    given = 'anew '\n", ["1"]),

@@ -85,7 +85,7 @@ class Limits:
             fetch=_switch("SPECLENS_FETCH", not is_hosted()),
             own_models=_switch("SPECLENS_OWN_MODELS", not is_hosted()),
             log=_switch("SPECLENS_LOG", is_hosted()),
-            # Who has the page alone needs no second engine, nor its download.
+            # A visitor who has the page alone needs no second engine, and so no download of one.
             tab=os.environ.get("SPECLENS_TAB", "beside" if is_open_to_others(os.environ) else "none").strip(),
         )
 

@@ -251,17 +251,17 @@ def _drafting(started: RunStarted) -> str:
 
 def round_line(event: Round, lean: bool) -> dict:
     tested = sum(token.status in TESTED for token in event.tokens)
-    refused = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
+    rejected = next((token for token in reversed(event.tokens) if token.status == "rejected"), None)
     return (
         {
             "type": "round",
             "index": event.index,
-            "kept": sum(token.status in ACCEPTED for token in event.tokens),
+            "accepted": sum(token.status in ACCEPTED for token in event.tokens),
             "tested": tested,
             "drafted": len(event.parents),
             "start": round(event.start, 5),
             "end": round(event.end, 5),
-            "tokens": [_token(token, refused, lean) for token in event.tokens],
+            "tokens": [_token(token, rejected, lean) for token in event.tokens],
         }
         | ({"parents": event.parents} if branches(event) else {})
         | ({"forbidden": [*map(asdict, event.forbidden)]} if event.forbidden else {})
@@ -271,7 +271,7 @@ def round_line(event: Round, lean: bool) -> dict:
     )
 
 
-def _token(token: Token, refused: Token | None, lean: bool) -> dict:
+def _token(token: Token, rejected: Token | None, lean: bool) -> dict:
     """Leaves out fields without a value, and distributions that repeat another token's."""
     line = {"text": token.text, "status": token.status, "position": token.position, "id": token.id}
     if token.label is not None:
@@ -287,7 +287,7 @@ def _token(token: Token, refused: Token | None, lean: bool) -> dict:
     for name in () if lean else ("p_top", "q_top", "residual", "removed"):
         distribution = getattr(token, name)
         # A resampled token has the distributions of the rejected draft that it replaces.
-        repeated = token.status == "resampled" and refused and getattr(refused, name) == distribution
+        repeated = token.status == "resampled" and rejected and getattr(rejected, name) == distribution
         if distribution and not repeated:
             line[name] = _distribution(distribution)
     return line

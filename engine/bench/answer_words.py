@@ -7,9 +7,9 @@ from dataclasses import asdict
 from engine.bench.answer import NONE, AnswerResult, Setting, drafting_leaders
 from engine.bench.sweep_results import Cell
 from engine.config import METHODS
-from engine.errors import quantity
+from engine.errors import and_list, quantity
 from engine.trace.costs import BUSY
-from engine.trace.noise import Speedup, about_machine, and_list, fastest
+from engine.trace.noise import Speedup, about_machine, fastest
 from engine.trace.speedup_model import break_even, costs_for_all
 from engine.trace.speedup_words import day
 

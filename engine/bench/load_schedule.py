@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.trace.noise import and_list
+from engine.errors import and_list
 
 
 @dataclass(frozen=True)

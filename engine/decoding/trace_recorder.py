@@ -160,12 +160,12 @@ class TraceRecorder:
         before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
         numbers["p"] = before.gather(1, tokens[:, None])[:, 0]
         # The closing token's residual was computed with the q of the draft that was tested last.
-        refused = (verdict.tested * torch.arange(N, device=p.device)).amax(0, keepdim=True)
+        rejected = (verdict.tested * torch.arange(N, device=p.device)).amax(0, keepdim=True)
         if draft.q is None:
-            numbers["q"], numbers["closing_q"] = torch.ones_like(numbers["p"]), tokens[refused] == closing
+            numbers["q"], numbers["closing_q"] = torch.ones_like(numbers["p"]), tokens[rejected] == closing
         else:
             numbers["q"] = draft.q.gather(1, tokens[:, None])[:, 0]
-            numbers["closing_q"] = draft.q[refused, closing]
+            numbers["closing_q"] = draft.q[rejected, closing]
             numbers["q_mass"], numbers["q_ids"] = self._top(draft.q)
         if verdict.threshold is not None:
             numbers["threshold"] = verdict.threshold
@@ -223,8 +223,8 @@ class TraceRecorder:
                     numbers["expected"] = draft.expected[i]
             else:
                 token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
-                refused = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
-                numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), refused)
+                rejected = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
+                numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), rejected)
             piece = text + tail if i == last_emitted else text
             label, is_demanded = self.text.label(token, text), any(draft.from_grammar[i : i + 1])
             tokens.append(
@@ -285,18 +285,18 @@ class TraceRecorder:
             return verdict.accept[i] < 1 if verdict.tested[i] else p < q
         return verdict.numbers["running"][i] < 1 and (parent == 0 or verdict.numbers["h"][parent - 1] > 0)
 
-    def _closing_numbers(self, verdict: HostVerdict, u: float, refused: Sequence[Token]) -> dict:
-        """Returns the numbers of the closing token; ``refused``: the drafts it replaces."""
+    def _closing_numbers(self, verdict: HostVerdict, u: float, rejected: Sequence[Token]) -> dict:
+        """Returns the numbers of the closing token; ``rejected``: the drafts it replaces."""
         arrays, row = verdict.numbers, verdict.last
         if not arrays:
             return {}
         numbers: dict[str, Any] = {"p": float(arrays["closing_p"][0]), "u": u}
         numbers["p_top"] = self._distribution(arrays["p_mass"][row], arrays["p_ids"][row])
         numbers |= self._of_row(arrays, row)
-        if refused:  # the residual it was drawn from is that of the last one
+        if rejected:  # the residual it was drawn from is that of the last one
             numbers["q"] = float(arrays["closing_q"][0])
-            numbers |= {"q_top": refused[-1].q_top, "residual": refused[-1].residual}
-            numbers["threshold"] = refused[-1].threshold
+            numbers |= {"q_top": rejected[-1].q_top, "residual": rejected[-1].residual}
+            numbers["threshold"] = rejected[-1].threshold
         return numbers
 
     def _distribution(self, mass: np.ndarray, ids: np.ndarray) -> Distribution:

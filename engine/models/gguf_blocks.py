@@ -94,7 +94,7 @@ def _q6_k(b: torch.Tensor) -> torch.Tensor:
     return values.mul_(scales[..., None]).reshape(len(b), -1)
 
 
-# Of each type the bytes of a block, and what splits blocks [N, B, bytes].
+# By type: the bytes of a block, and what splits blocks [N, B, bytes].
 SPLIT: dict[str, tuple[int, Callable[[torch.Tensor], GroupedWeight]]] = {
     "Q4_0": (18, _q4_0), "Q4_1": (20, _q4_1), "Q5_0": (22, _q5_0), "Q5_1": (24, _q5_1), "Q8_0": (34, _q8_0),
     "Q4_K": (144, _q4_k), "Q5_K": (176, _q5_k),

@@ -86,6 +86,9 @@ def _decoder(folder: Path, config, device: str, precision: str, progress):
     return LlamaModel(folder, config, dtype, device, progress, reader)
 
 
+MEMORY_ADVICE = "choose a smaller pair, a lower precision or a shorter text"
+
+
 @contextmanager
 def memory_errors(problem: str):
     """Raises Unavailable for a failed allocation inside the with block."""
@@ -94,7 +97,7 @@ def memory_errors(problem: str):
     except Exception as error:
         if not out_of_memory(error):
             raise
-        raise Unavailable(f"{problem}; choose a smaller pair, a lower precision or a shorter text.") from error
+        raise Unavailable(f"{problem}; {MEMORY_ADVICE}.") from error
 
 
 def eos_ids(folder: Path, config, tokenizer) -> frozenset[int]:

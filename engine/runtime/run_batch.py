@@ -8,7 +8,7 @@ from engine.decoding.batch import Batch
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
 from engine.files import gigabytes
-from engine.models.loader import memory_errors
+from engine.models.loader import MEMORY_ADVICE, memory_errors
 from engine.weights.preflight import available_memory
 
 
@@ -68,9 +68,7 @@ class RunBatch(Batch):
         with memory_errors(problem):
             for name, event in super().step():
                 if isinstance(event, Exception) and out_of_memory(event):
-                    advice = "choose a smaller pair, a lower precision or a shorter text"
-                    event = Unavailable(
-                        f"{problem}; {advice if self.limit == 1 else 'try again with fewer runs at once'}."
-                    )
+                    advice = MEMORY_ADVICE if self.limit == 1 else "try again with fewer runs at once"
+                    event = Unavailable(f"{problem}; {advice}.")
                 yield name, event
         self._memory = {name: needed for name, needed in self._memory.items() if name in self}

@@ -159,7 +159,7 @@ def _is_on_host(device: str | torch.device) -> bool:
     return torch.device(device).type == "cpu"
 
 
-# Of each byte of a mask eight numbers. On a CPU adding a row of these takes a quarter of the time of a masked fill.
+# Eight numbers for each byte of a mask. On a CPU adding a row of these takes a quarter of the time of a masked fill.
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _ADDED = np.where(_BITS, np.float32(0), np.float32(-np.inf))
 _FACTORS = _BITS.astype(np.float32)

@@ -136,7 +136,7 @@ def verify_tree_at_once(p, q, tokens, parents, u, u_closing) -> Verdict:
     last = torch.where(path, steps + 1, 0).amax().view(1)
     fork, youngest = to_device([tree.fork_of, tree.youngest], p.device)[:, last]
     row = torch.where(fork[:, None] >= 0, left_to_youngest[fork], p[last])
-    # Of a leaf q counts as 0, and the residual is p itself.
+    # At a leaf q counts as 0, so the residual is p itself.
     row = residual(row, _drawn_from(q, tokens, youngest, p) * (youngest >= 0))
     closing = draw(row, u_closing[last])[0]
     return Verdict(path, reached[parent] & has_turn, (p_x / q_x).clamp_max(1.0), last[0], closing, row[0])

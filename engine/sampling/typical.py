@@ -43,7 +43,7 @@ def verify_typical(p, tokens, parents, u_closing, epsilon: float, delta: float) 
     parent = to_device(list(numbers), p.device)
     p_x, threshold = p[parent, tokens], thresholds(p, epsilon, delta)[parent]
     passes = p_x > threshold
-    # Of each node: how long its accepted path is, and how likely; −∞ where a node on it is not accepted.
+    # By node: how long its accepted path is, and how likely; −∞ where a node on the path is not accepted.
     scores, steps = (
         [torch.zeros_like(p_x[0])],
         torch.where(passes, N + 1 + p_x.clamp_min(1e-38).log() / 100, -torch.inf),

@@ -83,7 +83,7 @@ def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     total = cdf[:, -1:]
     # u·total may round up to total: the largest float below it still belongs to the last token of positive mass.
     point = torch.minimum(u[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
-    # Of a row that is not finite, which is noticed after the draw, the last token is drawn.
+    # If a row is not finite, its last token is drawn; the fault is noticed afterwards.
     return torch.searchsorted(cdf, point, right=True).squeeze(1).clamp_max(probs.shape[-1] - 1)
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from statistics import stdev, variance
 from typing import Literal, TypeGuard, TypeVar
 
+from engine.errors import and_list
 from engine.trace.costs import BUSY, CHEAPEST, CostModel
 from engine.trace.events import Round
 
@@ -226,16 +227,6 @@ def about_costs(costs: CostModel) -> str:
     if cheaper := [b for a, b in pairs if costs.v[b] < costs.v[a]]:
         words += f" Measured again, {and_list(cheaper)} tokens at once really are quicker than fewer."
     return words.strip()
-
-
-def and_list(items: Iterable[object]) -> str:
-    """Words a list that is not empty.
-
-    >>> and_list([2, 4, 8])
-    '2, 4 and 8'
-    """
-    *most, last = map(str, items)
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 # ── other programs ──

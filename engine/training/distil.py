@@ -31,7 +31,8 @@ from engine.training.teacher import Teacher
 
 @dataclass(frozen=True)
 class Recipe:
-    """``updates`` of ``rows`` sampled rows each. ``rollout``: (share of the run from which on, steps)."""
+    """``updates`` of ``rows`` sampled rows each. ``rollout``: (share of the run from which on, steps). The options in
+    `engine.cli.training` hold the defaults of the first three."""
 
     updates: int
     rows: int

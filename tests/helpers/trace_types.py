@@ -23,7 +23,7 @@ ALSO = {
     "Token": {"sibling?": "true", "grammar?": "true"},
     "Forbidden": {},
     "Round": {
-        "kept": "number", "tested": "number", "drafted": "number", "parents?": "number[]", "row?": "number",
+        "accepted": "number", "tested": "number", "drafted": "number", "parents?": "number[]", "row?": "number",
         "by?": "string", "method?": "string", "counted?": "boolean", "forbidden?": "Forbidden[]",
     },
 }  # fmt: skip

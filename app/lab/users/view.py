@@ -29,8 +29,9 @@ from engine.bench.sample import BASELINE
 from engine.bench.sweep_results import shown_interval
 from engine.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
 from engine.config import method_of
+from engine.errors import and_list
 from engine.trace.costs import CostModel
-from engine.trace.noise import NOISE, Speedup, and_list, break_even_bracket, ceiling, winner
+from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
 from engine.trace.speedup_words import DASH, doubts, number
 

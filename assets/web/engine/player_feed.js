@@ -42,7 +42,7 @@ const distributionLine = ({ top, rest }) => ({
 });
 
 // Fields without a value are left out, and so are distributions that repeat those of the draft that a token replaces.
-function tokenLine(token, refused) {
+function tokenLine(token, rejected) {
   const { text, status, position, id, label } = token;
   /** @type {Record<string, any>} */
   const made = { text, status, position, id, ...(label === null ? {} : { label }) };
@@ -51,23 +51,23 @@ function tokenLine(token, refused) {
   // It was tried after a sibling that was rejected.
   if (p !== null && accept !== null && q && Math.abs(Math.min(1, p / q) - accept) > 1e-3) made.sibling = true;
   for (const name of ['p_top', 'q_top', 'residual']) {
-    const repeats = status === 'resampled' && JSON.stringify(refused?.[name]) === JSON.stringify(token[name]);
+    const repeats = status === 'resampled' && JSON.stringify(rejected?.[name]) === JSON.stringify(token[name]);
     if (token[name] && !repeats) made[name] = distributionLine(token[name]);
   }
   return made;
 }
 
 export function roundLine({ index, tokens, parents, start, end, row_cost }) {
-  const refused = tokens.findLast(({ status }) => status === 'rejected');
+  const rejected = tokens.findLast(({ status }) => status === 'rejected');
   return line({
     type: 'round',
     index,
-    kept: tokens.filter(isAccepted).length,
+    accepted: tokens.filter(isAccepted).length,
     tested: tokens.filter(isTested).length,
     drafted: parents.length,
     start: Number(start.toFixed(5)),
     end: Number(end.toFixed(5)),
-    tokens: tokens.map(token => tokenLine(token, refused)),
+    tokens: tokens.map(token => tokenLine(token, rejected)),
     ...(parents.every((parent, i) => parent === i) ? {} : { parents }),
     ...(row_cost === null ? {} : { row: roundTo(row_cost, 6) }),
   });

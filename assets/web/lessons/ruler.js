@@ -15,7 +15,6 @@ const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOK
 /** ``launch``: for each draft step, and once more.
  * @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
 /** The time of a round in plain steps of one user, and its tokens for each. @param {Setting} setting */
-/** @param {Setting} setting */
 export function roundTime({ alpha, gamma, c, slope, users, launch }) {
   const tokens = expectedTokens(alpha, gamma);
   const drafting = gamma * c;

@@ -144,7 +144,7 @@ export function makeInspector(box, ask, forkOf) {
 
   // A server tells less; what it leaves out is said.
   function serverNotes() {
-    const count = `${round.drafted - round.kept} of ${round.drafted} guesses`;
+    const count = `${round.drafted - round.accepted} of ${round.drafted} guesses`;
     const p =
       token.p === undefined
         ? 'p is unknown: server record --logprobs asks for it.'

@@ -90,7 +90,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     setText(label, many ? `${from + 1}–${last}` : `${from + 1}`);
     const done = last < shownRounds || shownStep >= timeline.rounds[last - 1]?.steps;
     kept.hidden = !round?.drafts || !done;
-    setText(kept.firstChild, `${round?.kept} of ${round?.counted === false ? '?' : round?.drafted}`);
+    setText(kept.firstChild, `${round?.accepted} of ${round?.counted === false ? '?' : round?.drafted}`);
     setText(took, round && !many && done ? `${Math.round(1000 * (round.end - round.start))} ms` : '');
     if (branch.on) fillSecond(row, second, from, to);
     row.toggleAttribute('data-told', !many && from === shownRounds - 1);

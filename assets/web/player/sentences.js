@@ -182,10 +182,10 @@ export function roundSentence(round) {
   const rescued = round.tokens.filter(token => token.status === 'rescued');
   const why =
     (rescued.length ? `, ${rescued.map(quote).join(' and ')} rescued` : '') +
-    (rejected ? `, ${isUnknown(rejected) ? round.drafted - round.kept : quote(rejected)} rejected` : '');
+    (rejected ? `, ${isUnknown(rejected) ? round.drafted - round.accepted : quote(rejected)} rejected` : '');
   if (round.counted === false)
-    return `Round ${round.index + 1}: ${quantity(round.kept, 'draft')} accepted, rejected ones unknown, then ${end}.`;
-  return `Round ${round.index + 1}: ${round.kept} of ${quantity(round.drafted, 'draft')} accepted${why}${cut}, then ${end}.`;
+    return `Round ${round.index + 1}: ${quantity(round.accepted, 'draft')} accepted, rejected ones unknown, then ${end}.`;
+  return `Round ${round.index + 1}: ${round.accepted} of ${quantity(round.drafted, 'draft')} accepted${why}${cut}, then ${end}.`;
 }
 
 /** @param {Ended} ended @param {boolean} [isBranch] the tokens before the forced one are not counted */

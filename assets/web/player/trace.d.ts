@@ -45,7 +45,7 @@ export interface Round {
   start: number;
   end: number;
   tokens: Token[];
-  kept: number;
+  accepted: number;
   tested: number;
   drafted: number;
   parents?: number[];

@@ -66,9 +66,9 @@ export function mount(part) {
   }
 
   function sizeSentence(round) {
-    const { drafts, tested, kept, forbidden } = round,
+    const { drafts, tested, accepted, forbidden } = round,
       depth = Math.max(...round.tokens.map(({ place }) => (place.closes ? 0 : place.depth)));
-    return `${quantity(drafts, 'draft')}, at most ${depth} deep: ${tested} tested, ${kept} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
+    return `${quantity(drafts, 'draft')}, at most ${depth} deep: ${tested} tested, ${accepted} accepted.${forbidden.length ? ` ${forbidden.length} more forbidden.` : ''}`;
   }
 
   const budgetWords = round =>
