@@ -78,24 +78,25 @@ FOREIGN = {"Node.js", "plotly.js", "zero_to_fp32.py"}
 
 
 def missing_files(text: str, known: set[str]) -> list[str]:
-    """The scripts and styles that a text names, with or without a folder, and that do not exist."""
+    """The scripts and styles that a text names and that do not exist. ``known``: paths, and every end of one."""
     named = re.findall(r"(?<![\w*./-])((?:[\w-]+/)*[\w-]+\.(?:js|py|css))\b", text)
-    return [name for name in named if name.rpartition("/")[2] not in known | FOREIGN]
+    return [name for name in named if name not in known | FOREIGN]
 
 
 def test_every_script_and_style_that_is_named_exists():
     listed = subprocess.check_output(
         ["git", "ls-files", "engine", "app", "lessons", "assets/web", "tests", "*.py"], cwd=ROOT, text=True
     )
-    paths = [path for path in map(ROOT.joinpath, listed.splitlines()) if path.exists()]
-    known = {path.name for path in paths}
+    paths = [path for path in listed.splitlines() if (ROOT / path).exists()]
+    known = {"/".join(parts[i:]) for parts in (path.split("/") for path in paths) for i in range(len(parts))}
     texts = {
-        path: path.read_text("utf-8")
+        path: (ROOT / path).read_text("utf-8")
         for path in paths
-        if path.suffix in (".js", ".py", ".css") and "tests" not in path.parts
+        if path.endswith((".js", ".py", ".css")) and not path.startswith("tests/")
     }
     assert {path: missing for path, text in texts.items() if (missing := missing_files(text, known))} == {}
-    assert missing_files("as gone.js and engine/config.py do", known) == ["gone.js"]
+    named = "as gone.js, lessons/config.py, engine/config.py and config.py do"
+    assert missing_files(named, known) == ["gone.js", "lessons/config.py"]
 
 
 SOURCES = ("*.py", "*.js", "*.html", "*.css", "*.toml", "*.yaml", "*.txt", "Makefile", ":(glob)assets/data/*.json")

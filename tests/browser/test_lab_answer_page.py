@@ -33,10 +33,12 @@ def test_a_question_of_two_kinds_is_answered(open_page, tiny_server):
     choose(page, "answer-place", "Another server (tokens per pass only)")
     page.locator("#answer-run").click()
     expect(page.locator("#answer-notice")).to_contain_text("Done", timeout=240_000)
+    main = page.locator(".sl-answer-main")
+    expect(main).to_contain_text(re.compile(r"[\d.]+(?: tokens)? with n-gram"))  # no longer the answer for two users
     model = page.locator("#answer-model input, #answer-model textarea").first
     with page.expect_request(lambda request: "us/theirs" in (request.post_data or "")):
         model.fill("us/theirs")
         model.blur()
-    counted = re.search(r"([\d.]+)(?: tokens)? with n-gram", page.locator(".sl-answer-main").inner_text())
+    counted = re.search(r"([\d.]+)(?: tokens)? with n-gram", main.inner_text())
     words = "us/theirs" if float(counted[1]) >= LEAST_TAU else "Lookup found next to nothing"
     expect(page.locator("#answer-production")).to_contain_text(words)

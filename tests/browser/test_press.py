@@ -24,7 +24,6 @@ def sent_by_itself(page: Page) -> set[int]:
     return {each["id"] for each in dependencies if any(name in ("unheard", "settled") for _, name in each["targets"])}
 
 
-@pytest.mark.slow
 def test_a_press_of_run_is_three_events_and_its_files_come_with_the_last(visit, fake):
     fake(step=0.01)
     page, events = visit(), []

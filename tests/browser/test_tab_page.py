@@ -170,9 +170,9 @@ def test_stop_ends_a_download_and_the_next_run_begins_another(server, visit):
     assert server.asked.count("/engine/weights.gguf") == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fault", "sentence"), [("changed", "its SHA-256 differs"), ("cut", "was interrupted|is incomplete")]
+    ("fault", "sentence"),
+    [("changed", "its SHA-256 differs"), pytest.param("cut", "was interrupted|is incomplete", marks=pytest.mark.slow)],
 )
 def test_wrong_file_is_refused_and_not_stored(server, visit, fault, sentence):
     page = visit(server)

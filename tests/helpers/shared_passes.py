@@ -1,4 +1,4 @@
-"""Runs a batch to its end, and lets an engine that only plays events take part: a pass of no work follows each."""
+"""Runs a batch to its end; and makes an engine that only plays events fit for one: a pass of no work follows each."""
 
 from dataclasses import replace
 

@@ -166,7 +166,8 @@ def _words(
 
 
 def predict(point: Point, costs: DeviceCosts) -> float:
-    return idealised_speedup(point.alpha, point.gamma, costs.without_noise.c, costs.without_noise.v)
+    model = costs.without_noise
+    return idealised_speedup(point.alpha, point.gamma, model.c, model.v)
 
 
 def predict_from_tau(point: Point, costs: DeviceCosts) -> float:
@@ -217,9 +218,9 @@ def break_even_table(measured: PointSet) -> str:
     points, costs = measured.by_gamma, measured.costs
     if not points or costs is None:
         return empty()
-    rows = []
+    rows, model = [], costs.without_noise
     for gamma in sorted({point.gamma for point in points}):
-        at = break_even(gamma, costs.without_noise.c, costs.without_noise.v)
+        at = break_even(gamma, model.c, model.v)
         prediction = "never" if at is None else "any α" if at == 0 else f"α = {at:.2f}"
         rows.append([f"{gamma}", prediction, crossing([point for point in points if point.gamma == gamma])])
     return sheet("From which α drafting pays", ("draft length γ", "predicted from", "measured"), rows)

@@ -69,8 +69,8 @@ function leaveWith(root, row, box) {
   });
 }
 
-// Each points at a token of its kind from a place with no other token below it. The one furthest to the right comes first,
-// so that no leader runs through the words of another.
+// Each points at the lowest token of its kind that has a place without another token below it. The one furthest to the
+// right comes first, so that no leader runs through the words of another.
 function captionNodes(row) {
   const edge = row.getBoundingClientRect().left,
     chips = [...row.querySelectorAll('.sl-token')].map(chip => ({ chip, box: chip.getBoundingClientRect() }));
@@ -79,8 +79,8 @@ function captionNodes(row) {
   const isFree = ({ x, bottom }) => !chips.some(({ box }) => box.top >= bottom && box.left <= x && x <= box.right);
   return CAPTIONS.flatMap(([status, word, text]) => {
     const ofKind = chips.filter(({ chip }) => chip.classList.contains(`sl-${status}`)).map(({ box }) => box);
-    const places = [...ofKind.map(middle), ...ofKind.map(end)],
-      place = places.find(isFree) ?? places[0];
+    const places = [...ofKind.map(middle), ...ofKind.map(end)];
+    const [place = places[0]] = places.filter(isFree).sort((a, b) => b.bottom - a.bottom);
     return place ? [{ from: place.x - edge, word, text }] : [];
   })
     .sort((a, b) => b.from - a.from)

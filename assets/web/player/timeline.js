@@ -85,7 +85,7 @@ function fromTheLeaves(parents, drafts) {
 /** The number of the draft that decides with these uniforms, 0 if none passes.
  * @param {Round} round @param {number[]} us */
 export const firstToPass = (round, us) => (round.tried.find(i => us[i] < round.tokens[i].h) ?? -1) + 1;
-/** Whether a draft is on its path. @param {Round} round @param {number} index @param {number} last */
+/** Whether a draft is on the path of draft ``last``. @param {Round} round @param {number} index @param {number} last */
 export function isOnPath(round, index, last) {
   for (let node = last; node; node = round.parents ? round.parents[node - 1] : node - 1)
     if (node === index + 1) return true;

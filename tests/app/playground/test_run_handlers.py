@@ -169,7 +169,6 @@ def test_a_press_before_the_end_event_of_the_run_acts_on_that_run():
     assert replace(branches.end(press)[1].trace, branch=None) == newest.trace
 
 
-@pytest.mark.slow
 def test_updates_come_at_most_six_times_a_second(monkeypatch):
     monkeypatch.undo()  # the page's own pace
     started = time.monotonic()

@@ -78,6 +78,7 @@ def test_a_hundred_requests_that_join_and_leave_at_random_are_as_alone(alone):
 
 @pytest.mark.parametrize("mutant", ["draws", "logits"])
 def test_a_request_that_uses_its_neighbours_numbers_is_noticed(alone, monkeypatch, mutant):
+    assert differing(alone[:40], *shared(40)) == 0
     if mutant == "draws":
         monkeypatch.setattr("engine.decoding.loop.Uniforms", lambda seed, positions: Uniforms(3, positions))
     else:

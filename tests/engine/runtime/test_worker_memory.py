@@ -26,7 +26,6 @@ def ask_for(worker, pair, method="none", **settings):
     return worker.submit([("run", request(pair, method, **settings))])
 
 
-@pytest.mark.slow
 def test_caches_are_free_after_a_cancel_and_a_bug(real, pairs, monkeypatch):
     pair = f"{pairs.root / 'target'}+{pairs.root / 'draft'}"
     plain, engine = fold(rest(ask_for(real, pair))), real.engine
@@ -48,14 +47,12 @@ def test_caches_are_free_after_a_cancel_and_a_bug(real, pairs, monkeypatch):
     assert fold(rest(ask_for(real, pair, "lm"))).text == plain.text and real.engine is engine
 
 
-@pytest.mark.slow
-def test_switching_pairs_frees_the_models_weights(real, pairs):
-    gone = []
-    for first in ("target", "gpt2"):
-        rest(ask_for(real, pairs.root / first, max_new_tokens=2))
-        model = real.engine.target.runner.model
-        gone.append(weakref.ref(model.embed if first == "target" else next(model.parameters())))
-        del model
+@pytest.mark.parametrize("first", ["target", pytest.param("gpt2", marks=pytest.mark.slow)])
+def test_switching_pairs_frees_the_models_weights(real, pairs, first):
+    rest(ask_for(real, pairs.root / first, max_new_tokens=2))
+    model = real.engine.target.runner.model
+    weights = weakref.ref(model.embed if first == "target" else next(model.parameters()))
+    del model
     rest(ask_for(real, pairs.root / "draft", max_new_tokens=2))
     gc.collect()
-    assert [weights() for weights in gone] == [None, None] and real.engine.pair.target.name == "draft"
+    assert weights() is None and real.engine.pair.target.name == "draft"

@@ -57,7 +57,6 @@ def test_only_the_end_of_a_long_text_is_read_and_soon():
     assert made.readings[0].gamma == 3 and f"{LONGEST:,}" in made.unused[0]
 
 
-@pytest.mark.slow
 def test_nothing_of_a_text_is_kept():
     report('{"id": "a visitor’s own answer", "choices": [{}]}')
     gc.collect()
