@@ -189,11 +189,12 @@ class AnswerPoints:
     def result(self) -> AnswerResult:
         cells = tuple(self.sweep.cells())
         alone = by_setting(cells)
-        loads = [load for file in self._known_loads() if (load := _load(file, alone))] if alone else []
+        known = self._known_loads() if alone else []
+        loads = [load for file in known if (load := _load(file, alone))]
         costs = {method: self.engine.costs(method) for method, _ in alone}
         about = {key: self._about[key] for key in ("device", "precision", "weights")}
         about |= {"form": prompt_form(self.engine), "speclens": __version__}
-        files = [self.sweep.benchmark.file, *(load.many.file for load in self._known_loads())]
+        files = [self.sweep.benchmark.file, *(load.many.file for load in known)]
         about |= {"measured": max(file.newest for file in files)}
         return AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about

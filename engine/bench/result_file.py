@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.errors import BadInput
 from engine.files import disk_errors, write_file
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -32,7 +35,7 @@ def parse_values(kind: type[T], values: Any) -> T:
 
 
 @cache
-def _reader(kind: Any):
+def _reader(kind: Any) -> "TypeAdapter":
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

@@ -180,8 +180,8 @@ class RecordedRound(NamedTuple):
 
 
 class ReplayedGamma(GammaPolicy):
-    """Repeats the γ of each recorded round of a run with γ = auto, which already depends on how many requests shared
-    it. The tokens are the same up to rounding, because a replayed tree may be drafted in passes of other widths.
+    """Repeats the γ of each recorded round of a run with γ = auto. Sharers change nothing, because they did so when it
+    was recorded. The tokens are the same up to rounding: a replayed tree may be drafted in passes of other widths.
 
     ``rounds``: the fields of a `RecordedRound`, or γ alone. `observe` counts the rounds, because `choose` is not called
     in a round in which nothing can be drafted.

@@ -23,7 +23,7 @@ class Draft:
     tokens: torch.Tensor  # [N] on the device
     q: torch.Tensor | None = None  # [N, V]: the row each token was drawn from; None if deterministic (one-hot)
     parents: tuple[int, ...] | None = None  # [N] for a tree, None for a chain
-    passes: int = 0  # of the draft model that it took
+    passes: int = 0  # how many passes of the draft model it took
     confidence_classes: tuple[Hashable, ...] = ()  # [N], from drafters that decide per token
     drafter: str = ""  # the member that proposed it, where several compete
     expected: tuple[float, ...] = ()  # [N], as in `Token.expected`, for a tree whose nodes were chosen by cost

@@ -111,9 +111,12 @@ def chi_squared(ones, others):
     """Computes statistic, degrees of freedom and p-value of two rows of words; rare ones (below ten) are one class."""
     words = Counter(ones) + Counter(others)
     rare = {word for word, seen in words.items() if seen < 10}
-    table = [Counter("rare" if word in rare else word for word in row) for row in (ones, others)]
+    table = [Counter(None if word in rare else word for word in row) for row in (ones, others)]
     classes = sorted(table[0] | table[1], key=str)
     total = [len(ones), len(others)]
+    freedom = len(classes) - 1
+    if freedom < 1 or not all(total):
+        return 0.0, 0, 1.0
     statistic = 0.0
     for word in classes:
         both = table[0][word] + table[1][word]
@@ -121,9 +124,6 @@ def chi_squared(ones, others):
             (row[word] - both * n / sum(total)) ** 2 / (both * n / sum(total))
             for row, n in zip(table, total, strict=True)
         )
-    freedom = len(classes) - 1
-    if freedom < 1:
-        return 0.0, 0, 1.0
     return statistic, freedom, p_value(statistic, freedom)
 
 

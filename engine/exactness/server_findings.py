@@ -20,7 +20,7 @@ from engine.trace.events import TESTED
 from engine.trace.metrics import first_difference, wilson
 from engine.trace.trace import Trace
 
-Verdict = tuple[str, ...]  # the fields of a `Finding` after its name
+Judgement = tuple[str, ...]  # the fields of a `Finding` after its name
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
 FALSE_ALARM = 1e-4  # how often the distribution test calls a correct server wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
@@ -54,7 +54,7 @@ class Written:
         raw = mapping(answer["choices"][0])
         try:
             rows = list(by_token(raw["logprobs"]))
-        except (KeyError, TypeError):  # it gives none
+        except (KeyError, TypeError, ValueError):  # it gives none, or not one for each token
             rows = []
         has_others = any(len(tops) > 1 for _, _, tops in rows)
         rows = tuple((token, None if p == 0 and has_others and len(tops) < 2 else p, tops) for token, p, tops in rows)
@@ -120,7 +120,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         texts[name] = texts.get(name) or subject.greedy()
         return texts[name]
 
-    steps: list[tuple[str, Callable[[], Verdict]]] = [
+    steps: list[tuple[str, Callable[[], Judgement]]] = [
         ("itself", lambda: _itself(greedy("drafts"), greedy("drafts again"))),
         ("acceptance", lambda: _acceptance(drafting)),
         ("stream", lambda: _stream(drafting, greedy("drafts"), greedy("drafts again"))),
@@ -155,14 +155,14 @@ def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tup
     return partings
 
 
-def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Verdict:
+def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Judgement:
     differences = _differences(ones, others)
     words = f"Asked twice, it wrote {len(ones) - len(differences)} of {len(ones)} greedy texts alike; "
     words += f"its log-probabilities moved by up to {movement(ones, others):.3f}."
     return "right", words
 
 
-def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[Written]) -> Verdict:
+def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[Written]) -> Judgement:
     """Compares greedy texts. Each of two logits may move as far as the log-probabilities do, so a gap of twice that is
     a near tie."""
     limit = 2 * max(movement(plain, again), movement(plain, drafts)) + STEP
@@ -185,7 +185,7 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
     return "wrong", f"{words} At token {place + 1} {how}.", issues, remedy
 
 
-def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Written]) -> Verdict:
+def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Written]) -> Judgement:
     """Compares streams. Another text is wrong only if two answers without a stream were the same."""
     wrong, unsure, cut = [], 0, ""
     for prompt, complete, other in zip(PROMPTS, written, again, strict=True):
@@ -207,7 +207,7 @@ def _stream(subject: Subject, written: Sequence[Written], again: Sequence[Writte
     return "wrong", words, "vllm-project/vllm#52469", "an answer without stream, until it is fixed"
 
 
-def _limits(subject: Subject, written: Sequence[Written]) -> Verdict:
+def _limits(subject: Subject, written: Sequence[Written]) -> Judgement:
     """Checks limits: max_tokens to the token, a stop string that is not written, and as many answers as n asks for."""
     for one in written:
         reason, count = one.raw.get("finish_reason"), one.count
@@ -227,7 +227,7 @@ def _limits(subject: Subject, written: Sequence[Written]) -> Verdict:
     return "right", "max_tokens, a stop string and n = 2 are kept to."
 
 
-def _logprobs(written: Sequence[Written]) -> Verdict:
+def _logprobs(written: Sequence[Written]) -> Judgement:
     every = [p for one in written for _, p, _ in one]
     known = [p for p in every if p is not None]
     if not every:
@@ -240,7 +240,7 @@ def _logprobs(written: Sequence[Written]) -> Verdict:
     return "right", f"{len(known)} log-probabilities, the mean {sum(known) / len(known):.2f}."
 
 
-def _characters(subject: Subject) -> Verdict:
+def _characters(subject: Subject) -> Judgement:
     text, again = (subject.write(MANY_BYTES).text for _ in range(2))
     trace, fault = subject.stream(MANY_BYTES)
     if fault or "\ufffd" in trace.text.rstrip("\ufffd"):
@@ -252,7 +252,7 @@ def _characters(subject: Subject) -> Verdict:
     return "right", "Characters of several bytes come whole."
 
 
-def _json(name: str, subject: Subject, plain: Subject | None) -> Verdict:
+def _json(name: str, subject: Subject, plain: Subject | None) -> Judgement:
     """Blames the drafts if fewer answers are broken without them, or if no plain server was given."""
     bad, words = invalid(subject.client, subject.model, name), REQUESTS[name][0]
     if not bad:
@@ -264,7 +264,7 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Verdict:
     return "wrong", sentence, "vllm-project/vllm#44993", remedy
 
 
-def _acceptance(subject: Subject) -> Verdict:
+def _acceptance(subject: Subject) -> Judgement:
     """Judges the acceptance; exactly 0 means that the drafter is wired wrongly."""
     rounds = [r for prompt in PROMPTS for r in subject.stream(prompt, tokens=96)[0].rounds[1:]]
     with_counts = [r for r in rounds if r.gamma is not None]
@@ -285,11 +285,13 @@ def _acceptance(subject: Subject) -> Verdict:
     return "right", f"τ is {tau:.2f}, α {words}."
 
 
-def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Verdict:
+def _distribution(ones: Sequence[Written], others: Sequence[Written]) -> Judgement:
     """Tests the first and the second token: the prompt's pass gives the first one, a round with drafts the second."""
     words, worst = [], 1.0
     for place, name in enumerate(("first", "second")):
         rows = [[one.tokens[place] for one in side if len(one.tokens) > place] for side in (ones, others)]
+        if not all(rows):
+            return "unknown", f"One side gives no log-probability of a {name} token, so none was counted."
         statistic, freedom, p = chi_squared(*rows)
         worst = min(worst, p)
         degrees = quantity(freedom, "degree")

@@ -8,8 +8,14 @@ field has the default of the class that trained the head, never the target's val
 import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from engine.errors import Unavailable, explain
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+T = TypeVar("T", bound="BaseModel")
 
 LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
 
@@ -55,7 +61,9 @@ _OF_THE_HEAD = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residua
 _SECTIONS = ("transformer_layer_config", "eagle_config", "quantization_config")
 
 
-def read_config(folder: Path, kind, noun: str, known: Collection[str], settings: Callable[[dict], dict] = dict):
+def read_config(
+    folder: Path, kind: type[T], noun: str, known: Collection[str], settings: Callable[[dict], dict] = dict
+) -> T:
     """Returns the pydantic model of this ``kind`` that a head's config.json describes. ``settings``: its values, from
     fields that are ``known``. Raises Unavailable, which names the wrong field and the ``noun`` of the head."""
     from pydantic import ValidationError
@@ -67,7 +75,7 @@ def read_config(folder: Path, kind, noun: str, known: Collection[str], settings:
         return kind.model_validate_json(json.dumps(settings(fields)))
     except (OSError, AttributeError, TypeError) as error:
         raise Unavailable(f"{folder} holds no {noun}: config.json cannot be read.") from error
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise Unavailable(f"{path} is damaged; fetch the pair or export the head again.") from error
     except ValueError as error:
         reason = explain(error) if isinstance(error, ValidationError) else error

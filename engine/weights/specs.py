@@ -15,8 +15,8 @@ from engine.config import AUTO, METHODS, PRECISIONS, constraint_methods, draft_o
 from engine.errors import BadInput, matching
 from engine.files import cache_root
 
-# Bytes of an activation, key or value; those of a rounded weight follow.
-ACTIVATION_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 4, "int4": 4}
+# Bytes of a weight, an activation, a key or a value. In int8 and int4 only weights are smaller; theirs follow.
+NUMBER_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 4, "int4": 4}
 # Bytes of a rounded weight: its bits, and two fp32 numbers for 32 of them.
 _ROUNDED_BYTES = {"int8": 1 + 8 / 32, "int4": 0.5 + 8 / 32}
 # The precisions that a kind of device offers, in the order of the menu; `usual_precision` chooses among them.
@@ -146,6 +146,6 @@ def own_corpus(pair: str) -> Path:
 
 def byte_width(dtype: str) -> int:
     """Raises BadInput for an unknown precision."""
-    if dtype not in ACTIVATION_BYTES:
+    if dtype not in NUMBER_BYTES:
         raise BadInput(f"Unknown precision {dtype!r}; choose from {', '.join(PRECISIONS[1:])}.")
-    return ACTIVATION_BYTES[dtype]
+    return NUMBER_BYTES[dtype]

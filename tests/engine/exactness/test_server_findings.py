@@ -236,3 +236,21 @@ def test_a_server_without_logprobs_leaves_checks_unknown():
     answers = fake() | {"/v1/completions": lambda asked: json.dumps({"choices": []})}
     found = findings(answers, fake())
     assert {found[name].state for name in ("itself", "greedy text", "limits")} == {"unknown"}
+
+
+def test_columns_of_unlike_length_are_no_logprobs():
+    found = findings(changed(lambda numbers: numbers.update(top_logprobs=[])))
+    assert found["itself"].state == found["limits"].state == "right"
+    assert found["log-probabilities"].state == "unknown"
+
+
+def test_a_side_without_logprobs_has_no_distribution():
+    answers = fake()
+    own = answers["/v1/completions"]
+
+    def completions(asked):
+        answer = own(asked)
+        return answer if asked.get("stream") else re.sub(r'"logprobs": {.*?]}, ', "", answer)
+
+    found = findings(answers | {"/v1/completions": completions}, fake())["distribution"]
+    assert found.state == "unknown" and "no log-probability of a first token" in found.sentence

@@ -10,6 +10,7 @@ from tiny_pairs import VOCABULARY, run
 
 from engine.errors import BadInput, Unavailable
 from engine.models.block_head import BIAS
+from engine.models.exit_head import read_exit_config
 from engine.runtime.engine import load_engine
 from engine.weights.catalogue import get_pair, local_model
 
@@ -143,3 +144,9 @@ def test_a_target_without_hidden_states_to_read(heads, pairs):
     with pytest.raises(Unavailable, match="reads hidden states, which only our own decoder gives; use another method"):
         engine.drafts.drafter("exit")
     assert run(engine, max_new_tokens=4).emitted
+
+
+def test_a_config_that_is_no_text_is_damaged(tmp_path):
+    (tmp_path / "config.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(Unavailable, match=r"config\.json is damaged"):
+        read_exit_config(tmp_path)
