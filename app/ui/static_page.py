@@ -19,7 +19,7 @@ from app.views.safe_json import encode
 
 BASE = ("colours.css", "page.css", "offline/page.css")
 COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)  # of CSS
-SPACE = re.compile(r"(?<=\n)\s+|(?<=[:{};]) +| +(?=[{}])")  # empty lines and spaces that no rule needs
+SPACE = re.compile(r"(?<=[:{};,\n])\s+|\s+(?=[{}])")  # breaks and spaces that no rule needs
 
 
 def document(
