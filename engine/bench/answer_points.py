@@ -179,7 +179,7 @@ class AnswerPoints:
     def work_left(self, share: float = 0.0) -> float:
         """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
         of a turn, or which part of a cell."""
-        v, turns = self.engine.costs(BASELINE).v, len(self.sweep.benchmark.missing())
+        v, turns = self.engine.costs(BASELINE, retry=False).v, len(self.sweep.benchmark.missing())
         if turns:
             runs = turns * len(self.sweep.grid.settings()) - share
             return runs * self.plan.steps_alone(v) + self.plan.steps_together(v)

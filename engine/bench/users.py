@@ -134,11 +134,12 @@ class ManyUsers:
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
 
     def expected_steps(self, cell: UsersCell) -> float:
-        """Estimates how many plain steps the cell takes."""
+        """Estimates how many plain steps the cell takes. It calibrates nothing again, because that would take the cache
+        of the text that a cell under way is writing."""
         texts, gamma = [config.prompt for config in self.configs], self._gamma(cell.method)
         drafts = 2 if gamma == AUTO else int(gamma)
         return together_steps(
-            self.engine.costs(BASELINE).v, texts, cell.users, self.settings.max_new_tokens, drafts,
+            self.engine.costs(BASELINE, retry=False).v, texts, cell.users, self.settings.max_new_tokens, drafts,
             self.settings.until_one_ends,
         )  # fmt: skip
 

@@ -252,6 +252,11 @@ def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monke
     assert before[-1] == 0
 
 
+def test_an_estimate_calibrates_nothing(engine, tmp_path, calibrations):
+    points, known = AnswerPoints(engine, AnswerPlan((("one", "aa"),), ("ngram",), (3,)), tmp_path), len(calibrations)
+    assert points.work_left() > 0 and len(calibrations) == known
+
+
 def test_another_server_is_counted_without_loads(asked):
     counted = asked(8, place=ELSEWHERE)
     assert counted.is_complete and not counted.loads and counted.speedups_at(8) == {NONE: counted.speedups_at(1)[NONE]}

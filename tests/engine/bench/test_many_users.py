@@ -125,6 +125,14 @@ def test_cells_are_kept_and_not_measured_twice(engine, tmp_path):
     assert set(whole.costs()) == {"none", "ngram", "lm"}
 
 
+def test_an_estimate_in_the_middle_of_a_cell_calibrates_nothing(engine, calibrations):
+    """A calibration would take the cache of the text that is being written."""
+    measured = many(engine, users=(2,), methods=())
+    (cell,) = measured.cells
+    known = len(calibrations)
+    assert all(measured.expected_steps(cell) > 0 for _ in measured.steps(cell)) and len(calibrations) == known
+
+
 def test_a_measurement_may_end_with_the_first_answer(engine):
     whole, part = (many(engine, users=(3,), methods=(), until_one_ends=each, max_new_tokens=12) for each in (0, 1))
     for measured in (whole, part):
