@@ -200,7 +200,9 @@ class Engine:
         members = self.drafts.competitors(prompt + config.max_new_tokens, config.constraint is not None)
         drafter = HybridDrafter({name: self.drafts.drafter(name, is_greedy, fork) for name in members})
         if costs is None:  # the one v of their target, and c of each
-            draft_costs = {name: self.costs(name, retry=retry).c for name in members}
+            # Also of those too short for this run, because a shorter one may join it, and none calibrates beside it.
+            c = {name: self.costs(name, retry=retry).c for name in (*members, *self.drafts.competitors())}
+            draft_costs = {name: c[name] for name in members}
             costs = replace(self.costs("none", retry=retry), draft_costs=draft_costs)
         return drafter, costs
 

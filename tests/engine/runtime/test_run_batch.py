@@ -5,7 +5,7 @@ from real_model import PAIR, PROMPTS
 from shared_passes import drive
 from tiny_pairs import engine_of, request
 
-from engine.config import MAX_NODES, MAX_SHARERS, RunConfig, SamplingParams
+from engine.config import AUTO, MAX_NODES, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.runtime.run_batch import RunBatch
 from engine.trace.costs import CostModel
@@ -45,6 +45,18 @@ def test_batch_refuses_one_too_many_and_the_others_continue(tiny, monkeypatch):
     with pytest.raises(EngineError, match="does not exist"):
         batch.add("bad", request(tiny.pair.name, prefix=(10**6,)))
     assert len(batch) == 0 and batch._memory == {}
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_shorter_run_of_auto_that_joins_calibrates_nothing(pairs):
+    """The calibration of the draft that was too short for the first run took that run's cache."""
+    engine = engine_of(pairs, draft="short")  # 48 tokens
+    batch = RunBatch(engine, 2)
+    batch.add("long", request(engine.pair.name, AUTO, max_new_tokens=40))
+    list(batch.step())
+    batch.add("brief", request(engine.pair.name, AUTO, max_new_tokens=4))
+    ends = {name: events[-1] for name, events in drive(batch).items()}
+    assert ends.keys() == {"long", "brief"} and all(isinstance(end, RunFinished) for end in ends.values()), ends
 
 
 def test_memory_is_counted_once(tiny, monkeypatch):
