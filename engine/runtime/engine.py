@@ -136,7 +136,7 @@ class Engine:
 
             costs = calibration.cached_costs(cache_root() / "calibration", key, measure, again)
             if has_model:
-                costs = calibration.with_draft(self.costs("none", again), costs)
+                costs = calibration.with_draft(self.costs("none", again, retry), costs)
             self._costs[method] = costs
             self._calibrations[method] = tries + 1
         return self._costs[method]
@@ -200,8 +200,9 @@ class Engine:
         members = self.drafts.competitors(prompt + config.max_new_tokens, config.constraint is not None)
         drafter = HybridDrafter({name: self.drafts.drafter(name, is_greedy, fork) for name in members})
         if costs is None:  # the one v of their target, and c of each
-            # Also of those too short for this run, because a shorter one may join it, and none calibrates beside it.
-            c = {name: self.costs(name, retry=retry).c for name in (*members, *self.drafts.competitors())}
+            # The drafts that are too short for this run are calibrated, too, because a shorter run may join it.
+            names = dict.fromkeys((*members, *self.drafts.competitors()))
+            c = {name: self.costs(name, retry=retry).c for name in names}
             draft_costs = {name: c[name] for name in members}
             costs = replace(self.costs("none", retry=retry), draft_costs=draft_costs)
         return drafter, costs

@@ -48,7 +48,7 @@ class PlaceBias(nn.Module):
 
 
 class BlockHead(EagleHead):
-    """``embed`` and ``head`` as of an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have;
+    """``embed`` and ``head`` as in an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have;
     ``rank``: of the bias, 0 for none."""
 
     def __init__(

@@ -100,7 +100,7 @@ class EagleHead(nn.Module):
         return [table.view(len(positions), 1, -1, self.D) for table in tables]
 
     def run_first(self, ids, hidden, rotary, mask, seen: list | None = None) -> torch.Tensor:
-        """Runs the first layer over ids [B, L] and hidden [B, L, E]; the other arguments as of `run_layer`."""
+        """Runs the first layer over ids [B, L] and hidden [B, L, E]; the other arguments are as in `run_layer`."""
         embedded = self.rms_norm(F.embedding(ids, self.embed), self.norm_embed)
         x = torch.cat([embedded, self.rms_norm(hidden, self.norm_hidden)], -1)
         return self.run_layer(self, x, hidden, rotary, mask, seen)

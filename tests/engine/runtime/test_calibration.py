@@ -4,8 +4,9 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
-from tiny_pairs import engine_of, model_folder, run, without_clocks
+from tiny_pairs import engine_of, model_folder, request, run, without_clocks
 
+from engine.config import AUTO
 from engine.models.loader import device_name, load_model
 from engine.runtime import calibration
 from engine.trace.costs import CostModel
@@ -100,6 +101,13 @@ def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(pairs, monkeyp
         engine._costs.clear()
         assert {engine.costs("none").step for _ in range(5)} == {found.step} and len(calls) == times
         calls.clear()
+
+
+def test_a_run_of_auto_measures_a_draft_once_on_a_busy_machine(pairs, monkeypatch):
+    engine, drafters = engine_of(pairs, draft="draft"), []
+    monkeypatch.setattr(calibration, "measure", lambda _, drafter, **more: drafters.append(drafter) or UNSTEADY[0])
+    engine.prepare(request(engine.pair.name, AUTO))
+    assert len([each for each in drafters if each]) == 1
 
 
 def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, monkeypatch):
