@@ -3,7 +3,7 @@
 import os
 import sys
 
-from engine.models.huge_pages import restart_with_huge_pages
+from engine.runtime.huge_pages import restart_with_huge_pages
 
 if __name__ == "__main__":
     restart_with_huge_pages()  # before the other imports, which would be made twice
@@ -15,7 +15,7 @@ from app.jobs.service import Service
 from app.page import ready_to_serve
 from app.server.address import address_from, bypass_proxy, check_free, check_root
 from engine.errors import EngineError
-from engine.models.onnx_session import threads
+from engine.models.onnx.session import threads
 
 
 def main() -> None:

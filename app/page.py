@@ -14,11 +14,12 @@ from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
 from app.lessons_tab.page import STYLES as LESSON_STYLES
 from app.lessons_tab.page import lessons
-from app.playground import engine_status, share_panel, tab_page
+from app.playground import engine_status, share_panel
 from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
 from app.server.middleware import PageMiddleware
+from app.tab import page as tab_page
 from app.ui import temp_folder
 from app.ui.html_component import WEB, page_script, script_path
 from engine.errors import EngineError

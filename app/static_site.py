@@ -14,13 +14,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from app.jobs.browser_engine import BESIDE, WEIGHTS, BrowserEngine, browser_engine
 from app.lab.theory import view as theory
 from app.lab.theory.request import PointSet
 from app.lessons_tab import handlers, sheets, view
 from app.lessons_tab import page as lessons_page
-from app.playground import html_export, tab_page
+from app.playground import html_export, tab_link
 from app.playground.startup_run import load_recorded
+from app.tab import page as tab_page
+from app.tab.package import BESIDE, WEIGHTS, BrowserEngine, browser_engine
 from app.ui.html_component import template
 from app.ui.static_page import document, heading, mount
 from app.views.safe_json import encode
@@ -30,7 +31,7 @@ from engine.files import ASSETS
 from lessons.loader import glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
-TAB = {tab_page.NAME: tab_page.TITLE}  # where the site has an engine
+TAB = {tab_link.NAME: tab_page.TITLE}  # where the site has an engine
 SCRIPT = ASSETS.parent / "engine" / "exactness" / "check_server.py"
 CHECKING = "one_token_differs"  # the lesson that explains it
 LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES)
@@ -71,7 +72,7 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
     """Each file's path below the site's folder, and its content; that of ``engine`` too, if the site has one."""
     pages = PAGES | TAB if engine else PAGES
     if engine:
-        yield from tab_page.files(engine, _head(tab_page.NAME, pages))
+        yield from tab_page.files(engine, _head(tab_link.NAME, pages))
     rendered: list[dict] = []
     runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *load_recorded())}
     for lesson in lessons():

@@ -1,9 +1,9 @@
 """`python -m engine …`"""
 
-from engine.models.huge_pages import restart_with_huge_pages
+from engine.runtime.huge_pages import restart_with_huge_pages
 
 restart_with_huge_pages()  # before the imports, which would be made twice
 
-from engine.cli.main import main  # noqa: E402
+from engine.tools.cli.main import main  # noqa: E402
 
 main()

@@ -57,7 +57,7 @@ def record(
 
 def _record(engine, configs, repeats: int, out: Path) -> None:
     """Records the runs of one pair, by the name of their files."""
-    from engine.bench.recording import record
+    from engine.tools.bench.recording import record
     from engine.trace.trace import save
 
     for method in dict.fromkeys(config.method for config in configs.values()):
@@ -75,8 +75,8 @@ def measure_examples(
     seeds: Annotated[int, typer.Option(min=1, max=99, help="Runs of each example, beside plain decoding.")] = 11,
 ):
     """Measure what the examples of the page start with, and end with 1 where drafting does not pay in the median."""
-    from engine.bench.recording import run_pairs, speedup_of
     from engine.runtime.engine import load_engine
+    from engine.tools.bench.recording import run_pairs, speedup_of
     from lessons.examples import EXAMPLES
 
     medians = []

@@ -102,7 +102,7 @@ def run(scenario: Scenario) -> Trace:
     # Waits while the engine's thread imports transformers. Otherwise CPython (3.11) hands out the module that
     # transformers (5.23) replaces with a lazy one, and the imports of both threads fail.
     import transformers  # noqa: F401
-    from engine.exactness import toy_models  # isort: skip
+    from engine.tools.exactness import toy_models  # isort: skip
 
     target, draft = toy_models.weather_pair()
     toy = scenario.toy

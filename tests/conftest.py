@@ -22,7 +22,7 @@ hypothesis.settings.register_profile("without-deadline", deadline=None)
 hypothesis.settings.load_profile("without-deadline")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
 # The tests of a folder share expensive fixtures: a server and a Chromium, or a trained draft of each kind.
-ON_ONE_WORKER = ("browser", "engine/training")
+ON_ONE_WORKER = ("browser", "engine/tools/training")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

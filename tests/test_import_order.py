@@ -7,33 +7,47 @@ import import_map
 import pytest
 from paths import ROOT
 
-BOUNDS = {"engine": (17, 74), "app": (13, 35), "assets/web": (7, 12)}  # (entries, arrows)
+BOUNDS = {  # (entries, arrows)
+    "engine": (14, 50),
+    "engine/models": (5, 10),
+    "engine/tools": (5, 10),
+    "app": (14, 42),
+    "assets/web": (7, 12),
+}
 NEVER = {
     "engine": ("gradio", "app", "lessons", "plotly"),
     "app": ("torch", "transformers"),
     "lessons": ("app", "gradio"),
 }
-LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace", "engine.exactness")
+LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace", "engine.tools.exactness")
 # What calls the engine itself: everything else of the page goes through these.
 LABS = ("answer", "distribution", "sweep", "theory")
 CALLERS = ("app/jobs/", "app/cluster/", *(f"app/lab/{name}/work.py" for name in LABS))
 ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
-    *(f"engine.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")),
-    *("engine.bench.systems", "engine.training", "engine.cli"),
     *(
-        f"engine.exactness.{path.stem}"
-        for path in (ROOT / "engine" / "exactness").glob("*.py")
+        f"engine.tools.bench.{name}"
+        for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")
+    ),
+    *("engine.tools.bench.systems", "engine.tools.training", "engine.tools.cli"),
+    *(
+        f"engine.tools.exactness.{path.stem}"
+        for path in (ROOT / "engine" / "tools" / "exactness").glob("*.py")
         if path.stem != "results"
     ),
 )
 # Another way to transformers than the engine thread's own would meet it half imported.
-ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.runner", "engine.drafters", "engine.decoding")
+ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.decoder.runner", "engine.drafters", "engine.decoding")
 LIGHT = [
-    "engine.cli.main",  # first, and then those that also do without numpy: what each imports stays imported
+    "engine.tools.cli.main",  # first, and then those that also do without numpy: what each imports stays imported
     *("engine.config", "engine.errors", "engine.files", "engine.trace.events", "engine.trace.trace"),
     *("engine.trace.metrics", "engine.trace.speedup_model", "engine.weights.catalogue", "engine.weights.preflight"),
-    *("engine.bench.prompts", "engine.bench.sample", "engine.bench.sweep_results", "engine.bench.result_file"),
+    *(
+        "engine.tools.bench.prompts",
+        "engine.tools.bench.sample",
+        "engine.tools.bench.sweep_results",
+        "engine.tools.bench.result_file",
+    ),
     *(
         "app.views.player_feed",
         "app.views.tiles",
@@ -119,10 +133,10 @@ def test_light_modules_need_no_torch():
         "    importlib.import_module(name)\n"
         "    heavy = ['torch', 'transformers', 'gradio']\n"
         "    heavy += ['numpy'] * name.startswith(('engine.trace', 'engine.weights'))\n"
-        "    heavy += ['pydantic'] * (name == 'engine.cli.main')\n"
+        "    heavy += ['pydantic'] * (name == 'engine.tools.cli.main')\n"
         "    assert not set(heavy) & set(sys.modules), (name, set(heavy) & set(sys.modules))\n"
         "from typer.testing import CliRunner\n"
-        f"replayed = CliRunner().invoke(sys.modules['engine.cli.main'].app, ['replay', {str(TRACE)!r}])\n"
+        f"replayed = CliRunner().invoke(sys.modules['engine.tools.cli.main'].app, ['replay', {str(TRACE)!r}])\n"
         "assert replayed.exit_code == 0 and not {'torch', 'transformers'} & set(sys.modules), replayed.output"
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.jobs.browser_engine import BrowserEngine, browser_engine
+from app.tab.package import BrowserEngine, browser_engine
 from engine.config import AUTO, RunConfig
 from engine.errors import EngineError, Unavailable
 from engine.files import ASSETS, cache_root
@@ -19,12 +19,12 @@ from engine.trace.costs import CostModel
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import eagle_version, missing, weights_hash
-from engine.weights.gguf_layout import gguf_files, is_prepared
+from engine.weights.gguf.layout import gguf_files, is_prepared
+from engine.weights.rounding_distances import Distance, stored_distances
 from engine.weights.specs import DEVICE_PRECISIONS, PairSpec, methods
 from engine.weights.store import locate
 
 if TYPE_CHECKING:
-    from engine.bench.precisions import Distance
     from engine.weights.own_model_report import OwnModelReport
 
 _CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
@@ -208,14 +208,11 @@ class EngineFacade:
 
         return known_plain_costs(*where, _auto_precision(get_pair(pair), hardware.device))
 
-    def distances(self, pair: str) -> dict[str, "Distance"]:
+    def distances(self, pair: str) -> dict[str, Distance]:
         """Returns how far each rounded precision of the pair is from fp32, where that was measured."""
         folder = self._folder(pair)
         if folder is None:
             return {}
-        import engine.runtime.engine  # noqa: F401  first: see Worker._run
-        from engine.bench.precisions import stored_distances  # isort: skip
-
         return stored_distances(weights_hash(folder))
 
     def method_costs(self, pair: str) -> dict[str, MethodCosts]:

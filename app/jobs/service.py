@@ -5,10 +5,10 @@ from app.jobs.engine_facade import EngineFacade
 from app.jobs.engine_state import EngineState
 from app.jobs.offer import Offer
 from app.jobs.runs import Runs
-from app.jobs.tab_offer import TabOffer
 from app.jobs.zero_gpu import ZeroGpuFacade
 from app.server.hosting import shared_gpu
 from app.server.limits import Limits
+from app.tab.offer import TabOffer
 from engine.runtime.worker import get_worker
 
 

@@ -66,7 +66,7 @@ class ZeroGpuFacade(EngineFacade):
 def run_on_zero_gpu(configs: NamedConfigs) -> Iterator[tuple[str, object]]:
     """Loads, calibrates, runs and frees everything, in the call's own process. CUDA graphs are off, because capturing
     them would take longer than they could save in one call."""
-    from engine.models.cuda_graphs import SWITCH
+    from engine.models.decoder.cuda_graphs import SWITCH
 
     os.environ[SWITCH] = "0"
     worker = Worker()

@@ -20,7 +20,7 @@ from app.lab.page import PAGES, QUESTIONS
 from app.lab.recorded import FOLDER
 from app.lab.sweep.work import prompts
 from app.lab.wiring import Wiring
-from engine.exactness.results import RIGHT
+from engine.tools.exactness.results import RIGHT
 
 KINDS, EACH = ("chat", "code", "rewrite"), 2
 TEXTS = [{"prompt": text, "kind": kind} for kind in KINDS for text in prompts()[kind][:EACH]]

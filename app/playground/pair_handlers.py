@@ -78,7 +78,7 @@ class PairHandlers:
 
 def precision_info(offered: Sequence[str], steps: Mapping[str, float], distances: Mapping[str, Any]) -> str:
     """Says how fast each precision is here, as far as it was measured, and how far it is from fp32. ``steps``: seconds
-    of a plain step; ``distances``: `engine.bench.precisions.Distance` of each."""
+    of a plain step; ``distances``: `engine.weights.rounding_distances.Distance` of each."""
     info = ["Changing it loads the model again."]
     if "int8" in offered:
         info.append("int8 and int4 round the weights: another model each, with its own text and its own baseline.")

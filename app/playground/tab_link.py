@@ -5,10 +5,11 @@ from typing import Any
 import gradio as gr
 
 from app.form import CONTROLS
-from app.playground.tab_page import FIELDS, NAME, SERVED
 from app.ui.html_component import component
 from app.views.safe_json import encode
 
+NAME, SERVED = "tab.html", "here"  # that page, and its folder beside this one, where its service worker answers
+FIELDS = ("prompt", "method", "auto", "gamma", "temperature", "seed", "tokens")  # a link's fields that are there, too
 TITLE = "Opens a page that runs the model on your own machine, without the queue. It says first what it downloads."
 # In the browser alone: the link is for visitors of a server that has much to do.
 TELL = "(...values) => { document.dispatchEvent(new CustomEvent('speclens-here', { detail: values })); return []; }"

@@ -1,6 +1,6 @@
 """Compresses the page and its assets, and lets browsers cache assets whose names hold a hash.
 
-Only the engine in a tab has security headers: `HEADERS` in `app.playground.tab_page`.
+Only the engine in a tab has security headers: `HEADERS` in `app.tab.page`.
 """
 
 import re

@@ -14,9 +14,9 @@ from string import Template
 from typing import Any
 
 from app.views.safe_json import encode
-from engine.bench.load_schedule import LoadSchedule
 from engine.config import AUTO, METHODS, draft_of
 from engine.files import ASSETS
+from engine.trace.load_schedule import LoadSchedule
 from engine.trace.noise import NOISE, Speedup
 
 NGRAM_LONGEST = 8  # tokens of the longest match, as in engine.drafters.ngram

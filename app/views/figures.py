@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import TypeVar
 
 from app.views.safe_json import encode, short
-from engine.bench.sample import BASELINE
 from engine.config import AUTO, METHODS
 from engine.errors import quantity
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
@@ -36,11 +35,11 @@ def look(place: int, size: int = 10) -> dict:
 
 
 def method_title(method: str) -> str:
-    return "plain decoding" if method == BASELINE else TITLES.get(method, method)
+    return "plain decoding" if method == "none" else TITLES.get(method, method)
 
 
 def setting_title(method: str, gamma: int | str) -> str:
-    return method_title(method) if method == BASELINE else f"{method_title(method)}, γ = {gamma}"
+    return method_title(method) if method == "none" else f"{method_title(method)}, γ = {gamma}"
 
 
 @dataclass(frozen=True, slots=True)

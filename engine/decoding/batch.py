@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engine.device import DeviceTimer
-from engine.models.runner import Runner, Tokens
+from engine.models.decoder.runner import Runner, Tokens
 
 _CHUNK = 512  # tokens of prompts in a pass, while nothing is scored
 _CHUNK_BESIDE = 64  # while others are scored, whose next token waits for no more than these

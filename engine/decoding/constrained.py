@@ -18,8 +18,8 @@ import torch
 from engine.config import RunConfig
 from engine.device import to_device, to_host
 from engine.drafters.base import Draft
-from engine.models.constraint_compiler import Grammars
 from engine.sampling.constraint import GrammarReader, Path, factors, is_set, mask_logits, mask_rows
+from engine.sampling.constraint_compiler import Grammars
 from engine.sampling.top_words import top
 
 SHOWN = 5  # how many of the words that a grammar forbids in a place a trace names

@@ -24,8 +24,8 @@ from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy
 from engine.errors import BadInput, Unavailable
-from engine.models.runner import Runner
-from engine.models.tree_shape import tree_shape
+from engine.models.decoder.runner import Runner
+from engine.models.decoder.tree_shape import tree_shape
 from engine.sampling.constraint import GrammarReader, is_set
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.rejection import Verdict
@@ -35,7 +35,7 @@ from engine.trace.events import Reason, Round, Timings
 
 
 class Rules(NamedTuple):
-    """The functions that make the output exact; `engine.exactness.mutants` has wrong ones. ``verdicts``: replacements
+    """The functions that make the output exact; `tools/exactness/mutants.py` has wrong ones. ``verdicts``: replacements
     of functions that `ACCEPTANCE` names, by the same "module:name". ``block_stream`` numbers the accept draws of drafts
     that are decided on together by their place in the round."""
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from engine.config import MAX_GAMMA
 from engine.device import to_device, to_host
 from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
-from engine.models.runner import Runner
+from engine.models.decoder.runner import Runner
 from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.top_words import likeliest

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 
 from engine.drafters.base import Draft, Keys
 from engine.drafters.eagle_chain import EagleChainDrafter
-from engine.models.block_head import MASK
+from engine.models.heads.block import MASK
 
 
 class BlockDrafter(EagleChainDrafter):
-    """``runner`` runs the head (`engine.models.block_head`)."""
+    """``runner`` runs the head (`engine.models.heads.block`)."""
 
     name = "block"
     is_parallel: ClassVar[bool] = True

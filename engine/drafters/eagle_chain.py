@@ -12,7 +12,7 @@ import torch
 
 from engine.drafters.autoregressive import LONGEST_CATCH_UP, AutoregressiveDrafter
 from engine.drafters.base import Draft, DrafterSetup, Keys
-from engine.models.runner import DecoderRunner
+from engine.models.decoder.runner import DecoderRunner
 
 
 class EagleChainDrafter(AutoregressiveDrafter):

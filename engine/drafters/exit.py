@@ -11,11 +11,11 @@ from typing import ClassVar
 
 from engine.drafters.base import PER_TOKEN
 from engine.drafters.on_target_cache import OnTargetCache
-from engine.models.runner import DecoderRunner
+from engine.models.decoder.runner import DecoderRunner
 
 
 class ExitDrafter(OnTargetCache):
-    """``runner`` runs the lower layers and the head (`engine.models.exit_head`)."""
+    """``runner`` runs the lower layers and the head (`engine.models.heads.exit`)."""
 
     name = "exit"
     # Shares of guesses that were right, by tenth of certainty: counted with the shipped head on 36 held-out replies.

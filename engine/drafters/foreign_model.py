@@ -12,8 +12,8 @@ import torch
 from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.drafters.base import Draft, DrafterSetup, Keys
 from engine.drafters.draft_model import DraftModelDrafter
-from engine.models.runner import Runner
-from engine.models.translation import Reading, Translation
+from engine.drafters.translation import Reading, Translation
+from engine.models.decoder.runner import Runner
 
 _STRETCH = 2  # tokens of the draft for each of the target's that its cache has room for
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
-from engine.models.medusa_heads import MedusaModel
-from engine.models.runner import DecoderRunner
+from engine.models.decoder.runner import DecoderRunner
+from engine.models.heads.medusa import MedusaModel
 
 
 class MedusaDrafter(AutoregressiveDrafter):

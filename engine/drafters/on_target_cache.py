@@ -10,7 +10,7 @@ import torch
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.drafters.base import Draft, DrafterSetup
-from engine.models.runner import DecoderRunner
+from engine.models.decoder.runner import DecoderRunner
 
 
 class OnTargetCache(AutoregressiveDrafter):

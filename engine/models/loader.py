@@ -12,15 +12,15 @@ from transformers import GenerationConfig
 
 from engine.device import out_of_memory
 from engine.errors import Unavailable, quantity
-from engine.models import onnx_session
-from engine.models.byte_order_marks import hide_byte_order_marks
-from engine.models.decoder_config import check_fields, head_size, unsupported_reason
-from engine.models.gguf_reader import open_weights
-from engine.models.grouped import RoundedReader
-from engine.models.llama import LlamaModel
-from engine.models.runner import DecoderRunner
-from engine.models.transformers_config import load_config, load_tokenizer
-from engine.models.transformers_runner import TransformersRunner, first_line
+from engine.models.decoder.config import check_fields, head_size, unsupported_reason
+from engine.models.decoder.llama import LlamaModel
+from engine.models.decoder.runner import DecoderRunner
+from engine.models.decoder.transformers_config import load_config, load_tokenizer
+from engine.models.decoder.transformers_runner import TransformersRunner, first_line
+from engine.models.onnx import session as onnx_session
+from engine.models.tensors.gguf_reader import open_weights
+from engine.models.tensors.grouped import RoundedReader
+from engine.weights.byte_order_marks import hide_byte_order_marks
 
 # The type of activations, keys and values. int8 and int4 are for CPUs; products round their inputs to 8 bits there.
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32,
@@ -76,7 +76,7 @@ def load_model(
 
 def _decoder(folder: Path, config, device: str, precision: str, progress):
     if runs_in_onnx(device, precision) and head_size(config) % HEAD_SIZES == 0:
-        from engine.models.onnx_llama import OnnxLlama
+        from engine.models.onnx.llama import OnnxLlama
 
         return OnnxLlama(folder, config, precision, progress)
     dtype = DTYPES[precision]

@@ -22,7 +22,7 @@ from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
-from engine.models.runner import Runner
+from engine.models.decoder.runner import Runner
 from engine.trace.costs import CostModel
 from engine.trace.noise import has_dips, monotone_costs
 from engine.weights.specs import ModelSpec

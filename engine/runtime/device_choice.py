@@ -4,8 +4,8 @@ import torch
 
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
-from engine.models import onnx_session
 from engine.models.loader import DTYPES, ROUNDED
+from engine.models.onnx import session as onnx_session
 from engine.weights.precision_choice import usual_precision
 from engine.weights.specs import ModelSpec
 

@@ -7,12 +7,12 @@ from engine.config import AUTO, METHODS, constraint_methods, draft_of, method_of
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
+from engine.drafters.translation import Translation
 from engine.errors import BadInput, Unavailable
 from engine.files import sha256
+from engine.models.decoder.runner import Runner
+from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.loader import LoadedModel
-from engine.models.runner import Runner
-from engine.models.transformers_config import load_tokenizer
-from engine.models.translation import Translation
 from engine.runtime.pair_models import PairModels
 from engine.weights import corpus_file
 from engine.weights.preflight import translates

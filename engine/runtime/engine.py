@@ -23,21 +23,21 @@ from engine.drafters.base import Drafter, GammaPolicy
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
-from engine.models import huge_pages, onnx_session
-from engine.models.constraint_compiler import Grammars
+from engine.models.decoder.runner import Runner
+from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.loader import DTYPES, LoadedModel, device_name, memory_errors
-from engine.models.runner import Runner
-from engine.models.transformers_config import load_tokenizer
-from engine.runtime import calibration
+from engine.models.onnx import session as onnx_session
+from engine.runtime import calibration, huge_pages
 from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.drafts import Drafts
 from engine.runtime.pair_models import PairModels
 from engine.runtime.prepared_run import PreparedRun
+from engine.sampling.constraint_compiler import Grammars
 from engine.trace.costs import CostModel
 from engine.trace.events import Event
 from engine.trace.speedup_model import best_batch
 from engine.weights.catalogue import get_pair
-from engine.weights.gguf_layout import gguf_files, is_prepared
+from engine.weights.gguf.layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 

@@ -12,12 +12,12 @@ import torch
 from engine.device import return_memory
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, cache_root, gigabytes, read_json, write_file
-from engine.models import onnx_session
-from engine.models.heads import load_head, runner_of
+from engine.models.decoder.rounding_check import moved_probability
+from engine.models.decoder.runner import DecoderRunner
+from engine.models.decoder.transformers_config import load_config
+from engine.models.heads.loader import load_head, runner_of
 from engine.models.loader import ROUNDED, LoadedModel, load_model, runs_in_onnx
-from engine.models.rounding_check import moved_probability
-from engine.models.runner import DecoderRunner
-from engine.models.transformers_config import load_config
+from engine.models.onnx import session as onnx_session
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.preflight import available_memory
 from engine.weights.specs import ModelSpec, PairSpec

@@ -11,8 +11,8 @@ from engine.decoding.batch import Steps
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.tokenization import Detokenizer
 from engine.device import peak_memory, reset_peak
-from engine.models import onnx_session
 from engine.models.loader import device_name
+from engine.models.onnx import session as onnx_session
 from engine.runtime.other_programs import OtherPrograms
 from engine.trace.costs import CostModel
 from engine.trace.events import PromptToken, RunFinished, RunStarted, Translated

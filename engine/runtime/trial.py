@@ -12,16 +12,16 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine.errors import EngineError, Unavailable
-from engine.models.decoder_config import unsupported_reason
-from engine.models.gguf_reader import GgufReader
-from engine.models.heads import load_head
-from engine.models.llama import LlamaModel
+from engine.models.decoder.config import unsupported_reason
+from engine.models.decoder.llama import LlamaModel
+from engine.models.decoder.transformers_config import load_config, load_tokenizer
+from engine.models.decoder.transformers_runner import check_kind, first_line
+from engine.models.heads.loader import load_head
 from engine.models.loader import load_model
-from engine.models.transformers_config import load_config, load_tokenizer
-from engine.models.transformers_runner import check_kind, first_line
+from engine.models.tensors.gguf_reader import GgufReader
 from engine.runtime.pair_models import NEEDS_STATES
 from engine.weights.checkpoint_dir import tensor_shapes
-from engine.weights.gguf_layout import is_prepared
+from engine.weights.gguf.layout import is_prepared
 from engine.weights.specs import PairSpec
 from engine.weights.store import locate
 from engine.weights.vocabulary import Vocabulary, needs_translation

@@ -20,7 +20,7 @@ Path = tuple[int, ...]
 
 class Matcher(Protocol):
     """Knows a grammar and a place in a text of it, but no end of the text. A toy has one, and so has
-    `engine.models.constraint_compiler`."""
+    `engine.sampling.constraint_compiler`."""
 
     def allowed_tokens(self) -> np.ndarray:
         """Returns [B] uint8, a new array: the tokens that may come next; none where the text can only end."""

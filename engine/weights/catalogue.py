@@ -18,9 +18,9 @@ from engine.config import METHODS, draft_of, method_of
 from engine.errors import BadInput, explain
 from engine.files import ASSETS, sha256
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
-from engine.weights.gguf_layout import gguf_files, is_prepared
+from engine.weights.gguf.layout import gguf_files, is_prepared
+from engine.weights.gguf.own import ENDING, is_gguf, prepared_folder
 from engine.weights.head_kinds import HEAD_KINDS
-from engine.weights.own_gguf import ENDING, is_gguf, prepared_folder
 from engine.weights.own_models import hub_name, own_model
 from engine.weights.specs import STRICT, ModelSpec, PairSpec, Text
 

@@ -16,7 +16,7 @@ from engine.errors import BadInput, Unavailable
 from engine.files import cache_root, read_json, sha256, write_atomically
 from engine.weights.eight_bits import SCALE
 from engine.weights.folder_kinds import contents_of, folder_problem, listing, tokenizer_problem
-from engine.weights.gguf_layout import GGUF, changed_source, gguf_files, is_prepared, places
+from engine.weights.gguf.layout import GGUF, changed_source, gguf_files, is_prepared, places
 from engine.weights.head_config import flat, with_defaults
 from engine.weights.head_kinds import HEAD_KINDS, other_drafter, own_name
 

@@ -43,9 +43,9 @@ HEAD_KINDS = {
     "block": HeadKind(
         noun="a block head",
         tensor="mask_hidden",
-        load="engine.models.heads:load_block",
-        export="engine.training.export:block",
-        student="engine.training.block_student:BlockStudent",
+        load="engine.models.heads.loader:load_block",
+        export="engine.tools.training.export:block",
+        student="engine.tools.training.block_student:BlockStudent",
         cache="its own",
     ),
     # Known by the layer that joins an embedding and a state, because its config.json names many architectures, a plain
@@ -53,9 +53,9 @@ HEAD_KINDS = {
     "eagle": HeadKind(
         noun="an EAGLE head",
         tensor="fc.weight",
-        load="engine.models.heads:load_eagle",
-        export="engine.training.export:eagle",
-        student="engine.training.students:EagleStudent",
+        load="engine.models.heads.loader:load_eagle",
+        export="engine.tools.training.export:eagle",
+        student="engine.tools.training.students:EagleStudent",
         cache="its own",
     ),
     "medusa": HeadKind(
@@ -65,9 +65,9 @@ HEAD_KINDS = {
         tensor="0.0.linear.weight",
         width="0.0.linear.weight",
         words="0.1.weight",
-        load="engine.models.heads:load_medusa",
-        export="engine.training.export:medusa",
-        student="engine.training.students:MedusaStudent",
+        load="engine.models.heads.loader:load_medusa",
+        export="engine.tools.training.export:medusa",
+        student="engine.tools.training.students:MedusaStudent",
         cache="none",
     ),
     "exit": HeadKind(
@@ -75,9 +75,9 @@ HEAD_KINDS = {
         field="exit_layer",
         width="down.weight",
         words="d2t",
-        load="engine.models.heads:load_exit",
-        export="engine.training.export:exit_head",
-        student="engine.training.students:ExitStudent",
+        load="engine.models.heads.loader:load_exit",
+        export="engine.tools.training.export:exit_head",
+        student="engine.tools.training.students:ExitStudent",
         cache="the target's",
     ),
 }

@@ -8,8 +8,8 @@ from typing import Any
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk, read_json
 from engine.weights.checkpoint_dir import AGAIN, damage, missing
-from engine.weights.gguf_file import CutOff, GgufHeader
-from engine.weights.gguf_folder import header_of
+from engine.weights.gguf.file import CutOff, GgufHeader
+from engine.weights.gguf.folder import header_of
 from engine.weights.specs import ModelSpec
 
 # Safetensors weights and tokenizer files at the top of the repository: no pickles, no code.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.files import gigabytes
 from engine.weights.checkpoint_dir import TOKENIZERS
-from engine.weights.gguf_layout import gguf_files, is_prepared
+from engine.weights.gguf.layout import gguf_files, is_prepared
 from engine.weights.own_models import FAMILIES, family_problem
 from engine.weights.precision_choice import offered_precisions, read_config, usual_precision
 from engine.weights.preflight import available_memory, check_pair

@@ -20,9 +20,9 @@ from engine.files import cache_root, read_json, write_file
 from engine.weights import hub
 from engine.weights.checkpoint_dir import TOKENIZERS, config_figures
 from engine.weights.folder_kinds import Contents, folder_problem, rounding_problem, tokenizer_problem
-from engine.weights.gguf_file import parts_of
-from engine.weights.gguf_folder import configuration, model_of
-from engine.weights.own_gguf import ENDING
+from engine.weights.gguf.file import parts_of
+from engine.weights.gguf.folder import configuration, model_of
+from engine.weights.gguf.own import ENDING
 from engine.weights.specs import GgufSource, ModelSpec
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")  # those that the engine's own decoder runs

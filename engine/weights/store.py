@@ -85,7 +85,7 @@ def _prepared_folder(model: ModelSpec) -> Path:
 def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
     from filelock import FileLock, Timeout
 
-    from engine.weights.gguf_folder import prepare
+    from engine.weights.gguf.folder import prepare
 
     final = _prepared_folder(model)
     with disk_errors(final.parent):

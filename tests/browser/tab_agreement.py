@@ -23,9 +23,9 @@ from real_model import PAIR, ROWS, differs_at_near_tie
 from tab_site import serving_site
 
 from app import static_site
-from app.jobs.browser_engine import browser_engine
+from app.tab.package import browser_engine
 from engine.config import RunConfig, SamplingParams
-from engine.models import onnx_eagle
+from engine.models.onnx import eagle as onnx_eagle
 from engine.runtime.engine import Engine, load_engine
 from engine.trace.trace import Trace, fold, from_json
 

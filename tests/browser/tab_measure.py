@@ -25,7 +25,7 @@ from real_model import PAIR
 from tab_site import serving_site
 
 from app import static_site
-from app.jobs.browser_engine import BESIDE, browser_engine
+from app.tab.package import BESIDE, browser_engine
 from engine.config import RunConfig
 from engine.runtime.engine import Engine, load_engine
 from engine.trace.trace import Trace, fold, from_json

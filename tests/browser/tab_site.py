@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app import static_site
-from app.jobs.browser_engine import browser_engine
+from app.tab.package import browser_engine
 
 PROMPT = "the robot and the baker, the robot and the baker, the robot"
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}

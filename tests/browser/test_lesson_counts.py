@@ -7,8 +7,8 @@ import pytest
 from engine_logs import CASES, text_of
 
 from app.lessons_tab.variables import variables_of
-from engine.exactness import check_server
-from engine.trace.log_reader import report as report_on
+from engine.tools.servers import check_server
+from engine.tools.servers.log_reader import report as report_on
 from engine.trace.speedup_model import expected_tokens
 from engine.trace.trace import load
 from lessons.schema import TRACES

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from app.lessons_tab.variables import variables_of
-from engine.exactness.toy_models import make_drafter, record_trace, weather_pair
-from engine.models.tree_shape import tree_shape
+from engine.models.decoder.tree_shape import tree_shape
+from engine.tools.exactness.toy_models import make_drafter, record_trace, weather_pair
 from engine.trace.trace import load
 from lessons import bpe_demo
 from lessons.schema import TRACES

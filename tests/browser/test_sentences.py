@@ -15,8 +15,8 @@ from sample_traces import token as made
 from app.playground.startup_run import SENTENCE
 from app.views import player_feed
 from engine.config import SamplingParams
-from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.sampling.traversal import Order
+from engine.tools.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.trace.events import STATUSES
 from engine.trace.trace import Trace
 

@@ -42,7 +42,7 @@ def server(folder):
 @pytest.fixture
 def fp32_head(monkeypatch):
     """The served engine's head in fp32, as the tab's is."""
-    monkeypatch.setattr("engine.models.onnx_eagle.draft_precision", lambda *_: "fp32")
+    monkeypatch.setattr("engine.models.onnx.eagle.draft_precision", lambda *_: "fp32")
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from playwright.sync_api import Page
 from tab_model import tab_model
 from transformers import LlamaConfig
 
+from app.tab.head_graph import portable_head
+from app.tab.model import describe, draft_costs
 from app.ui.html_component import bundle
 from app.views import player_feed, tiles
 from app.views.trees import branches
@@ -26,18 +28,16 @@ from engine.decoding.tokenization import Detokenizer, encode_prompt, template_le
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
 from engine.errors import BadInput
-from engine.models.gguf_reader import GgufReader
-from engine.models.head_reader import HeadReader
-from engine.models.portable_head import portable_head
-from engine.models.transformers_config import load_tokenizer
-from engine.runtime.browser_model import describe, draft_costs
+from engine.models.decoder.transformers_config import load_tokenizer
+from engine.models.heads.reader import HeadReader
+from engine.models.tensors.gguf_reader import GgufReader
 from engine.sampling.random_streams import ACCEPTING, CLOSING, DRAFTING, Uniforms
 from engine.sampling.rejection import verify_chain
 from engine.sampling.warping import draw, warp
 from engine.trace.events import Round, Timings, Token
 from engine.trace.noise import single_speedup
 from engine.trace.trace import from_json, load
-from engine.weights.own_gguf import prepared_folder
+from engine.weights.gguf.own import prepared_folder
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-rules")]
 CASES, N, V = 4_000, 3, 12
@@ -62,7 +62,7 @@ def test_uniforms_are_numpys(browser):
     third = DRAFTING + 4 * 2  # the third of a round's drafts
     streams = f"[{ACCEPTING}, {CLOSING}, {third}]"
     ask = f"([seed, places]) => {streams}.map(s => places.map(i => makeUniforms(BigInt(seed))(s, i)))"
-    with page_with(browser, "engine/random_streams.js") as page:
+    with page_with(browser, "tab/random_streams.js") as page:
         for seed in seeds:
             tables = [Uniforms(seed, 301).table(stream)[places].tolist() for stream in (ACCEPTING, CLOSING)]
             tables.append(Uniforms(seed, 301).table(DRAFTING, 2)[places].tolist())
@@ -121,13 +121,13 @@ def test_rule_decides_rounds_as_the_engines(browser, cases):
         expected.append([int(verdict.last), tested, int(verdict.closing), verdict.accept[:tested].tolist()])
     counts = np.bincount([last for last, *_ in expected], minlength=N + 1)
     assert counts.min() > cases // 20  # every outcome is among them
-    script = bundle("engine/rejection.js")
-    with page_with(browser, "engine/rejection.js") as page:
+    script = bundle("tab/rejection.js")
+    with page_with(browser, "tab/rejection.js") as page:
         assert decided(page, case) == expected
         for mutant in MUTANTS:
             assert script.count(mutant[0]) == 1, mutant
             changed = script.replace(*mutant)
-            page.evaluate(f"() => {{ {changed} window.verifyChain = modules['engine/rejection.js'].verifyChain; }}")
+            page.evaluate(f"() => {{ {changed} window.verifyChain = modules['tab/rejection.js'].verifyChain; }}")
             assert decided(page, case) != expected, mutant
 
 
@@ -164,7 +164,7 @@ SAMPLE = """async ([logits, seeds, method, gamma, headLogits]) => {
     let tested = 0;
     for (let seed = 0; seed < seeds; seed++) {
         const config = { prompt: 'x', sampling, method, gamma, seed, max_new_tokens: 3, trace_top: 4 };
-        const run = modules['engine/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, head,
+        const run = modules['tab/loop.js'].decode({ config, prompt: [0, 1, 2, 3, 0, 1, 2, 3, 0], model, head,
             tokenizer, eos: new Set(), control: new Set(), costs, isCancelled: async () => false, now: () => 0 });
         const written = [];
         for await (const event of run) for (const token of event.tokens ?? []) {
@@ -189,7 +189,7 @@ def law_p_value(page: Page, method: str, *change: str, gamma: int | str = 3) -> 
     p = warp(torch.from_numpy(TOY), SamplingParams(1.0)).double().numpy()
     places = list(itertools.product(range(4), repeat=3))
     law = {f"{a},{b},{c}": p[0, a] * p[a, b] * p[b, c] for a, b, c in places}
-    script = bundle("engine/loop.js")
+    script = bundle("tab/loop.js")
     assert not change or script.count(change[0]) == 1
     page.evaluate(f"() => {{ {script.replace(*change) if change else script} window.modules = modules; }}")
     counts, tested = page.evaluate(SAMPLE, [TOY.tolist(), 4_000, method, gamma, HEAD.tolist()])
@@ -224,7 +224,7 @@ def test_block_head_leaves_the_law_as_it_is(empty):
 
 @pytest.fixture(scope="module")
 def probabilities(browser):
-    with page_with(browser, "engine/warping.js") as page:
+    with page_with(browser, "tab/warping.js") as page:
         yield page
 
 
@@ -263,7 +263,7 @@ def test_probabilities_and_draws_are_the_engines(probabilities, params):
 
 def test_lookup_proposes_what_the_engines_does(browser):
     random = np.random.default_rng(2)
-    with page_with(browser, "engine/ngram.js") as page:
+    with page_with(browser, "tab/ngram.js") as page:
         for case in range(40):
             copy_from, prompt = int(random.integers(0, 6)), random.integers(0, 6, 12).tolist()
             text = random.integers(0, 6 if case % 2 else 3, 40).tolist()
@@ -292,7 +292,7 @@ def test_lookup_proposes_what_the_engines_does(browser):
 
 def test_draft_length_is_what_the_engines_policy_chooses(browser):
     random = np.random.default_rng(4)
-    with page_with(browser, "engine/draft_length.js") as page:
+    with page_with(browser, "tab/draft_length.js") as page:
         for method, costs in draft_costs().items():
             policy = AdaptiveGamma(costs["c"], costs["v"], costs["priors"], at_once=True)
             asked, chosen = [], []
@@ -359,13 +359,13 @@ def check_tokens(page: Page, folder) -> None:
 
 
 def test_tokens_and_pieces_are_the_tokenizers(browser, tmp_path):
-    with page_with(browser, "engine/tokens.js") as page:
+    with page_with(browser, "tab/tokens.js") as page:
         check_tokens(page, prepared_folder(tab_model(tmp_path)))
 
 
 @pytest.mark.slow
 def test_tokens_of_the_embedded_model_are_its_tokenizers(browser, real_folder):
-    with page_with(browser, "engine/tokens.js") as page:
+    with page_with(browser, "tab/tokens.js") as page:
         check_tokens(page, real_folder)
 
 
@@ -385,7 +385,7 @@ def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
         const file = new DataView(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer);
         return Array.from(expandAll(file, sizes.tensors, sizes.recipe, sizes.bytes));
     }"""
-    with page_with(browser, "engine/gguf_tensors.js") as page:
+    with page_with(browser, "tab/gguf_tensors.js") as page:
         assert page.evaluate(ask, [text, sizes]) == weights.tolist()
 
 
@@ -403,7 +403,7 @@ def test_packed_head_is_expanded_to_the_numbers_of_its_file(browser):
         for (let row = 0; row < rows; row++) expandRow(file, { ...place, offset: 0 }, row, out, row * width);
         return Array.from(out);
     }"""
-    with page_with(browser, "engine/gguf_tensors.js") as page:
+    with page_with(browser, "tab/gguf_tensors.js") as page:
         text = base64.b64encode(data[place["offset"] : end]).decode()
         assert page.evaluate(ask, [text, place]) == expected.flatten().tolist()
 
@@ -423,7 +423,7 @@ def test_head_that_no_tab_can_run_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def feed(browser):
-    with page_with(browser, "engine/player_feed.js") as page:
+    with page_with(browser, "tab/player_feed.js") as page:
         yield page
 
 

@@ -16,8 +16,8 @@ from tab_agreement import decisions
 from tab_model import tab_pair
 from typer.testing import CliRunner
 
-from app.jobs.browser_engine import RUNTIME, VERSION, package
-from engine.cli.main import app as command_line
+from app.tab.package import RUNTIME, VERSION, package
+from engine.tools.cli.main import app as command_line
 from engine.trace.trace import from_json
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tab-page")]

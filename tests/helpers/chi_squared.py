@@ -11,8 +11,8 @@ from collections import Counter
 from scipy.stats import chi2
 from tiny_models import logits_of
 
-from engine.exactness.distribution_test import chi_squared
 from engine.sampling.warping import warp
+from engine.tools.exactness.distribution_test import chi_squared
 
 FALSE_ALARM = 1e-4
 CAUGHT = 1e-6

@@ -33,7 +33,7 @@ class EchoDrafter(Drafter):
 def command(*words) -> str:
     from typer.testing import CliRunner
 
-    from engine.cli.main import app
+    from engine.tools.cli.main import app
 
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from engine.models.cuda_graphs import EagerGraphs
+from engine.models.decoder.cuda_graphs import EagerGraphs
 
 _COPIES = ("aten.to.", "aten._to_copy.", "aten.copy_.")
 
@@ -195,7 +195,9 @@ class FakeCuda:
         self.waits: list[str] = []
         self.marks: list[str] = []
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
-        patch.setattr("engine.models.runner.graphs_for", lambda _: RecordedGraphs(self) if captured else EagerGraphs())
+        patch.setattr(
+            "engine.models.decoder.runner.graphs_for", lambda _: RecordedGraphs(self) if captured else EagerGraphs()
+        )
         patch.setattr("engine.decoding.trace_recorder.to_host", self._read)
         patch.setattr("engine.drafters.eagle_tree.to_host", self._read_level)
         patch.setattr("engine.drafters.lookahead.to_host", self._read_window)

@@ -13,15 +13,15 @@ from tiny_pairs import VOCABULARY, engine_in, model_folder
 
 from engine.config import METHODS, SamplingParams
 from engine.drafters.base import DrafterSetup
-from engine.models.block_head import BIAS
+from engine.models.heads.block import BIAS
 from engine.runtime.engine import Engine
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
+from engine.tools.training import export
+from engine.tools.training.block_student import BlockStudent
+from engine.tools.training.students import EagleStudent, ExitStudent, MedusaStudent, Texts
+from engine.tools.training.teacher import Teacher
 from engine.trace.costs import CostModel
-from engine.training import export
-from engine.training.block_student import BlockStudent
-from engine.training.students import EagleStudent, ExitStudent, MedusaStudent, Texts
-from engine.training.teacher import Teacher
 from engine.weights.catalogue import get_pair, local_model
 
 WORDS = torch.arange(0, VOCABULARY, 2)  # every second word: some of the target's favourites are out of reach
@@ -133,7 +133,7 @@ def write_heads(root: Path) -> SimpleNamespace:
 def load_unrounded(pair: str, method: str, runtime: str = "onnx") -> Engine:
     """An engine with this method loaded. Its head is not rounded to 8 bits: that would hide a wrong state."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.models.onnx_graph.DRAFTS", "fp32")
+        patch.setattr("engine.models.onnx.graph.DRAFTS", "fp32")
         return engine_in(runtime, pair, method)
 
 

@@ -1,6 +1,6 @@
 """Maps which packages import which: in Python from the syntax trees, so that lazy imports count too.
 
-`python tests/helpers/import_map.py` prints the map of the top level, engine/, app/ and assets/web/ (`make map`).
+`python tests/helpers/import_map.py` prints the map of the top level and of each package in ORDER (`make map`).
 """
 
 import ast
@@ -15,27 +15,28 @@ ORDER = {
     "engine": [
         ["errors", "files", "device", "config"],
         ["trace"],
-        ["servers"],
-        ["weights", "sampling"],
+        ["weights"],
+        ["sampling"],
         ["models"],
         ["drafters"],
         ["decoding"],
         ["runtime"],
-        ["exactness", "bench"],
-        ["training"],
-        ["cli"],
+        ["tools"],
         ["__main__"],
     ],
+    "engine/models": [["tensors"], ["decoder"], ["heads"], ["onnx"], ["loader"]],
+    "engine/tools": [["exactness", "bench"], ["servers", "training"], ["cli"]],
     "app": [
         ["server", "views"],
         ["form"],
         ["jobs", "ui"],
-        ["playground", "lab", "lessons_tab"],
+        ["playground"],
+        ["lab", "lessons_tab", "tab"],
         ["api", "static_site", "publish"],
         ["page"],
         ["cluster"],
     ],
-    "assets/web": [["lib"], ["engine", "player", "playground"], ["lab", "lessons"], ["offline"]],
+    "assets/web": [["lib"], ["player", "playground"], ["lab", "lessons"], ["offline"], ["tab"]],
 }
 
 
@@ -72,8 +73,9 @@ def imported(package: str, path: Path) -> set[str]:
     """The entries of ``package`` that the file at ``path`` imports."""
     if path.suffix == ".js":
         return {PurePosixPath(name).parts[0] for name in script_imports(path)}
-    parts = [module.split(".") for module in modules(path.read_text(encoding="utf-8"))]
-    return {part[1] for part in parts if part[0] == package and len(part) > 1}
+    start = package.replace("/", ".") + "."
+    found = modules(path.read_text(encoding="utf-8"))
+    return {name.removeprefix(start).split(".")[0] for name in found if name.startswith(start)}
 
 
 def arrows(package: str) -> dict[tuple[str, str], list[Path]]:

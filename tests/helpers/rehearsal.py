@@ -35,14 +35,14 @@ from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.drafters.reencoding import ReencodingDrafter
-from engine.models.block_head import BlockModel
-from engine.models.eagle3_head import EagleModel
-from engine.models.eagle_config import BlockConfig, EagleConfig
-from engine.models.exit_head import ExitConfig, ExitModel
-from engine.models.llama import LlamaModel
-from engine.models.medusa_heads import MedusaConfig, MedusaModel
-from engine.models.runner import DecoderRunner
-from engine.models.translation import Translation
+from engine.drafters.translation import Translation
+from engine.models.decoder.llama import LlamaModel
+from engine.models.decoder.runner import DecoderRunner
+from engine.models.heads.block import BlockModel
+from engine.models.heads.eagle3 import EagleModel
+from engine.models.heads.eagle_config import BlockConfig, EagleConfig
+from engine.models.heads.exit import ExitConfig, ExitModel
+from engine.models.heads.medusa import MedusaConfig, MedusaModel
 from engine.trace.events import Round
 
 V, E = SMALL["vocab_size"], SMALL["hidden_size"]
@@ -104,7 +104,7 @@ def head_runner(cuda: FakeCuda, target: DecoderRunner, patch, block: bool = Fals
         "num_key_value_heads": model.K, "head_dim": model.D, "intermediate_size": model.inner,
         "rms_norm_eps": model.eps, "num_hidden_layers": 1, "layers": (0, 1),
     }  # fmt: skip
-    patch.setattr("engine.models.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
+    patch.setattr("engine.models.heads.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
     with cuda.loading():
         if block:
             weights = FakeWeights(model.dtype, model.device, ["d2t"], words, {"lm_head.weight": (words, E)})
@@ -167,7 +167,7 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
         target.tap(heads.reads)
         return MedusaDrafter(heads, target)
     if method == "exit":
-        patch.setattr("engine.models.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
+        patch.setattr("engine.models.heads.reduced_output.word_ids", lambda d2t, *_: d2t)  # it reads the map's numbers
         model, config = target.model, ExitConfig(exit_layer=1, hidden_size=target.model.width, intermediate_size=8,
                                                  vocab_size=V)  # fmt: skip
         raws = {"lm_head.weight": (V // 2, E)}

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from engine.servers.client import Client
-from engine.servers.recording import Recorder
-from engine.servers.streamed_answer import ServerRequest
+from engine.tools.servers.client import Client
+from engine.tools.servers.recording import Recorder
+from engine.tools.servers.streamed_answer import ServerRequest
 
 RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "recorded"
 Answer = str | bytes | tuple[int, str] | Iterable[bytes]

@@ -8,9 +8,9 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from engine.models.llama import LlamaModel
-from engine.models.onnx_llama import OnnxLlama
-from engine.models.runner import DecoderRunner
+from engine.models.decoder.llama import LlamaModel
+from engine.models.decoder.runner import DecoderRunner
+from engine.models.onnx.llama import OnnxLlama
 
 SMALL = {
     "vocab_size": 96, "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,

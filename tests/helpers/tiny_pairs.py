@@ -56,7 +56,7 @@ def engine_in(runtime: str, pair: str | Path, method: str, precision: str = "aut
     """An engine whose target and draft run in "torch", as they do on other devices than a CPU, or in "onnx"."""
     with pytest.MonkeyPatch.context() as patch:
         if runtime == "torch":
-            patch.setattr("engine.models.onnx_session.works", lambda: False)
+            patch.setattr("engine.models.onnx.session.works", lambda: False)
         engine = load_engine(str(pair), "cpu", precision)
         engine.drafts.drafter(method)
     assert engine.target.runner.model.on_host == (runtime == "onnx")

@@ -9,9 +9,9 @@ import torch
 
 from engine.drafters.base import Draft
 from engine.drafters.block import BlockDrafter
-from engine.exactness.toy_models import ToyLM
-from engine.models.block_head import BlockModel
+from engine.models.heads.block import BlockModel
 from engine.sampling.warping import warp
+from engine.tools.exactness.toy_models import ToyLM
 
 
 class ToyBlock(BlockModel):

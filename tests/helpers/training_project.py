@@ -10,10 +10,10 @@ from tiny_models import write
 from tiny_pairs import END, VOCABULARY
 from typer.testing import CliRunner
 
-from engine.cli.training import app
-from engine.training.dataset import Samples
-from engine.training.students import EagleStudent, LmShape
-from engine.training.teacher import Teacher
+from engine.tools.cli.training import app
+from engine.tools.training.dataset import Samples
+from engine.tools.training.students import EagleStudent, LmShape
+from engine.tools.training.teacher import Teacher
 
 CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 CHAT += "{% if add_generation_prompt %}<assistant>{% endif %}"

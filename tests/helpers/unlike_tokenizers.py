@@ -10,8 +10,8 @@ from tiny_models import ALPHABET, BYTES, byte_fallback_bpe, byte_level_bpe
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from engine.models.translation import Translation
-from engine.training.stored_bits import convert
+from engine.drafters.translation import Translation
+from engine.tools.training.stored_bits import convert
 
 WORDS = ["the", "cat", "hat", "and", "sat", "é", "🙂", "naïve"]
 CHAT = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"

@@ -13,9 +13,9 @@ from unlike_tokenizers import letters
 
 from app.jobs.baseline import with_baseline
 from app.jobs.zero_gpu import run_on_zero_gpu
-from engine.models.cuda_graphs import SWITCH
+from engine.models.decoder.cuda_graphs import SWITCH
+from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.loader import DTYPES, LoadedModel
-from engine.models.transformers_config import load_tokenizer
 from engine.runtime import worker
 from engine.runtime.engine import Engine
 from engine.trace.events import Progress, Round, RunFinished, RunStarted

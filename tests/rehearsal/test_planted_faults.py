@@ -12,7 +12,7 @@ from engine.decoding.loop import SpeculativeDecoder
 from engine.drafters.autoregressive import AutoregressiveDrafter
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.none import NoDrafter
-from engine.models.runner import DecoderRunner
+from engine.models.decoder.runner import DecoderRunner
 from engine.sampling.warping import History
 
 pytestmark = pytest.mark.rehearse
@@ -111,7 +111,9 @@ def test_host_values_in_a_captured_loop(cuda, monkeypatch):
 
 
 def test_values_that_were_not_pinned(cuda, monkeypatch):
-    monkeypatch.setattr("engine.models.kv_cache.to_device", lambda values, device: torch.tensor(values, device=device))
+    monkeypatch.setattr(
+        "engine.models.decoder.kv_cache.to_device", lambda values, device: torch.tensor(values, device=device)
+    )
     with pytest.raises(HostReached, match=r"not pinned"):
         run(cuda, model_runner(cuda), TreeScript(), SamplingParams(1.0), gamma=5)
 

@@ -7,13 +7,13 @@ import torch
 from rehearsal import GREEDY, TREE, TreeScript, V, drafter_of, model_runner, run, run_together
 from tiny_models import CHECKPOINTS
 
-from engine.bench.fixed_acceptance import accept_with_probability
 from engine.config import METHODS, SamplingParams
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import Unavailable
 from engine.runtime import calibration
 from engine.runtime.device_choice import choose_precision
+from engine.tools.bench.fixed_acceptance import accept_with_probability
 
 pytestmark = pytest.mark.rehearse
 

@@ -25,14 +25,14 @@ from paths import ROOT
 from stand_in_server import serving
 
 from engine.errors import EngineError
-from engine.exactness.server_findings import Subject, check
-from engine.models.transformers_runner import load_transformers
-from engine.servers.client import Client
-from engine.servers.recording import Recorder
-from engine.servers.streamed_answer import ServerRequest
-from engine.trace.log_reader import report
+from engine.models.decoder.transformers_runner import load_transformers
+from engine.tools.servers.client import Client
+from engine.tools.servers.findings import Subject, check
+from engine.tools.servers.log_reader import report
+from engine.tools.servers.recording import Recorder
+from engine.tools.servers.streamed_answer import ServerRequest
+from engine.tools.training.stored_bits import convert
 from engine.trace.trace import Trace
-from engine.training.stored_bits import convert
 from engine.weights.catalogue import get_pair
 from engine.weights.store import locate
 

@@ -18,12 +18,12 @@ from app.views.figures import encode_figures
 from app.views.notice import notice
 from app.views.safe_json import encode
 from app.views.table import csv_text
-from engine.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
-from engine.bench.answer_words import COLUMNS, duration, people, to_rows
-from engine.bench.prompts import parse_prompts, rows_of_list
 from engine.config import AUTO, MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
 from engine.files import cache_root
+from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
+from engine.tools.bench.answer_words import COLUMNS, duration, people, to_rows
+from engine.tools.bench.prompts import parse_prompts, rows_of_list
 from engine.trace.noise import is_crowded
 from engine.trace.speedup_words import doubts
 
@@ -44,7 +44,7 @@ class AnswerHandlers(Measurement):
     FIRST = "every setting had run once"
 
     def points_type(self, engine, pair: str, plan: AnswerPlan, again: bool):
-        from engine.bench.answer_points import AnswerPoints
+        from engine.tools.bench.answer_points import AnswerPoints
 
         return AnswerPoints(engine, plan, cache_root() / "lab", again, keep=tidy)
 

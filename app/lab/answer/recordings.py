@@ -7,8 +7,8 @@ from app.lab.theory import server_view
 from app.views import servers
 from app.views.figures import Figure
 from app.views.tiles import speedup
-from engine.bench.server_costs import ServerPoint, Split, split, verdict
 from engine.errors import BadInput, quantity
+from engine.tools.servers.costs import ServerPoint, Split, split, verdict
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import Speedup
 from engine.trace.trace import Trace
@@ -75,7 +75,7 @@ class Recordings:
 
 
 def sentences(recordings: Recordings) -> dict[str, str]:
-    """Returns the answer, as `engine.bench.answer_words.sentences` words that of this page's models."""
+    """Returns the answer, as `engine.tools.bench.answer_words.sentences` words that of this page's models."""
     parts, n = recordings.parts, len(recordings.traces)
     one = "Each draft length was recorded once" if max(map(len, recordings.by_gamma.values())) == 1 else "Recorded"
     return {

@@ -16,11 +16,21 @@ from app.views.figures import (
     with_gaps,
 )
 from app.views.safe_json import encode, short
-from engine.bench.answer import CURVE, GAMMAS, NONE, AnswerPlan, AnswerResult, Load, Setting, drafting_leaders, schedule
-from engine.bench.answer_words import name, people, sentences, to_dict
-from engine.bench.result_file import parse_values
-from engine.bench.sweep_results import Cell
 from engine.config import METHODS
+from engine.tools.bench.answer import (
+    CURVE,
+    GAMMAS,
+    NONE,
+    AnswerPlan,
+    AnswerResult,
+    Load,
+    Setting,
+    drafting_leaders,
+    schedule,
+)
+from engine.tools.bench.answer_words import name, people, sentences, to_dict
+from engine.tools.bench.result_file import parse_values
+from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, ceiling
 

@@ -9,7 +9,7 @@ from app.lab.distribution.request import TOY_PROMPT, RuleReport, RuleTest, Teste
 from app.lab.recorded import Recorded
 from app.views.table import csv_text
 from engine.config import RunConfig, SamplingParams
-from engine.exactness.results import MISTAKES, RIGHT, TOYS, Draws, RuleTestResult
+from engine.tools.exactness.results import MISTAKES, RIGHT, TOYS, Draws, RuleTestResult
 
 
 def outcomes_csv(report: RuleReport, where: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from app.lab.experiment import Experiment, PageState, define_outputs
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.config import RunConfig, SamplingParams
-from engine.exactness.results import JSON_TOKENS, JSON_TOY, MISTAKES, RIGHT, TOY, TOY_METHODS, TOYS
+from engine.tools.exactness.results import JSON_TOKENS, JSON_TOY, MISTAKES, RIGHT, TOY, TOY_METHODS, TOYS
 from engine.trace.events import Progress
 
 MOST_RUNS, MOST_LENGTH, MOST_SEED = 20_000, 4, 2**53 - 1

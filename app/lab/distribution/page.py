@@ -18,7 +18,7 @@ from app.ui.html_component import component
 from app.ui.notice import notice
 from app.ui.widgets import QUIET, control, download, run_and_stop
 from app.views.notice import notice as notice_value
-from engine.exactness.results import JSON_TOY, RIGHT, TOY, TOY_METHODS
+from engine.tools.exactness.results import JSON_TOY, RIGHT, TOY, TOY_METHODS
 
 LEAD = """<p class="sl-lab-lead">Speculative decoding promises the target's own distribution. Test it here. Every way
 a text can begin has an exact probability, computed from the target alone. Many runs, each with its own seed, are then

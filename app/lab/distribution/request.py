@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 
 from engine.config import RunConfig
 from engine.errors import BadInput
-from engine.exactness.results import (
+from engine.tools.exactness.results import (
     JSON_END,
     JSON_TOY,
     MISTAKES,
@@ -28,7 +28,7 @@ REVEALING: Mapping[str, Mapping[str, float]] = {
 
 def rules_of(pair: str) -> list[str]:
     """Lists the right rule for single tokens, and its mistakes with a toy or with a real pair. Those of block
-    verification show in settings of their own (tests/engine/exactness/test_mutants.py)."""
+    verification show in settings of their own (tests/engine/tools/exactness/test_mutants.py)."""
     kinds = {name: mistake for name, mistake in MISTAKES.items() if mistake.acceptance == "token"}
     return [RIGHT, *(name for name, m in kinds.items() if (m.toy == pair if pair in TOYS else m.on_pairs))]
 

@@ -12,7 +12,7 @@ from app.views.figures import Figure, axes, encode_figures, fill, points, whiske
 from app.views.safe_json import short
 from app.views.table import empty, sheet
 from engine.errors import quantity
-from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
+from engine.tools.exactness.results import JSON_TOY, MISTAKES, RIGHT, Outcome, RuleTestResult
 from engine.trace.noise import Z95
 from engine.trace.speedup_words import DASH, number
 

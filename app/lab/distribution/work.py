@@ -1,4 +1,4 @@
-"""Tests rules by seeded runs, in units of work that continue one another (see engine.exactness.distribution_test).
+"""Tests rules by seeded runs, in units of work that continue one another (see `distribution_test.py`).
 
 A unit needs only the result of the one before it, so it may run in another process.
 """
@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from app.jobs.updates import Report
 from app.lab.distribution.request import RuleReport, RuleTest, RuleTests
-from engine.exactness.results import Draws
 from engine.runtime.job import Work
+from engine.tools.exactness.results import Draws
 
 SECONDS = 8.0  # the length of one unit; then another visitor has a turn
 SECONDS_BETWEEN_REPORTS = 0.5
@@ -55,7 +55,7 @@ def _pair(test: RuleTest, earlier: RuleReport | None) -> Work:
 def _lab():
     """Imports transformers by way of engine.runtime.engine, as the engine's own thread does."""
     import engine.runtime.engine  # noqa: F401
-    import engine.exactness.distribution_test as lab  # isort: skip
+    import engine.tools.exactness.distribution_test as lab  # isort: skip
 
     return lab
 

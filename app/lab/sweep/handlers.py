@@ -10,11 +10,11 @@ from app.lab.in_parts import InParts
 from app.lab.sweep import view
 from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
 from app.views.engine_recipes import Choice, nothing, production
-from engine.bench.metrics import ALL
-from engine.bench.sample import BASELINE
-from engine.bench.sweep_results import leaders, to_csv
 from engine.config import AUTO, RunConfig
 from engine.errors import BadInput, quantity
+from engine.tools.bench.metrics import ALL
+from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sweep_results import leaders, to_csv
 
 GAMMAS = ("1", "2", "3", "4", "6", "8", AUTO)
 TEMPERATURES = (0.0, 0.5, 1.0)

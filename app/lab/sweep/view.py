@@ -10,12 +10,12 @@ from app.lab.sweep.work import SweepPlan, SweepResult
 from app.views.figures import TITLES, Figure, axes, draw_speedups, encode_figures, level, look, setting_title
 from app.views.safe_json import short
 from app.views.table import BEST, sheet
-from engine.bench.metrics import ALL
-from engine.bench.result_file import parse_values
-from engine.bench.sample import BASELINE
-from engine.bench.sweep_results import Cell, leaders, shown_interval
 from engine.config import AUTO
 from engine.errors import quantity
+from engine.tools.bench.metrics import ALL
+from engine.tools.bench.result_file import parse_values
+from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sweep_results import Cell, leaders, shown_interval
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.speedup_words import DASH, doubts, number
 

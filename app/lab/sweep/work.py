@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from app.lab.work_units import Points, tidy
 from app.views.figures import setting_title
-from engine.bench.prompts import SHIPPED, Prompt, by_category, read_prompts
-from engine.bench.sweep_results import Cell
+from engine.tools.bench.prompts import SHIPPED, Prompt, by_category, read_prompts
+from engine.tools.bench.sweep_results import Cell
 
 OWN = "your text"
 
@@ -70,8 +70,8 @@ class SweepPoints(Points):
     """The turns of a sweep: each runs plain decoding, then every setting."""
 
     def __init__(self, engine, pair: str, plan: SweepPlan, again: bool):
-        from engine.bench.sweep import Grid, Sweep
         from engine.files import cache_root
+        from engine.tools.bench.sweep import Grid, Sweep
 
         grid = Grid(plan.methods, plan.gammas, plan.temperatures, plan.tokens, plan.repeats)
         prompts = [Prompt(text, category) for category, text in plan.texts]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from engine.bench.sample import Point
+from engine.tools.bench.sample import Point
 from engine.trace.costs import CostModel
 from engine.trace.noise import monotone_costs
 

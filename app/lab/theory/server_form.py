@@ -12,8 +12,8 @@ from app.ui.html_component import component
 from app.ui.notice import notice as notice_area
 from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.notice import notice
-from engine.bench.server_costs import split
 from engine.errors import EngineError, quantity
+from engine.tools.servers.costs import split
 
 LEAD = """<h3 class="sl-theory-measure">Where does your server's time go?</h3>
 <p class="sl-lab-lead">Give the tokens per second of one user and the tokens of a round without drafts (γ = 0), with one

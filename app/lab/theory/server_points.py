@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from app.views import servers
-from engine.bench.server_costs import ServerPoint
 from engine.errors import BadInput
-from engine.trace.log_reader import report
+from engine.tools.servers.costs import ServerPoint
+from engine.tools.servers.log_reader import report
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.views.figures import Figure, axes, draw_predicted, encode_figures, fill, level, points
 from app.views.table import BEST, empty, sheet
-from engine.bench.server_costs import Part, ServerPoint, Split, source, verdict
+from engine.tools.servers.costs import Part, ServerPoint, Split, source, verdict
 from engine.trace.speedup_words import DASH
 
 CHARTS = {"server-speeds": "Tokens per second by draft length"}

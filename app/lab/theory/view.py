@@ -14,9 +14,9 @@ from app.views.predictions import chain_cost, other_than_chains
 from app.views.safe_json import encode, short
 from app.views.table import BEST, csv_text, empty, sheet
 from app.views.tiles import speedup
-from engine.bench.result_file import parse_values
-from engine.bench.sample import Point
 from engine.errors import quantity
+from engine.tools.bench.result_file import parse_values
+from engine.tools.bench.sample import Point
 from engine.trace.costs import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import (

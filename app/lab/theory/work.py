@@ -1,4 +1,4 @@
-"""Measures points at an acceptance set by hand, one turn per unit of work (see engine.bench.fixed_acceptance)."""
+"""Measures points at an acceptance set by hand, one turn per unit of work (see engine.tools.bench.fixed_acceptance)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,13 +28,13 @@ class TheoryPoints(Points):
         self.measured = replace(self.measured, points=sound)
 
     def warm(self, cancelled) -> None:
-        from engine.bench.fixed_acceptance import warm
+        from engine.tools.bench.fixed_acceptance import warm
 
         warm(self.engine, self.config, cancelled)
 
     def measure(self, point: AlphaGamma, cancelled) -> Iterator[tuple[str, float]]:
-        from engine.bench.fixed_acceptance import measure_turn
-        from engine.bench.fixed_acceptance import point as fastest
+        from engine.tools.bench.fixed_acceptance import measure_turn
+        from engine.tools.bench.fixed_acceptance import point as fastest
 
         earlier = self.measured.points[point].turns if point in self.measured.points else ()
         again = f", repeat {len(earlier) + 1} of {self.plan.repeats}" if self.plan.repeats > 1 else ""

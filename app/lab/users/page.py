@@ -10,8 +10,8 @@ from app.lab.users.view import CHARTS, CONTEXTS
 from app.lab.users.work import SHORT
 from app.lab.wiring import Wiring
 from app.ui.widgets import QUIET
-from engine.bench.answer import usual
 from engine.config import AUTO
+from engine.tools.bench.answer import usual
 
 LEAD = """<p class="sl-lab-lead">Users who ask at once share each pass of the target. So do drafts: both want the
 arithmetic that one user leaves idle. Measure from how many users on drafting no longer pays. Stop at any time: the

@@ -23,13 +23,13 @@ from app.views.figures import (
 )
 from app.views.safe_json import short
 from app.views.table import BEST, csv_text, sheet
-from engine.bench.answer_words import people
-from engine.bench.result_file import parse_values
-from engine.bench.sample import BASELINE
-from engine.bench.sweep_results import shown_interval
-from engine.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
 from engine.config import method_of
 from engine.errors import and_list
+from engine.tools.bench.answer_words import people
+from engine.tools.bench.result_file import parse_values
+from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sweep_results import shown_interval
+from engine.tools.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
 from engine.trace.costs import CostModel
 from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate

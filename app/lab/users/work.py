@@ -1,15 +1,15 @@
 """Measures many users at once. A unit of work is one cell: all texts, for one number of users, with one method.
 
 Finished cells are lines of a file that is named after the settings, so an experiment that was stopped, by this visitor
-or another, goes on from there (see engine.bench.users).
+or another, goes on from there (see engine.tools.bench.users).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.lab.work_units import Points, tidy
-from engine.bench.prompts import SHIPPED, Prompt, after_long_texts, read_prompts, spread
-from engine.bench.users_results import UsersRow
+from engine.tools.bench.prompts import SHIPPED, Prompt, after_long_texts, read_prompts, spread
+from engine.tools.bench.users_results import UsersRow
 from engine.trace.costs import CostModel
 
 SHORT, LONG = CONTEXTS = ("short", "long")
@@ -66,8 +66,8 @@ class UsersPoints(Points):
     """The cells of each context. A cell is all texts, for one number of users, with one method."""
 
     def __init__(self, engine, pair: str, plan: UsersPlan, again: bool):
-        from engine.bench.users import ManyUsers, UsersSettings
         from engine.files import cache_root
+        from engine.tools.bench.users import ManyUsers, UsersSettings
 
         settings = UsersSettings(
             plan.users, plan.methods, plan.tokens, repeats=plan.repeats, gamma=plan.gamma, prompts_first=True

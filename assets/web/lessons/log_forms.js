@@ -1,5 +1,5 @@
 // Finds acceptance figures in what an engine prints or serves, in the forms of assets/data/log_forms.json, as
-// engine/trace/log_forms.py does. A row is {accepted, drafted, rounds, gamma, reached, kind}; null: not told.
+// engine/tools/servers/log_forms.py does. A row is {accepted, drafted, rounds, gamma, reached, kind}; null: not told.
 
 import DATA from '../../data/log_forms.json' with { type: 'json' };
 

@@ -1,4 +1,4 @@
-// Reads acceptance figures from a log, /metrics or saved answers of an engine, as engine/trace/log_reader.py does.
+// Reads acceptance figures from a log, /metrics or saved answers of an engine, as engine/tools/servers/log_reader.py does.
 
 import { FORMS, sumOf } from './log_forms.js';
 

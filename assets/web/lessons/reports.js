@@ -1,4 +1,4 @@
-// Shows reports of engine/exactness/check_server.py, and asks of each whether it is a tie, a bug, or says too little.
+// Shows reports of engine/tools/servers/check_server.py, and asks of each whether it is a tie, a bug, or says too little.
 
 import { make } from '../lib/dom.js';
 import { makeCases } from './cases.js';

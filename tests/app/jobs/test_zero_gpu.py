@@ -11,7 +11,7 @@ from tiny_pairs import model_folder
 
 from app.jobs.zero_gpu import _SECONDS_FOR_RUNS, ZeroGpuWorker
 from engine.config import RunConfig
-from engine.models.cuda_graphs import SWITCH, CudaGraphs, EagerGraphs, graphs_for
+from engine.models.decoder.cuda_graphs import SWITCH, CudaGraphs, EagerGraphs, graphs_for
 from engine.runtime.engine import load_engine
 from engine.trace.events import Round
 

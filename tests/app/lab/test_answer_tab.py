@@ -16,11 +16,11 @@ from app.lab.answer import view
 from app.lab.answer.handlers import MOST_TEXTS, AnswerHandlers
 from app.lab.experiment import PageState
 from app.server.limits import Limits
-from engine.bench import sweep_results, users_results
-from engine.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
-from engine.bench.sweep_results import Cell
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
+from engine.tools.bench import sweep_results, users_results
+from engine.tools.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
+from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup
 
@@ -217,7 +217,7 @@ def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
 
 @pytest.mark.slow
 def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeypatch):
-    monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)
+    monkeypatch.setattr("engine.tools.bench.answer._UNDECIDED", 1)
     for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
     handlers, state, updates = served, PageState(), []

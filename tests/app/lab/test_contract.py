@@ -28,11 +28,11 @@ from app.lab.users.handlers import UsersHandlers
 from app.lab.work_units import Step
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.bench.sample import Point
-from engine.bench.sweep_results import Cell
-from engine.bench.users_results import UsersRow
 from engine.config import RunConfig
 from engine.errors import Unavailable
+from engine.tools.bench.sample import Point
+from engine.tools.bench.sweep_results import Cell
+from engine.tools.bench.users_results import UsersRow
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput
-from engine.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, Draws, RuleTestResult
+from engine.tools.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, Draws, RuleTestResult
 
 FEW = 300
 

@@ -150,7 +150,7 @@ def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monke
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
-    monkeypatch.setattr("engine.bench.answer._UNDECIDED", 1)
+    monkeypatch.setattr("engine.tools.bench.answer._UNDECIDED", 1)
     experiment, state = handlers(name, WorkingWorker(engine, step=0.0)), PageState()
     before = experiment.opening()
     experiment.begin(VISITOR, state)

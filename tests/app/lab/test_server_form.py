@@ -13,8 +13,8 @@ from app.jobs.visitor import Session
 from app.lab.theory import server_form, server_points, server_view
 from app.lab.theory.server_form import BOX
 from app.ui.widgets import SKIP
-from engine.bench.server_costs import ServerPoint, split, verdict
 from engine.errors import BadInput
+from engine.tools.servers.costs import ServerPoint, split, verdict
 from engine.trace.metrics import compute_metrics
 
 PLAIN, ONE, THREE = (

@@ -17,8 +17,8 @@ from app.lab.sweep.handlers import SweepHandlers, parse_form
 from app.lab.sweep.work import OWN, SweepPlan, SweepResult, prompts
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.bench.sweep_results import Cell, to_csv
 from engine.config import AUTO
+from engine.tools.bench.sweep_results import Cell, to_csv
 
 
 def cell(method, gamma, category="all", speedup=1.0, temperature=0.0, low=None, high=None, turns=2) -> Cell:

@@ -16,7 +16,7 @@ from app.lab.theory import view
 from app.lab.theory.handlers import TheoryHandlers
 from app.lab.theory.request import DeviceCosts, PointPlan, PointSet
 from app.server.limits import Limits
-from engine.bench.sample import PairedRun, Point, Sample
+from engine.tools.bench.sample import PairedRun, Point, Sample
 from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.speedup_model import idealised_speedup

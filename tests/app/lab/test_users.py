@@ -14,8 +14,8 @@ from app.lab.users.handlers import UsersHandlers, parse_form
 from app.lab.users.work import LONG, SHORT, UsersResult
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.bench.users_results import UsersRow
 from engine.config import AUTO
+from engine.tools.bench.users_results import UsersRow
 from engine.trace.costs import CostModel
 
 

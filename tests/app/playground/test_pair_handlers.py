@@ -10,7 +10,7 @@ from app.jobs.service import Service
 from app.playground.pair_handlers import PairHandlers, precision_info
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.bench.precisions import Distance
+from engine.weights.rounding_distances import Distance
 
 
 def pairs() -> PairHandlers:

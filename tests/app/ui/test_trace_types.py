@@ -11,7 +11,7 @@ from server_recordings import uncounted_recording
 
 from app.views.player_feed import rounds
 from engine.config import SamplingParams
-from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
+from engine.tools.exactness.toy_models import ToyLM, make_drafter, record_trace
 from engine.trace.trace import Trace, load
 
 TRACES = sorted((ROOT / "assets" / "data" / "traces").rglob("*.json"))

@@ -7,11 +7,11 @@ import pytest
 import toy_rule
 from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
 
-from engine.bench.systems import check_names
 from engine.config import ACCEPTANCE, RunConfig, SamplingParams, load_object
 from engine.decoding.loop import Rules
 from engine.errors import BadInput
-from engine.exactness.toy_models import ToyLM, generate, make_drafter, record_trace
+from engine.tools.bench.systems import check_names
+from engine.tools.exactness.toy_models import ToyLM, generate, make_drafter, record_trace
 from engine.trace.trace import from_json, to_json
 
 TARGET = ToyLM.random(6, seed=0, spread=0.5)

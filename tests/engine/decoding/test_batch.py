@@ -19,8 +19,8 @@ from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
-from engine.exactness.toy_models import ToyRunner, make_drafter, toy_decoder
 from engine.sampling.random_streams import Uniforms
+from engine.tools.exactness.toy_models import ToyRunner, make_drafter, toy_decoder
 from engine.trace.metrics import NEAR_TIE
 
 

@@ -10,7 +10,7 @@ from toy_runs import DRAFT, GREEDY, METHODS, TARGET, WARM, ids_of, timeless
 from engine.config import RunConfig, SamplingParams
 from engine.drafters.none import NoDrafter
 from engine.errors import BadInput
-from engine.exactness.toy_models import exact_distribution, generate, make_drafter, record_trace, toy_decoder
+from engine.tools.exactness.toy_models import exact_distribution, generate, make_drafter, record_trace, toy_decoder
 from engine.trace.branch import branch_config, check_models
 
 PENALISED = SamplingParams(0.8, repetition_penalty=1.5)

@@ -10,8 +10,8 @@ from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
 from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
 from engine.drafters.draft_model import DraftModelDrafter
-from engine.exactness.toy_models import ToyLM, ToyRunner, generate, make_drafter, toy_decoder
 from engine.sampling.random_streams import Uniforms
+from engine.tools.exactness.toy_models import ToyLM, ToyRunner, generate, make_drafter, toy_decoder
 
 CHEAP = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.5, 16: 3.0}
 PRIORS = {PER_TOKEN: 0.5, **{tenth: (tenth + 0.5) / 10 for tenth in range(10)}}

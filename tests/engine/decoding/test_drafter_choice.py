@@ -11,8 +11,8 @@ from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, Replay
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.drafters.base import PER_TOKEN
 from engine.drafters.hybrid import HybridDrafter
-from engine.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 from engine.sampling.random_streams import Uniforms
+from engine.tools.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
 COSTS = {1: 1.0, 2: 1.08, 3: 1.16, 20: 2.5}
 PROMPT = [0, 1]

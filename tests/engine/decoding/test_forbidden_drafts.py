@@ -8,8 +8,8 @@ from engine.decoding.constrained import Constrained
 from engine.decoding.draft_length import FixedGamma
 from engine.drafters.base import Draft
 from engine.errors import BadInput
-from engine.exactness.toy_grammar import text_reader
-from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
+from engine.tools.exactness.toy_grammar import text_reader
+from engine.tools.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 
 WORDS, END = ("a", "b", "c", "."), 3
 A, B, C = range(3)

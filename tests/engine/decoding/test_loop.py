@@ -18,8 +18,8 @@ from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.errors import BadInput
-from engine.exactness.toy_models import ToyLM, ToyTreeDrafter, make_drafter, toy_decoder
 from engine.sampling.traversal import Order
+from engine.tools.exactness.toy_models import ToyLM, ToyTreeDrafter, make_drafter, toy_decoder
 from engine.trace.events import EMITTED
 from engine.trace.metrics import expected_lengths
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from engine.config import Constraint, SamplingParams
-from engine.exactness.toy_grammar import text_reader
-from engine.exactness.toy_models import ToyLM, make_drafter, record_trace
+from engine.tools.exactness.toy_grammar import text_reader
+from engine.tools.exactness.toy_models import ToyLM, make_drafter, record_trace
 
 WORDS, END = ("a", "b", "c", "d", "e", "."), 5
 LOGITS = [1.2, 3.0, 1.0, 0.9, 0.5, -1.0]  # after any word; b, the likeliest, is forbidden

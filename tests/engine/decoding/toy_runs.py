@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from engine.config import SamplingParams
-from engine.exactness.toy_models import ToyLM
+from engine.tools.exactness.toy_models import ToyLM
 
 GREEDY, WARM = SamplingParams(), SamplingParams(0.8)
 METHODS = ["none", "ngram", "lm", "independent", "without_replacement", "top"]

@@ -13,16 +13,16 @@ from tiny_models import byte_tokenizer
 from tiny_pairs import engine_of, generated, ids_of, model_folder, run
 from typer.testing import CliRunner
 
-from engine.cli.main import app
 from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.drafters.base import DrafterSetup
 from engine.drafters.context_index import DEPTH, ContextIndex
 from engine.drafters.corpus import CorpusDrafter
 from engine.errors import BadInput
-from engine.exactness.mutants import MUTANTS
-from engine.exactness.toy_models import ToyLM, generate, make_drafter
 from engine.sampling.random_streams import Uniforms
+from engine.tools.cli.main import app
+from engine.tools.exactness.mutants import MUTANTS
+from engine.tools.exactness.toy_models import ToyLM, generate, make_drafter
 from engine.weights import corpus_file
 from engine.weights.catalogue import get_pair
 from engine.weights.specs import own_corpus
@@ -126,8 +126,8 @@ def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
 
 def test_the_shipped_corpus_holds_none_of_the_benchmarks_prompts():
     """Answers to them would be drafted by copying them."""
-    from engine.bench.prompts import read_prompts
-    from engine.models.transformers_config import load_tokenizer
+    from engine.models.decoder.transformers_config import load_tokenizer
+    from engine.tools.bench.prompts import read_prompts
     from engine.weights.store import locate
 
     pair = get_pair("smollm2-135m")

@@ -11,9 +11,9 @@ from engine.config import LookaheadSizes, RunConfig, SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.drafters.base import DrafterSetup
 from engine.drafters.lookahead import LookaheadDrafter
-from engine.exactness.mutants import rules
-from engine.exactness.toy_models import ToyLM, ToyRunner, exact_distribution, generate, toy_decoder
 from engine.sampling.random_streams import Uniforms
+from engine.tools.exactness.mutants import rules
+from engine.tools.exactness.toy_models import ToyLM, ToyRunner, exact_distribution, generate, toy_decoder
 
 PROMPT = [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1]
 TARGET = ToyLM.random(6, seed=0, spread=0.8)

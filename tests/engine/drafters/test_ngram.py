@@ -9,7 +9,7 @@ from engine.decoding.draft_length import AdaptiveGamma, ReplayedGamma
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
-from engine.models.transformers_config import load_tokenizer
+from engine.models.decoder.transformers_config import load_tokenizer
 from engine.sampling.random_streams import Uniforms
 from engine.weights.catalogue import get_pair
 

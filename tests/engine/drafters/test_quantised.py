@@ -12,7 +12,7 @@ from tiny_pairs import engine_of, generated, ids_of, model_folder, request, run
 from engine.config import SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.errors import Unavailable
-from engine.exactness.mutants import MUTANTS
+from engine.tools.exactness.mutants import MUTANTS
 from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 

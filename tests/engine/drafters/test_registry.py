@@ -12,7 +12,7 @@ from engine.config import METHODS, SamplingParams
 from engine.drafters import drafter_class
 from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
-from engine.exactness.toy_models import ToyLM, ToyRunner, toy_decoder
+from engine.tools.exactness.toy_models import ToyLM, ToyRunner, toy_decoder
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 import torch
 from real_model import PAIR
 
-from engine.models.transformers_runner import load_transformers
+from engine.models.decoder.transformers_runner import load_transformers
 from engine.runtime.engine import load_engine
 from engine.trace.costs import CostModel
 

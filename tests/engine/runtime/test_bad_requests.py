@@ -150,7 +150,7 @@ MEMORY = (
     torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("can't allocate memory: 12 TB"), MemoryError(),
     RuntimeError("Exception during initialization: Failed to allocate memory for requested buffer of size 12"),
 )  # fmt: skip
-NO_ONNX = {"engine.models.onnx_session.works": lambda: False}
+NO_ONNX = {"engine.models.onnx.session.works": lambda: False}
 LITTLE_MEMORY = {"engine.weights.preflight.available_memory": lambda device="cpu": 10**6}
 FULL_DISK = {"engine.weights.store.need_disk": failing(OSError(errno.ENOSPC, "No space left on device"))}
 NO_HUB = {"engine.weights.hub._probe": failing(ConnectionError("Connection refused"))}
@@ -166,7 +166,7 @@ REQUESTS = [
     ({"pair": "target+cut weights", "method": "lm"}, {}, r"bytes instead of"),
     ({"pair": "bare"}, NO_ONNX | {"engine.models.loader.LlamaModel": failing(MEMORY[0])},
      r"bare does not fit into the memory of cpu; choose a smaller pair"),
-    ({}, {"engine.models.onnx_llama.OnnxLlama.new_cache": failing(MEMORY[0])}, r"request does not fit into the memory"),
+    ({}, {"engine.models.onnx.llama.OnnxLlama.new_cache": failing(MEMORY[0])}, r"request does not fit into the memory"),
     ({"pair": "smollm2-135m"}, FULL_DISK, r"The disk that holds .* is full; free some space or name another cache"),
     ({"pair": "qwen3-4b"}, NO_HUB, r"The hub cannot be reached for Qwen/Qwen3-4B"),
 ]  # fmt: skip
@@ -179,11 +179,11 @@ def test_a_request_that_only_the_engine_can_judge(refused, settings, patch, said
 
 @pytest.mark.parametrize(
     ("pair", "where", "error"),
-    [("bare", "engine.models.onnx_llama.OnnxLlama", MEMORY[0]),
+    [("bare", "engine.models.onnx.llama.OnnxLlama", MEMORY[0]),
      ("gpt2", "transformers.AutoModelForCausalLM.from_pretrained", MEMORY[0]),
      *(pytest.param(*case, marks=pytest.mark.slow) for case in (
-         ("bare", "engine.models.onnx_llama.OnnxLlama", MEMORY[1]),
-         ("bare", "engine.models.onnx_llama.OnnxLlama", MEMORY[2]),
+         ("bare", "engine.models.onnx.llama.OnnxLlama", MEMORY[1]),
+         ("bare", "engine.models.onnx.llama.OnnxLlama", MEMORY[2]),
          ("bare", "onnxruntime.InferenceSession", MEMORY[3]),
          ("gpt2", "engine.models.loader.TransformersRunner.forward", MEMORY[1])))],
 )  # fmt: skip

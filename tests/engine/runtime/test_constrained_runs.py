@@ -7,10 +7,10 @@ import pytest
 from paths import ASSETS
 from real_model import PAIR, differs_at_near_tie
 
-from engine.bench.prompts import read_prompts
 from engine.config import METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
+from engine.tools.bench.prompts import read_prompts
 from engine.trace.branch import branch_config, config_of
 from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 

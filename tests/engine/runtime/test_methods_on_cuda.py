@@ -7,9 +7,9 @@ import pytest
 from head_cases import CASE_OF, CHEAP, write_heads
 from tiny_pairs import model_folder
 
-from engine.exactness.proof import prove, subject_of
 from engine.runtime.engine import load_engine
 from engine.runtime.run_batch import RunBatch
+from engine.tools.exactness.proof import prove, subject_of
 
 pytestmark = pytest.mark.gpu
 METHODS = ("ngram", "lookahead", "lm", "auto", *CASE_OF)

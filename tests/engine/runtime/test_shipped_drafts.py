@@ -15,9 +15,9 @@ from real_model import PAIR, PROMPTS
 from tiny_pairs import ids_of
 
 from engine.config import RunConfig, SamplingParams
-from engine.models.grouped import GroupedWeight
-from engine.models.heads import load_head
-from engine.models.onnx_graph import Graph
+from engine.models.heads.loader import load_head
+from engine.models.onnx.graph import Graph
+from engine.models.tensors.grouped import GroupedWeight
 from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold

@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from tiny_models import OTHERS, write
 from typer.testing import CliRunner
 
-from engine.cli.main import app
 from engine.errors import Unavailable
-from engine.models.llama import LlamaModel
+from engine.models.decoder.llama import LlamaModel
 from engine.runtime.trial import faults
+from engine.tools.cli.main import app
 from engine.trace.costs import CostModel
 from engine.weights.catalogue import get_pair
 

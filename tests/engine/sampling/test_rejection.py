@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import ACCEPTANCE
-from engine.exactness.mutants import MUTANTS, rules
 from engine.sampling.rejection import residual, verify_chain, verify_tree_at_once, walk_tree
 from engine.sampling.warping import draw, one_hot
+from engine.tools.exactness.mutants import MUTANTS, rules
 
 quick = settings(max_examples=80, derandomize=True)
 VERDICT = ("path", "tested", "last", "closing")

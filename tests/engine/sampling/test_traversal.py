@@ -22,11 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import ACCEPTANCE
-from engine.exactness.mutants import MUTANTS, traversal_rules
 from engine.sampling.block_verification import verify_block
 from engine.sampling.rejection import residual, walk_tree
 from engine.sampling.traversal import Order, verify_traversal
 from engine.sampling.warping import draw, one_hot
+from engine.tools.exactness.mutants import MUTANTS, traversal_rules
 
 quick = settings(max_examples=60, derandomize=True)
 FORK = (0, 0, 1)

@@ -8,9 +8,9 @@ import torch
 from chi_squared import CAUGHT
 
 from engine.config import ACCEPTANCE, SamplingParams
-from engine.exactness.distribution_test import count_outcomes, judge, toy_runs
-from engine.exactness.toy_models import PLAIN, exact_distribution, make_drafter, record_trace, weather_pair
 from engine.sampling.typical import thresholds, verify_typical
+from engine.tools.exactness.distribution_test import count_outcomes, judge, toy_runs
+from engine.tools.exactness.toy_models import PLAIN, exact_distribution, make_drafter, record_trace, weather_pair
 
 SURE, UNSURE = [0.9, 0.05, 0.05], [0.25, 0.25, 0.5]
 

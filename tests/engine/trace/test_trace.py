@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sample_traces import small
 
 from engine.config import MAX_NEW_TOKENS
-from engine.exactness.toy_models import ToyLM, make_drafter, toy_decoder
+from engine.tools.exactness.toy_models import ToyLM, make_drafter, toy_decoder
 from engine.trace import trace as traces
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, Timings, Token
 from engine.trace.trace import Trace, fold, from_json, to_json, with_branch

@@ -9,12 +9,12 @@ from tiny_models import RUNTIMES, logits_of, onnx_runner_of
 from tiny_pairs import model_folder
 
 from engine.errors import Unavailable
-from engine.models.grouped import GroupedWeight
+from engine.models.decoder.transformers_runner import TransformersRunner
 from engine.models.loader import load_model
-from engine.models.onnx_llama import OnnxLlama
-from engine.models.safetensors_reader import TensorReader
-from engine.models.transformers_runner import TransformersRunner
-from engine.training.stored_bits import convert
+from engine.models.onnx.llama import OnnxLlama
+from engine.models.tensors.grouped import GroupedWeight
+from engine.models.tensors.safetensors_reader import TensorReader
+from engine.tools.training.stored_bits import convert
 from engine.weights.checkpoint_dir import figures
 from engine.weights.eight_bits import is_read_here, quantization_config
 

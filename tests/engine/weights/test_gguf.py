@@ -16,14 +16,14 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from engine.errors import BadInput, EngineError, Unavailable
 from engine.files import sha256
-from engine.models import gguf_blocks, gguf_reader
-from engine.models.gguf_reader import GgufReader, StoredRows
-from engine.models.grouped import GroupedWeight
-from engine.models.transformers_config import load_config, load_tokenizer
-from engine.models.transformers_runner import load_transformers
+from engine.models.decoder.transformers_config import load_config, load_tokenizer
+from engine.models.decoder.transformers_runner import load_transformers
+from engine.models.tensors import gguf_blocks, gguf_reader
+from engine.models.tensors.gguf_reader import GgufReader, StoredRows
+from engine.models.tensors.grouped import GroupedWeight
 from engine.weights.catalogue import get_pair, read_from_files
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.gguf_layout import gguf_files
+from engine.weights.gguf.layout import gguf_files
 from engine.weights.store import locate
 
 TYPES = gguf.GGMLQuantizationType

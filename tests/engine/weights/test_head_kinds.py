@@ -8,9 +8,9 @@ from tiny_pairs import VOCABULARY, engine_in, generated, ids_of, model_folder, r
 from engine.config import METHODS, load_object
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
+from engine.tools.training import export
 from engine.trace.costs import CostModel
 from engine.trace.events import RunFinished
-from engine.training import export
 from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import head_method
 from engine.weights.head_kinds import HEAD_KINDS

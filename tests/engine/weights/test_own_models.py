@@ -9,8 +9,8 @@ from gguf_files import tiny_model, write_gguf
 from tiny_models import write
 from typer.testing import CliRunner
 
-from engine.cli import main
 from engine.errors import BadInput, Unavailable
+from engine.tools.cli import main
 from engine.weights import catalogue, hub, own_models
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash

@@ -1,0 +1,1 @@
+"""Small networks that draft from the hidden states of a target."""

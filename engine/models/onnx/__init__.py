@@ -1,0 +1,1 @@
+"""The same passes as ONNX Runtime graphs, for a CPU."""

@@ -1,0 +1,1 @@
+"""Reads tensors from safetensors and GGUF files, whole or rounded."""

@@ -1,0 +1,289 @@
+"""Describes a question and its answer: texts and loads; speedups as measured, tokens per pass as counted. No torch.
+
+A load is a number of users at once. An answer says nothing about a load that was not measured. For another machine or
+model it has the tokens per pass on these texts, and no speedup.
+"""
+
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.config import METHODS
+from engine.tools.bench.expected_time import prompt_steps, together_steps
+from engine.tools.bench.metrics import ALL
+from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sweep_results import Cell
+from engine.trace.costs import CostModel
+from engine.trace.load_schedule import LoadSchedule
+from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest, is_crowded, largest_share
+from engine.trace.speedup_model import costs_for_all, interpolate
+
+GAMMAS = (1, 2, 4)
+HERE, ELSEWHERE = "here", "elsewhere"
+CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
+Setting = tuple[str, int | str]  # method, γ
+NONE: Setting = (BASELINE, 0)
+_TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
+_UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
+_DRAFTS = 2  # per round at a load; only an estimate
+
+
+@dataclass(frozen=True)
+class AnswerPlan:
+    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: the most in each answer; ``place``: HERE,
+    or ELSEWHERE, where only the tokens per pass are counted."""
+
+    texts: tuple[tuple[str, str], ...]
+    methods: tuple[str, ...]
+    users: tuple[int, ...] = (1,)
+    tokens: int = 48
+    temperature: float = 0.0
+    repeats: int = 3
+    place: str = HERE
+
+    @property
+    def largest_load(self) -> int:
+        return max(self.users)
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """The numbers of users that are measured beside one: those asked for, and one between if that is a single
+        one."""
+        several = {users for users in self.users if users > 1}
+        if self.place != HERE or not several:
+            return ()
+        if len(self.users) == 1 and self.largest_load >= 4:
+            several.add(max(2, round(self.largest_load**0.5)))
+        return tuple(sorted(several))
+
+    @property
+    def turns_of_a_text(self) -> int:
+        """One elsewhere, because only the tokens count there."""
+        return self.repeats if self.place == HERE else 1
+
+    @property
+    def turns_of_a_load(self) -> int:
+        return _TURNS_OF_A_LOAD * self.repeats
+
+    @property
+    def most_turns_of_a_load(self) -> int:
+        """The turns of a setting that the first ones left undecided. They are added only once, because looking at an
+        interval again and again finds one that excludes the truth."""
+        return _UNDECIDED * self.turns_of_a_load
+
+    @property
+    def settings_of_a_load(self) -> int:
+        """The most that `shortlist` returns; the sweep says how many are worth it."""
+        return len(self.methods) + min(2, len(self.methods))
+
+    @property
+    def turns(self) -> int:
+        return len(self.texts) * self.turns_of_a_text
+
+    @property
+    def runs(self) -> int:
+        """The runs of one user alone: plain decoding and every setting."""
+        return self.turns * (1 + len(GAMMAS) * len(self.methods))
+
+    def steps_alone(self, v: Mapping[int, float]) -> float:
+        """Estimates how many plain steps one of the runs of one user alone takes, on average. Drafts make fewer passes,
+        and each of them longer."""
+        return self.tokens + sum(prompt_steps(v, text) for _, text in self.texts) / len(self.texts)
+
+    def steps_together(self, v: Mapping[int, float]) -> float:
+        """Estimates how many plain steps all loads take, if as many settings as possible are worth it."""
+        each = 0.0
+        for users in self.loads:
+            texts = [text for _, text in texts_of_users(self.texts, users)]
+            each += sum(together_steps(v, texts, users, self.tokens, drafts, True) for drafts in (0, _DRAFTS))
+        return self.settings_of_a_load * self.turns_of_a_load * each
+
+    def seconds(self, costs: CostModel) -> float:
+        """Estimates how long it takes, from what passes take here."""
+        return (self.runs * self.steps_alone(costs.v) + self.steps_together(costs.v)) * costs.step
+
+
+def texts_of_users(texts: Sequence[Any], users: int) -> list[Any]:
+    """Returns a text for each user, from the whole list, because its kinds often follow each other. With fewer
+    texts than users some ask the same."""
+    return [texts[(2 * i + 1) * len(texts) // (2 * users)] for i in range(users)]
+
+
+@dataclass(frozen=True)
+class Load:
+    """One setting, measured with ``users`` at once."""
+
+    users: int
+    setting: Setting
+    speedup: Speedup
+
+
+@dataclass(frozen=True)
+class AnswerResult:
+    """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
+    texts; ``costs``: each method's; ``about``: where it was measured."""
+
+    pair: str
+    plan: AnswerPlan
+    cells: tuple[Cell, ...] = ()
+    loads: tuple[Load, ...] = ()
+    costs: Mapping[str, CostModel] = field(default_factory=dict)
+    is_complete: bool = False
+    about: Mapping[str, object] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @property
+    def alone(self) -> dict[Setting, Cell]:
+        """On all texts, for one user."""
+        return self.of_kind(ALL)
+
+    def of_kind(self, kind: str) -> dict[Setting, Cell]:
+        """Returns the cell of each setting on the texts of a kind, for one user."""
+        return by_setting(self.cells, kind)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of text, if there are several."""
+        kinds = [kind for kind in dict.fromkeys(kind for kind, _ in self.plan.texts) if self.of_kind(kind)]
+        return kinds if len(kinds) > 1 else []
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.plan.place != HERE
+
+    @property
+    def measured_loads(self) -> list[int]:
+        """One user, and each load at which something was measured."""
+        return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
+
+    def speedups_at(self, users: int) -> dict[Setting, Speedup]:
+        """Returns the measured speedup of each setting with ``users`` at once, and that of plain decoding."""
+        if self.is_elsewhere:
+            return {NONE: PLAIN}
+        if users == 1:
+            return {NONE: PLAIN} | {setting: cell.measured for setting, cell in self.alone.items()}
+        return {NONE: PLAIN} | {load.setting: load.speedup for load in self.loads if load.users == users}
+
+    def best(self, users: int) -> list[Setting]:
+        """Returns the settings that may be the fastest, the surest gain first; a single one has won."""
+        return fastest(self.speedups_at(users))
+
+    def pays(self, users: int) -> bool:
+        """Returns whether some setting was certainly faster than plain decoding."""
+        return NONE not in self.best(users)
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings with a line of their own."""
+        more = dict.fromkeys(load.setting for load in self.loads if load.setting in self.alone)
+        return [*dict.fromkeys((*shortlist(self.cells), *more))]
+
+    def predict(self, setting: Setting, users: int) -> Speedup:
+        """Predicts the speedup: tokens per pass as counted here over the cost of a round that shares its passes. Its
+        error is taken to be half of the gain or loss, and never less than that of one run, because the model knows
+        neither attention nor a scheduler."""
+        cell, (method, gamma) = self.alone[setting], setting
+        assert isinstance(gamma, int), "an answer's settings have fixed lengths"
+        c, v = costs_for_all(self.costs[method].c, self.costs[method].v, users, steps=users)
+        cost = 0.0
+        for drafting in range(users + 1):  # each of the users by the chance of its round
+            chance = math.comb(users, drafting) * cell.drafting**drafting * (1 - cell.drafting) ** (users - drafting)
+            drafts = gamma * drafting / users
+            cost += chance * (drafts * c + interpolate(v, 1 + drafts))
+        value = cell.tau / cost
+        error = max(abs(value - 1) / 2, ONE_RUN)
+        return Speedup(value, value - error, value + error, ceiling(cell.tau))
+
+    def refuted_predictions(self) -> list[tuple[int, Setting, float, Speedup]]:
+        """Returns (users, setting, predicted, measured) where the measured interval excludes the prediction."""
+        excluded = []
+        for users in self.measured_loads:
+            for setting, measured in self.speedups_at(users).items():
+                if setting == NONE or setting not in self.alone or setting[0] not in self.costs:
+                    continue
+                value = self.predict(setting, users).value
+                if measured.excludes(value):
+                    excluded.append((users, setting, value, measured))
+        return excluded
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a speedup came out larger than it can be."""
+        speedups = (*(cell.measured for cell in self.cells), *(load.speedup for load in self.loads))
+        return any(not speedup.is_possible for speedup in speedups)
+
+    @property
+    def busy(self) -> float | None:
+        """The largest share of the cores that other programs took; None for counts, which no program changes."""
+        return self.busy_at(self.measured_loads)
+
+    def busy_at(self, loads: Container[int]) -> float | None:
+        """Returns that share for what decides at these loads: the measurements for one user, and theirs."""
+        shares = [cell.busy for cell in self.cells] + [load.speedup.busy for load in self.loads if load.users in loads]
+        return None if self.is_elsewhere else largest_share(shares)
+
+    def is_disturbed(self, loads: Container[int]) -> bool:
+        """Returns whether other programs took so much that these loads cannot be judged."""
+        return is_crowded(self.busy_at(loads))
+
+
+def usual(methods: Iterable[str]) -> tuple[str, ...]:
+    """Returns the methods that most engines have. The rest is seldom best, so it is left to the sweep."""
+    kinds = {name: METHODS[name] for name in methods}
+    own = ("text", "draft model", "head")  # no other texts, and no second copy of the target
+    return tuple(name for name, kind in kinds.items() if kind.competes and kind.reads in own and not kind.shares)
+
+
+def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
+    """Returns those of one kind of text."""
+    return {(cell.method, cell.gamma): cell for cell in cells if cell.category == kind}
+
+
+def drafting_leaders(speedups: Mapping[Setting, Speedup]) -> list[Setting]:
+    """Returns those of the fastest settings that draft, the surest gain first."""
+    return [setting for setting in fastest(speedups) if setting != NONE and speedups[setting].is_possible]
+
+
+def shortlist(cells: Sequence[Cell]) -> list[Setting]:
+    """Returns the settings that are worth measuring with more users: the best length of the two best methods, and one
+    draft a round of every method that may pay alone, because every further row costs more there."""
+    possible = [
+        cell for cell in cells if cell.category == ALL and cell.method != BASELINE and cell.measured.is_possible
+    ]
+    best: dict[str, Cell] = {}
+    for cell in sorted(possible, key=lambda cell: cell.measured.ends[0], reverse=True):
+        best.setdefault(cell.method, cell)
+    longest = [(cell.method, cell.gamma) for cell in [*best.values()][:2]]
+    return [*dict.fromkeys([*longest, *((name, 1) for name, cell in best.items() if cell.measured.ends[1] > 1)])]
+
+
+def schedule(result: AnswerResult, method: str) -> LoadSchedule:
+    """Returns the draft lengths of one method by load, as measured. A load between two that are known has the length of
+    the larger one, because what pays for more users pays for fewer; above the largest one nothing is said."""
+    ranges: list[tuple[int, int, Any]] = []
+    unsure, slower, last = [], None, 0
+    for users in result.measured_loads:
+        speedups = {
+            setting: speedup
+            for setting, speedup in result.speedups_at(users).items()
+            if setting[0] in (method, BASELINE)
+        }
+        if len(speedups) < 2:
+            continue
+        best = fastest(speedups)
+        if NONE in best and len(best) > 1:
+            unsure.append(users)
+            continue
+        gamma = 0 if NONE in best else best[0][1]
+        if gamma:
+            start, slower = last + 1, None
+        else:
+            start, slower = (last + 1 if ranges and not ranges[-1][2] else users), slower or users
+        if ranges and ranges[-1][2] == gamma and ranges[-1][1] == start - 1:
+            start = ranges.pop()[0]
+        ranges.append((start, users, gamma))
+        last = users
+    return LoadSchedule(tuple(ranges), max(result.measured_loads, default=1), slower, tuple(unsure))

@@ -1,0 +1,213 @@
+"""Measures an answer: a sweep for one user, then the settings worth it with more users.
+
+Every setting at every load has a file of its own, so questions about the same texts find each other's loads.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine import __version__
+from engine.config import MAX_SHARERS
+from engine.files import ProgressCallback
+from engine.runtime.engine import Engine
+from engine.tools.bench.answer import (
+    GAMMAS,
+    HERE,
+    NONE,
+    AnswerPlan,
+    AnswerResult,
+    Load,
+    Setting,
+    by_setting,
+    shortlist,
+    texts_of_users,
+)
+from engine.tools.bench.answer_words import name
+from engine.tools.bench.benchmark import Cancelled, describe, never, prompt_form
+from engine.tools.bench.prompts import Prompt, digest
+from engine.tools.bench.result_file import file_of
+from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sweep import Grid, Sweep
+from engine.tools.bench.sweep_results import Cell
+from engine.tools.bench.users import ManyUsers, UsersSettings
+from engine.tools.bench.users_results import pass_time
+from engine.trace.noise import PLAIN, fastest, largest_share
+
+_VERSION = 2  # the format of the loads' files
+_LOAD = "load"  # begins the names of their files
+
+
+@dataclass(frozen=True)
+class _LoadFile:
+    """One setting at one load: what measures it, and its file."""
+
+    users: int
+    setting: Setting
+    many: ManyUsers
+
+
+class AnswerPoints:
+    """Turns of the sweep, then cells of many users. ``keep``: is called with each file's path that a question uses."""
+
+    def __init__(
+        self, engine: Engine, plan: AnswerPlan, folder: Path, again: bool = False,
+        keep: Callable[[Path], None] = lambda path: None,
+    ):  # fmt: skip
+        self.engine, self.plan, self.folder, self.keep = engine, plan, folder, keep
+        self.prompts = [Prompt(text, kind) for kind, text in plan.texts]
+        grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, plan.turns_of_a_text)
+        self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
+        self._files: list[_LoadFile] | None = None
+        self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
+        if again:
+            self._open_loads(again)
+            self.sweep = Sweep(engine, grid, self.prompts, folder=folder, again=True)
+        if path := self.sweep.benchmark.file.path:
+            keep(path)
+
+    # ── the points ──
+
+    @property
+    def loads(self) -> list[_LoadFile]:
+        """The files of each load asked for and each setting on the shortlist, once the sweep has one."""
+        if self._files is None and not self.sweep.benchmark.missing():
+            self._files = self._open_loads()
+            for users in self.plan.loads:
+                self._extend_undecided(users)
+        return self._files or []
+
+    def _open_loads(self, again: bool = False) -> list[_LoadFile]:
+        best = shortlist(self.sweep.cells())
+        return [self._load_file(users, setting, again) for users in self.plan.loads for setting in best]
+
+    def _load_file(self, users: int, setting: Setting, again: bool = False) -> _LoadFile:
+        """Returns the file of a load."""
+        (method, gamma), plan = setting, self.plan
+        each = texts_of_users(self.prompts, users)
+        settings = UsersSettings(
+            (users,), (method,), plan.tokens, plan.temperature, plan.turns_of_a_load, gamma, prompts_first=True,
+            until_one_ends=True,
+        )  # fmt: skip
+        about = self._about_load(users, setting)
+        many = ManyUsers(self.engine, settings, each, self.folder, again, _LOAD, about)
+        if path := many.file.path:
+            self.keep(path)
+        return _LoadFile(users, setting, many)
+
+    def _about_load(self, users: int, setting: Setting) -> dict:
+        """Returns everything that must be equal for two results of a load to be comparable."""
+        plan = self.plan
+        question = {"texts": self._texts, "tokens": plan.tokens, "temperature": plan.temperature}
+        return self._about | question | {"users": users, "setting": list(setting), "version": _VERSION}
+
+    def _known_loads(self) -> list[_LoadFile]:
+        """Returns the loads of this question, and those that earlier questions measured for the same texts."""
+        own = {(file.users, file.setting): file for file in self.loads}
+        if self.plan.place != HERE:
+            return []
+        for users in range(2, MAX_SHARERS + 1):
+            for setting in ((method, gamma) for method in self.plan.methods for gamma in GAMMAS):
+                path = file_of(self.folder, _LOAD, self._about_load(users, setting))
+                if (users, setting) not in own and path.exists():
+                    own[users, setting] = self._load_file(users, setting)
+        return [own[key] for key in sorted(own)]
+
+    # ── measuring ──
+
+    def missing(self) -> Sequence:
+        """Returns the turns of the sweep, or (a ManyUsers, its cell)."""
+        return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
+
+    def _extend_undecided(self, users: int) -> None:
+        """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
+        Does nothing before the load has its first turns."""
+        files = [file for file in self._files or () if file.users == users]
+        if any(file.many.missing() for file in files):
+            return
+        alone = by_setting(self.sweep.cells())
+        speedups = {file.setting: load.speedup for file in files if (load := _load(file, alone))}
+        rivals = fastest(speedups | {NONE: PLAIN})
+        for file in files:
+            if NONE in rivals and file.setting in rivals:
+                file.many.extend(self.plan.most_turns_of_a_load)
+
+    def forget_noise(self) -> None:
+        alone = by_setting(self.sweep.cells())
+        for file in self.loads:
+            load = _load(file, alone)
+            if load and not load.speedup.is_possible:
+                file.many.file.remove([*file.many.file.results])
+        self.sweep.forget_noise()
+        self._files = None  # another sweep may have another shortlist
+
+    def warm(self, cancelled: Cancelled = never) -> None:
+        self.sweep.warm(cancelled)
+
+    def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
+        """Yields a few words on the measurement under way, and the share of the point that is done."""
+        if isinstance(point, tuple):
+            many, cell = point
+            yield from many.reports(cell, cancelled)
+            self._extend_undecided(cell.users)
+            return
+        for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
+            yield f"one user, {name((system.name, system.setting or 0))}", number
+
+    def run(self, progress: ProgressCallback = lambda fraction, message: None) -> AnswerResult:
+        """Measures all that is missing."""
+        if self.missing():
+            progress(0.0, "Warming up")
+            self.warm()
+        total = self.work_left() if self.missing() else 0.0
+        while missing := self.missing():
+            for doing, share in self.measure(missing[0]):
+                progress(max(0.0, min(0.999, 1 - self.work_left(share) / total)), doing)
+        return self.result()
+
+    def size(self) -> tuple[int, int]:
+        """Counts runs, and cells of many users."""
+        settings, turns = len(self.sweep.grid.settings()), len(self.sweep.benchmark.turns)
+        cells = sum(len(file.many.cells) for file in self.loads)
+        missing = sum(len(file.many.missing()) for file in self.loads)
+        is_sweeping = bool(self.sweep.benchmark.missing())
+        of_a_load = 2 * self.plan.settings_of_a_load * self.plan.turns_of_a_load
+        expected = of_a_load * len(self.plan.loads) if is_sweeping else 0
+        done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
+        return done, turns * settings + (cells or expected)
+
+    def work_left(self, share: float = 0.0) -> float:
+        """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
+        of a turn, or which part of a cell."""
+        v, turns = self.engine.costs(BASELINE, retry=False).v, len(self.sweep.benchmark.missing())
+        if turns:
+            runs = turns * len(self.sweep.grid.settings()) - share
+            return runs * self.plan.steps_alone(v) + self.plan.steps_together(v)
+        each = [many.expected_steps(cell) for many, cell in self.missing()]
+        return sum(each) - share * sum(each[:1])
+
+    def result(self) -> AnswerResult:
+        cells = tuple(self.sweep.cells())
+        alone = by_setting(cells)
+        known = self._known_loads() if alone else []
+        loads = [load for file in known if (load := _load(file, alone))]
+        costs = {method: self.engine.costs(method) for method, _ in alone}
+        about = {key: self._about[key] for key in ("device", "precision", "weights")}
+        about |= {"form": prompt_form(self.engine), "speclens": __version__}
+        files = [self.sweep.benchmark.file, *(load.many.file for load in known)]
+        about |= {"measured": max(file.newest for file in files)}
+        return AnswerResult(
+            self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
+        )  # fmt: skip
+
+
+def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
+    """Returns the speedup at a load, from its passes and from the tokens per pass of the same texts as a whole."""
+    cell, results = alone.get(file.setting), file.many.file.results
+    ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
+    passes = pass_time(file.users, ours, plain)
+    if cell is None or passes is None:
+        return None
+    share = cell.drafting / passes.drafting if passes.drafting else 1.0
+    busy = largest_share(each.busy for each in (*ours, *plain))
+    return Load(file.users, file.setting, passes.speedup(cell.tau, share, busy))

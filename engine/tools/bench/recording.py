@@ -1,0 +1,57 @@
+"""Measures a run beside plain decoding of its prompt, in turn, and records the run with the middle time.
+
+`python -m lessons record` does this for each run of the lessons, and `python -m lessons examples` measures the page's.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.config import RunConfig
+from engine.device import processor
+from engine.errors import EngineError
+from engine.runtime.engine import Engine
+from engine.tools.bench.sample import BASELINE
+from engine.trace.trace import Trace, fold
+
+Pair = tuple[Trace, Trace]  # plain decoding and the run
+
+
+def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
+    """Returns the run whose decoding took the middle time of ``repeats``, an odd number. Its ``finished.extra`` holds
+    the processor and, unless it is plain decoding itself, the measured speedup: the median of the pairs' ratios, the
+    lowest, the highest and how many. Raises EngineError if the repeats did not write the same tokens."""
+    pairs = run_pairs(engine, [config] * repeats)
+    runs = sorted((run for _, run in pairs), key=_decoding)
+    if any(run.output != runs[0].output for run in runs):
+        raise EngineError("The repeats wrote different tokens, so none of them was recorded.")
+    extra = {"processor": processor()}
+    if config.method != BASELINE:
+        ratios = [speedup_of(pair) for pair in pairs]
+        median, lowest, highest = statistics.median(ratios), min(ratios), max(ratios)
+        extra["speedup"] = {"median": median, "lowest": lowest, "highest": highest, "pairs": repeats}
+    middle = runs[len(runs) // 2]
+    assert middle.finished is not None
+    return replace(middle, finished=replace(middle.finished, extra=extra))
+
+
+def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
+    """Runs each of ``configs`` and plain decoding of it, in turn, and returns both."""
+    pairs = []
+    for turn, config in enumerate([replace(configs[0], max_new_tokens=16), *configs]):
+        plain = replace(config, method=BASELINE, gamma=0)
+        order = (config, plain) if turn % 2 else (plain, config)
+        traces = {each: fold(engine.run(each)) for each in dict.fromkeys(order)}
+        pairs.append((traces[plain], traces[config]))
+    return pairs[1:]  # the first pair, a short one, pays for loading and calibrating
+
+
+def speedup_of(pair: Pair) -> float:
+    """Returns the run's tokens per second of decoding over those of plain decoding."""
+    base, run = (_decoding(trace) / len(trace.output) for trace in pair)
+    return base / run
+
+
+def _decoding(run: Trace) -> float:
+    assert run.finished is not None, "no run was stopped"
+    return run.finished.decode_seconds

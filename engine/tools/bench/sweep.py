@@ -1,0 +1,121 @@
+"""Measures methods × draft lengths × temperatures on prompts, each beside plain decoding.
+
+A turn is one prompt at one temperature: plain decoding and every setting run one after the other. Every finished turn
+is a line of a file, so a sweep that was stopped resumes with the turns that are missing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from engine.config import AUTO, RunConfig, SamplingParams
+from engine.errors import BadInput
+from engine.files import ProgressCallback
+from engine.runtime.engine import Engine
+from engine.tools.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, run_config, sample_file, warm_up
+from engine.tools.bench.metrics import ALL
+from engine.tools.bench.prompts import Prompt, digest
+from engine.tools.bench.result_file import file_of
+from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sweep_results import Cell, cells
+from engine.tools.bench.systems import SpecLensSystem
+
+_MOST_SETTINGS = 200
+_WARM_UP_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Grid:
+    """``methods`` × ``gammas`` at each of ``temperatures``, on every prompt, ``repeats`` times."""
+
+    methods: tuple[str, ...]
+    gammas: tuple[int | str, ...] = (1, 2, 4, AUTO)
+    temperatures: tuple[float, ...] = (0.0,)
+    max_new_tokens: int = 96
+    repeats: int = 1
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("methods", "gammas", "temperatures"):
+            values = tuple(dict.fromkeys(getattr(self, name)))
+            if not values:
+                raise BadInput(f"A sweep needs at least one of {name}.")
+            object.__setattr__(self, name, values)
+        if len(self.methods) * len(self.gammas) > _MOST_SETTINGS:
+            raise BadInput(f"A sweep has at most {_MOST_SETTINGS} settings; choose fewer methods or draft lengths.")
+        if 0 in self.gammas:
+            raise BadInput("γ = 0 is plain decoding, which every sweep measures anyway; leave it out.")
+        for gamma in self.gammas:
+            RunConfig("-", gamma=gamma, max_new_tokens=self.max_new_tokens, seed=self.seed)
+        for temperature in self.temperatures:
+            SamplingParams(temperature)
+
+    def settings(self) -> list[tuple[str, int | str]]:
+        """Returns (method, γ) of each, plain decoding first."""
+        return [(BASELINE, 0), *((m, g) for m in self.methods if m != BASELINE for g in self.gammas)]
+
+
+class Sweep:
+    """A Benchmark whose keys are (temperature, prompt, repeat), a repeat of all turns before the next one. Each prompt
+    and repeat has a seed of its own. Otherwise all would share their draws, and α would be counted less exactly.
+
+    ``out``: the file to keep turns in. With ``folder`` it is a file of that folder, named after everything that is
+    measured, so that an equal sweep finds it again; ``again`` deletes its turns first.
+    """
+
+    def __init__(
+        self, engine: Engine, grid: Grid, prompts: Sequence[Prompt], out: Path | None = None,
+        folder: Path | None = None, again: bool = False,
+    ):  # fmt: skip
+        unknown = [m for m in grid.methods if m not in engine.methods]
+        if unknown:
+            offered = ", ".join(engine.methods)
+            raise BadInput(f"{engine.pair.name} has no method {unknown[0][:40]!r}; choose from {offered}.")
+        self.engine, self.grid, self.prompts = engine, grid, prompts
+        about = self._description()
+        if folder is not None:
+            out = file_of(folder, "sweep", about, again)
+        self.benchmark = Benchmark(self._turns(), sample_file(out, about))
+
+    def _description(self) -> dict:
+        grid = asdict(self.grid)
+        del grid["repeats"]  # more of them may be wanted later
+        return describe(self.engine, self.grid.methods) | {"grid": grid, "prompts": digest(self.prompts)}
+
+    def _turns(self) -> list[Turn]:
+        g, each = self.grid, list(enumerate(self.prompts))
+        systems = [SpecLensSystem(self.engine, method, gamma=gamma) for method, gamma in g.settings()]
+        order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
+        configs = (
+            run_config(self.engine, prompt.text, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
+            for t, i, prompt, repeat in order
+        )
+        return [
+            Turn((t, i, repeat), f"{prompt.category}, temperature {t:g}", config, systems)
+            for (t, i, prompt, repeat), config in zip(order, configs, strict=True)
+        ]
+
+    def warm(self, cancelled: Cancelled = never) -> None:
+        """Runs each method on a few tokens."""
+        names = dict.fromkeys(method for method, _ in self.grid.settings())
+        systems = [SpecLensSystem(self.engine, method) for method in names]
+        warm_up(systems, self.benchmark.turns[0].config, _WARM_UP_TOKENS, cancelled)
+
+    def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:
+        """Measures every missing turn. False where it was cancelled."""
+        if self.benchmark.missing():
+            self.warm(cancelled)
+        return self.benchmark.run(progress, cancelled)
+
+    def forget_noise(self) -> None:
+        """Forgets the turns on the kinds of text where a speedup came out larger than it can be."""
+        noisy = {(cell.temperature, cell.category) for cell in self.cells() if not cell.measured.is_possible}
+        self.benchmark.file.remove(
+            (t, i, repeat)
+            for t, i, repeat in [*self.benchmark.samples]
+            if i < len(self.prompts) and not noisy.isdisjoint({(t, self.prompts[i].category), (t, ALL)})
+        )
+
+    def cells(self) -> list[Cell]:
+        categories = [prompt.category for prompt in self.prompts]
+        return cells(self.grid.settings(), self.grid.temperatures, categories, self.benchmark.samples)

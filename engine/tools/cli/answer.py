@@ -1,0 +1,109 @@
+"""Runs `python -m engine answer`: whether drafting pays on the prompts of a file, at each load."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
+from engine.errors import quantity
+from engine.tools.cli import options
+from engine.tools.cli.console import say
+from engine.tools.cli.progress import progress
+
+NOT_PAYING = 3  # exit code: at some load asked for, drafting does not certainly pay
+TOO_BUSY = 4  # exit code: other programs took so much of the processor that nothing is certain
+
+
+def answer(
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Rows with `prompt` and `kind`.")],
+    users: Annotated[str, typer.Option(help="How many ask at once; commas between.")] = "1",
+    methods: Annotated[str, typer.Option(help="Commas between; by default those that most engines have.")] = "",
+    max_new_tokens: options.NewTokens = 48,
+    temperature: options.Temperature = 0.0,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="More make the intervals narrower.")] = 3,
+    limit: options.Limit = None,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="Count tokens per pass alone, for a machine that is not this one.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON on stdout.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Kept and resumed here (default: the cache).")] = None,
+    pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
+):  # fmt: skip
+    """Say which method and draft length to use for these prompts at each load, with intervals.
+
+    Exits with 0 if drafting certainly pays at every load asked for, 3 if not, and 2 for a wrong option or file; with
+    130 after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more, because
+    then speeds cannot decide.
+    """
+    from engine.tools.bench.prompts import read_prompts
+
+    with options.option_checks():
+        loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
+        sampling = SamplingParams(temperature)
+        RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
+        options.check_models(pair, device, precision)
+        for name in names:
+            options.check_method(pair, name, is_measured=True)
+        options.check_folder(out)
+        chosen = read_prompts(file, limit)
+
+    from engine.files import cache_root
+    from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
+    from engine.tools.bench.answer_points import AnswerPoints
+    from engine.tools.bench.answer_words import duration
+
+    engine = options.load(pair, device, precision)
+    names = names or usual(engine.drafts.usable())
+    plan = AnswerPlan(
+        tuple((prompt.category, prompt.text) for prompt in chosen), names, loads, max_new_tokens, sampling.temperature,
+        repeats, ELSEWHERE if elsewhere else HERE,
+    )  # fmt: skip
+    interrupted = False
+    with progress() as show:
+        engine.on_progress(show)
+        points = AnswerPoints(engine, plan, out or cache_root() / "answer")
+        points.forget_noise()
+        seconds = plan.seconds(engine.costs("none"))
+        longer = ", longer where a load decides nothing" if plan.loads else ""
+        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}{longer}.")
+        try:
+            points.run(show)
+        except KeyboardInterrupt:
+            interrupted = True
+    result = points.result()
+    if not result:
+        raise KeyboardInterrupt
+    _print(result, as_json)
+    if interrupted:
+        say("Stopped early: this is what there is. The same command goes on from here.")
+        raise typer.Exit(options.INTERRUPTED)
+    if result.is_disturbed(loads):
+        say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
+        raise typer.Exit(TOO_BUSY)
+    if not elsewhere and not all(result.pays(load) for load in {*loads}):
+        raise typer.Exit(NOT_PAYING)
+
+
+def _print(result, as_json: bool) -> None:
+    from engine.tools.bench.answer import NONE, schedule
+    from engine.tools.bench.answer_words import sentences, to_dict
+    from engine.tools.bench.metrics import table, times
+
+    if as_json:
+        print(json.dumps(to_dict(result), ensure_ascii=False, indent=1, allow_nan=False))
+        return
+    words = sentences(result)
+    print("\n".join(filter(None, (words["alone"], words["answer"], words["kinds"], words["change"], words["sure"]))))
+    if result.is_elsewhere:
+        return
+    lines = []
+    for users in result.measured_loads:
+        for setting, speedup in result.speedups_at(users).items():
+            if setting != NONE and setting in result.alone:
+                predicted = result.predict(setting, users).value
+                lines.append([str(users), *map(str, setting), speedup.words, times(predicted)])
+    print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
+    for method in dict.fromkeys(method for method, _ in result.settings):
+        print(f"\n{METHODS[method].title}: {schedule(result, method).words}")

@@ -1,0 +1,305 @@
+"""Runs the commands of `python -m engine`. Only the files of this folder print.
+
+Heavy imports happen inside the commands, so that --help is quick and `replay` needs no torch. An EngineError prints
+its sentence on stderr and exits with 1; Ctrl-C exits with 130. A wrong option or file of `answer` or `training` exits
+with 2.
+"""
+
+import io
+import platform
+import signal
+import sys
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine import __version__
+from engine.config import AUTO, DEFAULT_PAIR, LookaheadSizes, RunConfig, SamplingParams
+from engine.tools.cli import answer, bench, constraint, corpus, lab, options, prove, server, training
+from engine.tools.cli.console import costs_line, pairs_table, say, screen
+from engine.tools.cli.progress import progress
+
+app = options.Commands(
+    "engine", "Exact speculative decoding: runs a model and records the verdict on every drafted token."
+)
+app.add_typer(lab.app, name="lab")
+app.add_typer(training.app, name="training")
+app.add_typer(server.app, name="server")
+app.command("answer")(answer.answer)
+app.command("prove")(prove.prove)
+app.command("bench")(bench.compare)
+app.command("random-models")(bench.random_models)
+app.command("corpus")(corpus.corpus)
+REPORTED = ("torch", "onnxruntime", "transformers", "gradio")  # packages that --version names
+
+
+def _print_versions(is_wanted: bool):
+    """Prints the project's version and those of the packages a report of a fault needs; loads none of them."""
+    if is_wanted:
+        typer.echo(f"SpecLens {__version__}, Python {platform.python_version()}")
+        for package in REPORTED:
+            typer.echo(f"{package} {_installed_version(package)}")
+        raise typer.Exit
+
+
+def _installed_version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "is not installed"
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_versions, is_eager=True, help="Print the versions and exit.")
+    ] = False,
+):
+    """Options before any command."""
+
+
+def _follow(job, printer=None):
+    """Reads a job to its end or to Ctrl-C; returns the Trace so far. Raises KeyboardInterrupt if it has no round."""
+    from engine.trace.trace import TraceBuilder
+
+    builder, start, latest, is_done = TraceBuilder(), 0, None, False
+    with options.ctrl_c() as interrupted, progress() as show:
+        while not is_done and not (job.is_cancelled and not start):
+            entries, latest, is_done = job.read(start, latest, 0.1)
+            if entries and not start:
+                show(1.0, "")
+            if latest is not None:
+                show(latest.fraction, latest.message)
+            start += len(entries)
+            events = [event for _, event in entries]
+            builder.add(events)
+            for event in events:
+                if printer is not None:
+                    printer.show(event)
+            if interrupted.is_set():
+                job.cancel()
+    if printer is not None:
+        printer.end()
+    job.raise_error()
+    if not builder.rounds:
+        raise KeyboardInterrupt
+    return builder.trace
+
+
+@app.command()
+def run(
+    prompt: Annotated[str, typer.Argument(help="The question or text for the model.")],
+    pair: options.Pair = DEFAULT_PAIR,
+    method: Annotated[str, typer.Option(help=f"{options.METHOD_LIST}, or auto: the best for each round.")] = AUTO,
+    gamma: options.Gamma = AUTO,
+    temperature: options.Temperature = 0.0,
+    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
+    top_p: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    max_new_tokens: options.NewTokens = 128,
+    seed: options.Seed = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="End at this text; may be given several times.")] = None,
+    system: Annotated[str | None, typer.Option(help="A system prompt of your own.")] = None,
+    thinking: Annotated[
+        bool | None, typer.Option("--thinking/--no-thinking", help="For chat templates with a thinking switch.")
+    ] = None,
+    device: options.Device = AUTO,
+    precision: options.Precision = AUTO,
+    acceptance: options.Acceptance = "token",
+    epsilon: options.Epsilon = RunConfig.epsilon,
+    delta: options.Delta = RunConfig.delta,
+    window: Annotated[int, typer.Option(help="Columns of the window of lookahead.")] = LookaheadSizes.window,
+    ngram_size: Annotated[int, typer.Option(help="Tokens of an n-gram of lookahead.")] = LookaheadSizes.ngram,
+    guesses: Annotated[int, typer.Option(help="n-grams that lookahead tries at once.")] = LookaheadSizes.guesses,
+    json_schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The answer must be JSON that matches this schema.")
+    ] = None,
+    compact_json: Annotated[
+        bool, typer.Option("--compact-json", help="Without white space, which drafts better.")
+    ] = False,
+    regex: Annotated[str | None, typer.Option(help="The whole answer must match this regular expression.")] = None,
+    choice: Annotated[
+        list[str] | None, typer.Option(help="The answer must be one of these; give it several times.")
+    ] = None,
+    grammar: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The answer must match this Lark grammar, rule `start`.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text; no chat template.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Also measure the same run without drafts.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save the trace for `replay`; with --compare also the baseline's."),
+    ] = None,
+):
+    """Answer a prompt and show every drafted token with its verdict."""
+    config = RunConfig(
+        prompt,
+        pair,
+        method,
+        gamma=options.parse_gamma(gamma),
+        sampling=SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        stop=tuple(stop or ()),
+        chat=not raw,
+        system=system,
+        thinking=thinking,
+        acceptance=acceptance,
+        lookahead=LookaheadSizes(window, ngram_size, guesses),
+        epsilon=epsilon,
+        delta=delta,
+        constraint=constraint.parse(json_schema, regex, choice or (), grammar, compact_json),
+    )
+    options.check_writable(trace)
+    options.check_method(pair, method)
+
+    from engine.runtime.worker import Worker
+    from engine.tools.cli import console
+    from engine.trace.trace import save
+
+    out, worker = screen(), Worker(device, precision)
+    compare = compare and method != "none" and config.gamma != 0
+    plain = replace(config, method="none", gamma=0)
+    if compare:  # else the run would pay for what the baseline finds warm
+        for each in (plain, config):
+            _follow(worker.submit([("warm-up", replace(each, max_new_tokens=min(16, max_new_tokens)))]))
+    result = _follow(worker.submit([("run", config)]), console.RoundPrinter(out))
+    console.print_result(out, result)
+    if trace is not None:
+        save(result, trace)
+        say(f"The trace is in {trace}.")
+    if result.finished.reason == "cancelled":
+        raise KeyboardInterrupt
+    if compare:
+        baseline = _follow(worker.submit([("baseline", plain)]))
+        if baseline.finished.reason == "cancelled":
+            raise KeyboardInterrupt
+        console.comparison(out, result, baseline)
+        if trace is not None:
+            beside = _baseline_of(trace)
+            save(baseline, beside)
+            say(f"Its baseline's trace is in {beside}.")
+    worker.close()
+
+
+def _baseline_of(trace: Path) -> Path:
+    """Names the file that `run --compare` saves beside a trace."""
+    return trace.with_stem(f"{trace.stem}-baseline")
+
+
+@app.command()
+def replay(file: Annotated[Path, typer.Argument(help="A trace file that `run --trace` saved.")]):
+    """Show a recorded run again; no model is loaded."""
+    from engine.tools.cli import console
+    from engine.trace.trace import load
+
+    result, out = load(file), screen()
+    for each in filter(None, (result, result.branch)):
+        printer = console.RoundPrinter(out)
+        for event in filter(None, (each.started, *each.rounds, each.finished)):
+            printer.show(event)
+        printer.end()
+        console.print_result(out, each)
+    beside = _baseline_of(file)
+    if beside.exists():
+        console.comparison(out, result, load(beside))
+
+
+@app.command()
+def branch(
+    file: Annotated[Path, typer.Argument(help="A trace file that `run --trace` saved.")],
+    force: Annotated[str, typer.Option(metavar="PLACE:ID", help="A place in the output, from 0, and a token's id.")],
+    device: options.Device = AUTO,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run and its branch.")] = None,
+):
+    """Go on from a recorded run with another token at one place, with the same draws."""
+    from engine.runtime.worker import Worker
+    from engine.tools.cli import console
+    from engine.trace.branch import branch_config, check_models
+    from engine.trace.trace import load, save, with_branch
+
+    result, out = load(file), screen()
+    config = branch_config(result, *options.parse_force(force))
+    options.check_writable(trace)
+    options.check_method(config.pair, config.method)
+    worker = Worker(device)
+    new = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
+    check_models(result.started, new.started)
+    console.print_result(out, new)
+    if trace is not None:
+        save(with_branch(result, new), trace)
+        say(f"The trace is in {trace}.")
+    worker.close()
+
+
+@app.command()
+def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these; also of folders.")] = None):
+    """List every pair: models, licence, size, memory, and whether its weights are here. Those named are tried."""
+    from engine.weights.catalogue import get_pair, load_catalogue
+    from engine.weights.preflight import notes
+
+    specs, out, reasons = [get_pair(name) for name in names or load_catalogue()], screen(), {}
+    if names:
+        from engine.runtime.trial import faults
+
+        reasons = {spec.name: list(faults(spec).values()) for spec in specs}
+    out.print(pairs_table(specs, {name for name, why in reasons.items() if why}))
+    for spec in specs:
+        for note in dict.fromkeys((*reasons.get(spec.name, ()), *notes(spec))):
+            out.print(f"{spec.name}: {note}", soft_wrap=True)
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="OWNER/NAME of the hub, the address of its page, or a folder.")],
+    device: options.Device = AUTO,
+):
+    """Say whether a model of your own runs here: family, memory, tokenizer, drafts, time a token."""
+    from engine.tools.cli.own_model import look_up_and_describe
+
+    look_up_and_describe(name, device)
+
+
+@app.command()
+def fetch(pair: Annotated[str, typer.Argument(help="A pair of `pairs`.")]):
+    """Download a pair's weights."""
+    from engine.weights.catalogue import get_pair
+    from engine.weights.checkpoint_dir import weights_hash
+    from engine.weights.store import fetch_pair
+
+    spec = get_pair(pair)
+    with progress() as show:
+        for folder in dict.fromkeys(fetch_pair(spec, show).values()):
+            weights_hash(folder)  # raises where a bit is not as it was written
+    say(f"{spec.name} is ready.")
+
+
+@app.command()
+def calibrate(
+    pair: options.Pair = DEFAULT_PAIR,
+    device: options.Device = AUTO,
+    precision: options.Precision = AUTO,
+    again: Annotated[bool, typer.Option("--again", help="Measure again even if costs are cached.")] = False,
+):
+    """Measure what a draft step and scoring several tokens at once cost on this device."""
+    engine, out = options.load(pair, device, precision), screen()
+    with progress() as show:
+        engine.on_progress(show)
+        measured = {method: engine.costs(method, again) for method in engine.drafts.usable()}
+    options.say_unusable(engine)
+    for method, costs in measured.items():
+        out.print(f"{method}: {costs_line(costs)}", soft_wrap=True)
+    engine.close()
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    if sys.argv[1:2] == ["replay"] and hasattr(signal, "SIGPIPE"):  # not where sockets are written to
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `replay FILE | head` ends as any other program does
+    app()

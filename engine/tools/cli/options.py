@@ -1,0 +1,192 @@
+"""Options and helpers that every command shares: typed options, errors as sentences, loading an engine."""
+
+import functools
+import re
+import signal
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, RunConfig, constraint_methods
+from engine.errors import BadInput, EngineError
+from engine.tools.cli.console import say
+from engine.tools.cli.progress import progress
+
+if TYPE_CHECKING:
+    from engine.weights.specs import PairSpec
+
+INTERRUPTED = 130
+USAGE = 2  # typer's own exit code for options
+METHOD_LIST = ", ".join(METHODS)
+Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
+PROMPT_ROWS = "Rows with `prompt` or `turns`, and `kind` or `category`."
+Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help=PROMPT_ROWS)]
+Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
+Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]
+Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
+NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
+_LOSSY = " and ".join(name for name, rule in ACCEPTANCE.items() if rule.is_lossy)
+Acceptance = Annotated[str, typer.Option(help=f"{', '.join(ACCEPTANCE)}; {_LOSSY} is lossy.")]
+Epsilon = Annotated[float, typer.Option(help="Typical acceptance: a p above this is always enough.")]
+Delta = Annotated[float, typer.Option(help="Typical acceptance: so is a p above this times exp(−entropy).")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}.")]
+
+
+class Commands(typer.Typer):
+    """A group of commands, each of which is `friendly`."""
+
+    def __init__(self, name: str, help: str):
+        super().__init__(
+            name=name, help=help, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
+            rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+        )  # fmt: skip
+
+    def command(self, *names):
+        register = super().command(*names)
+        return lambda function: register(friendly(function))
+
+
+def friendly(command):
+    """Turns an EngineError into its sentence on stderr and exit code 1, and Ctrl-C into exit code 130."""
+
+    @functools.wraps(command)
+    def run_it(*args, **kwargs):
+        try:
+            return command(*args, **kwargs)
+        except EngineError as error:
+            say(str(error))
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            say("Cancelled.")
+            raise typer.Exit(INTERRUPTED) from error
+
+    return run_it
+
+
+@contextmanager
+def option_checks():
+    """Ends the command with the sentence of a BadInput and exit code 2. For checks before heavy imports."""
+    try:
+        yield
+    except BadInput as error:
+        say(str(error))
+        raise typer.Exit(USAGE) from error
+
+
+def check_models(pair: str, device: str, precision: str) -> "PairSpec":
+    """Returns the pair's PairSpec. Raises BadInput for names that no machine has; whether this one has them is known
+    once torch is imported."""
+    from engine.weights.catalogue import get_pair
+
+    spec = get_pair(pair)
+    RunConfig("-", precision=precision)
+    if device != AUTO and not re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", device):
+        raise BadInput(f"There is no device {device[:40]!r}; choose auto, cpu, cuda, cuda:1 or mps.")
+    return spec
+
+
+def say_unusable(engine) -> None:
+    """Says which methods were tried and cannot draft here, and why."""
+    for method, reason in engine.drafts.unusable.items():
+        say(f"{method} is left out: {reason}")
+
+
+def say_raw(engine) -> None:
+    """Says that prompts are continued as raw text, where the model has no chat template."""
+    from engine.tools.bench.benchmark import prompt_form
+
+    if prompt_form(engine) == "raw":
+        say("This model has no chat template, so it continues the prompts as raw text.")
+
+
+def parse_force(text: str) -> tuple[int, int]:
+    """Reads a place and a token's id, as in 12:345. Raises BadInput."""
+    place, _, token = text.partition(":")
+    if not (place.isdecimal() and token.isdecimal() and len(text) <= 20):
+        raise BadInput(f"--force is {text[:40]!r}, but must be a place and a token's id, as in 12:345.")
+    return int(place), int(token)
+
+
+def parse_gamma(text: str) -> int | str:
+    try:
+        return AUTO if text == AUTO else int(text)
+    except ValueError:
+        raise BadInput(f"gamma is {text[:40]!r}, but must be a whole number from 0 to 32, or auto.") from None
+
+
+def parse_list(text: str, of, name: str = "", form: str = "numbers with commas between") -> tuple:
+    """Converts each part between commas by ``of`` (int, float, str). Raises BadInput that says the ``form``."""
+    try:
+        return tuple(of(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise BadInput(f"{name} is {text[:40]!r}, but must be {form}.") from None
+
+
+def parse_users(text: str, limit: int) -> tuple[int, ...]:
+    """Reads the loads of --users, at least one. Raises BadInput."""
+    form = f"numbers from 1 to {limit}, with commas between"
+    loads = parse_list(text, int, "--users", form)
+    if not loads or not 1 <= min(loads) <= max(loads) <= limit:
+        raise BadInput(f"--users is {text[:40]!r}, but must be {form}.")
+    return loads
+
+
+def check_writable(path: Path | None) -> None:
+    """Raises BadInput before the work and not after it."""
+    if path is not None and path.is_dir():
+        raise BadInput(f"{path} is a folder; name a file in it.")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
+
+
+def check_folder(path: Path | None) -> None:
+    """Raises BadInput where a file has the name of a folder to write in."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise BadInput(f"{path} is a file; name a folder.")
+
+
+def check_method(pair: str, method: str, is_measured: bool = False) -> None:
+    """Raises BadInput before a model is loaded for the method. ``is_measured``: by itself, beside plain decoding."""
+    from engine.weights.catalogue import get_pair
+    from engine.weights.specs import methods
+
+    offered, what = (*methods(get_pair(pair)), AUTO), ""
+    if is_measured:
+        offered, what = tuple(name for name in offered if name not in ("none", AUTO)), " to measure"
+    if method not in offered and (is_measured or method not in constraint_methods()):
+        raise BadInput(f"{pair} has no method {method[:40]!r}{what}; choose from {', '.join(offered)}.")
+
+
+@contextmanager
+def ctrl_c():
+    """Yields an event that the first Ctrl-C sets, so that what there is can be shown; the second interrupts."""
+    interrupted = threading.Event()
+
+    def note(number, frame):
+        signal.signal(signal.SIGINT, before)
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def load(pair: str, device: str, precision: str):
+    """Returns an Engine for use on this thread; downloads missing weights first."""
+    from engine.runtime.engine import load_engine
+    from engine.weights.catalogue import get_pair
+    from engine.weights.store import fetch_pair, locate
+
+    spec = get_pair(pair)
+    with progress() as show:
+        if any(locate(model) is None for model in (spec.target, *spec.drafts.values())):
+            fetch_pair(spec, show)
+        return load_engine(pair, device, precision, show)

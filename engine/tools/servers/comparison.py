@@ -1,0 +1,174 @@
+"""Measures a server with drafts beside one without: interleaved, repeated, and for several users at once.
+
+Times are those of the streams, so they include the network's but no other request. For one user the speedup is over
+prompts, each with its fastest repeat, as `engine.tools.bench.metrics` has it; for several it is over repeats of the
+whole set. Imports no torch.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from engine.errors import Unavailable
+from engine.tools.bench.answer_words import people
+from engine.tools.bench.metrics import interval, ratio
+from engine.tools.bench.prompts import Prompt
+from engine.tools.servers.client import Client
+from engine.tools.servers.recording import Recorder
+from engine.tools.servers.streamed_answer import ServerRequest
+from engine.trace.events import ACCEPTED, TESTED
+from engine.trace.metrics import compute_metrics, depths, first_divergence
+from engine.trace.noise import Speedup, ceiling, median_interval
+from engine.trace.trace import Trace
+
+SIDES = ("on", "off")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One server, asked as a client asks it."""
+
+    client: Client
+    request: ServerRequest
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        return Recorder(self.client)
+
+    def answer_all(self, prompts: Sequence[Prompt], users: int) -> tuple[list[Trace], float]:
+        """Returns the answer to every prompt, ``users`` at once, and the seconds of all streams. The server's counts
+        and its tokens' texts are requested outside of them. Raises Unavailable where a stream breaks off: half an
+        answer has no speed."""
+        requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
+        traces, seconds = [], 0.0
+        for group in [requests] if users > 1 else [[request] for request in requests]:
+            before = self.recorder.counts_before() if len(group) == 1 else None
+            start = time.perf_counter()
+            with ThreadPoolExecutor(users) as pool:
+                answers = list(pool.map(self.recorder.ask, group))
+            seconds += time.perf_counter() - start
+            if fault := next((answer.fault for answer in answers if answer.fault), ""):
+                raise Unavailable(fault)
+            traces += [self.recorder.finish(*each, before) for each in zip(group, answers, strict=True)]
+        return traces, seconds
+
+
+@dataclass
+class ServerLoad:
+    """The measurements for one number of users. ``traces``: side → repeats → prompts; ``seconds``: side → repeats."""
+
+    users: int
+    prompts: Sequence[Prompt]
+    traces: dict[str, list[list[Trace]]] = field(default_factory=lambda: {side: [] for side in SIDES})
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {side: [] for side in SIDES})
+
+    def speedup(self) -> Speedup | None:
+        """Returns the speed with drafts ÷ without, over all prompts."""
+        if self.users > 1:
+            return self._over_repeats()
+        ours, plain = (np.array([self._fastest(side, i) for i in range(len(self.prompts))], float) for side in SIDES)
+        value = ratio(ours, plain)
+        low, high = interval(ours, plain) or (None, None)
+        return Speedup(value, low, high, ceiling=ceiling(self.tau() or 1.0)) if value else None
+
+    def _over_repeats(self) -> Speedup | None:
+        rates = [self.rates(side) for side in SIDES]
+        value = sum(rates[0]) / sum(rates[1]) if all(map(sum, rates)) else None
+        if not value:
+            return None
+        ends = median_interval(value, [a / b for a, b in zip(*rates, strict=True) if b])
+        return Speedup(value, *(ends or (None, None)))
+
+    def rates(self, side: str) -> list[float]:
+        """Returns tokens a second of all users together, by repeat."""
+        counts = [sum(len(trace.emitted) for trace in row) for row in self.traces[side]]
+        return [count / seconds for count, seconds in zip(counts, self.seconds[side], strict=True)]
+
+    def _fastest(self, side: str, i: int) -> tuple[int, float]:
+        each = [compute_metrics(row[i]) for row in self.traces[side]]
+        best = max(each, key=lambda numbers: numbers.tokens_per_second or 0.0)
+        return best.decoded, best.decode_seconds
+
+    def speed(self, side: str) -> float:
+        """Returns tokens a second of one user's decoding, or of all users."""
+        if self.users > 1:
+            return sum(self.rates(side)) / len(self.rates(side))
+        tokens, seconds = np.array([self._fastest(side, i) for i in range(len(self.prompts))], float).sum(0)
+        return float(tokens / seconds) if seconds else 0.0
+
+    def tau(self, category: str = "") -> float | None:
+        """Returns tokens per pass with drafts."""
+        each = [compute_metrics(trace) for trace in self._drafting(category)]
+        passes = sum(numbers.passes for numbers in each)
+        return sum(numbers.decoded for numbers in each) / passes if passes else None
+
+    def _drafting(self, category: str = "") -> list[Trace]:
+        row = self.traces["on"][0]
+        return [trace for trace, prompt in zip(row, self.prompts, strict=True) if category in ("", prompt.category)]
+
+    def acceptance(self, category: str = "") -> float | None:
+        """Returns α; None where the server does not count its drafts."""
+        traces = self._drafting(category)
+        if not all(server.has_counts for trace in traces if (server := trace.started.server)):
+            return None
+        statuses = [token.status for trace in traces for r in trace.rounds for token in r.tokens]
+        tested = sum(status in TESTED for status in statuses)
+        return sum(status in ACCEPTED for status in statuses) / tested if tested else None
+
+    def by_place(self) -> dict[int, tuple[int, int]]:
+        """Returns (accepted, tested) by the place in the draft."""
+        return depths(r for trace in self._drafting() for r in trace.rounds) if self.acceptance() is not None else {}
+
+    def differing(self) -> list[tuple[str, int]]:
+        """Returns (category, place) of the first difference of each greedy text that drafting changed."""
+        pairs = zip(self.prompts, self.traces["on"][0], self.traces["off"][0], strict=True)
+        partings = ((prompt.category, first_divergence(on, off)) for prompt, on, off in pairs)
+        return [(category, parted.position) for category, parted in partings if parted]
+
+
+def compare(
+    arms: dict[str, Arm], prompts: Sequence[Prompt], users: Sequence[int], repeats: int, progress: Callable
+) -> Iterator[ServerLoad]:
+    """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn."""
+    for arm in arms.values():
+        arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
+    done, count = 0, len(users) * repeats * len(SIDES)
+    for number in users:
+        load = ServerLoad(number, prompts)
+        for repeat in range(repeats):
+            for side in SIDES if repeat % 2 == 0 else SIDES[::-1]:
+                progress(done / count, f"Measuring {number} at once")
+                traces, seconds = arms[side].answer_all(prompts, number)
+                load.traces[side].append(traces)
+                load.seconds[side].append(seconds)
+                done += 1
+        yield load
+
+
+def verdict(loads: Sequence[ServerLoad]) -> str:
+    """Says in one sentence whether drafting pays, and what to try."""
+    for load in loads:
+        speedup = load.speedup()
+        if speedup is None or speedup.low is None or speedup.high is None:
+            return "Too few measurements for a verdict; give more prompts or --repeats."
+        if speedup.low > 1:
+            continue
+        who = people(load.users)
+        if speedup.high < 1:
+            tau = load.tau() or 1.0
+            why = (
+                "few drafts are accepted: try another drafter"
+                if tau < 1.5
+                else "drafting costs too much: try a smaller γ"
+            )
+            how = "`server explain` says what a step costs"
+            return f"For {who} drafting is slower ({speedup.words}); τ is {tau:.2f}, so {why}; {how}."
+        return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
+    first = loads[0]
+    most = f" up to {loads[-1].users} users" if len(loads) > 1 else ""
+    words = speedup.words if (speedup := first.speedup()) else ""
+    return f"Drafting pays{most}: {words} for {people(first.users)}."

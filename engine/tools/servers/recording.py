@@ -1,0 +1,158 @@
+"""Records an answer of a server as a trace. What the server does not tell stays unknown in it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from engine.errors import EngineError, quantity
+from engine.tools.servers.adapters.chunks import Chunks
+from engine.tools.servers.adapters.llama_server import LlamaServer
+from engine.tools.servers.adapters.sglang import Sglang
+from engine.tools.servers.adapters.tensorrt_llm import TensorRtLlm
+from engine.tools.servers.adapters.vllm import Vllm
+from engine.tools.servers.client import Client, Missing
+from engine.tools.servers.rounds import ServedRound, rounds_of
+from engine.tools.servers.streamed_answer import Adapter, Piece, ServerRequest, StreamedAnswer, mapping
+from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
+from engine.trace.trace import Trace
+
+ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorRtLlm)
+
+
+def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
+    """Finds the adapter of the engine that answers there, and its settings as far as it tells them. Raises Unavailable
+    where nothing answers."""
+    for make in ENGINES:
+        adapter = make()
+        try:
+            settings = adapter.recognise(client)
+        except Missing:
+            continue
+        if settings is not None:
+            return adapter, settings
+    return Chunks(), {}
+
+
+class Recorder:
+    """Records the answers of one server. Finds out which engine it is when it is created, and raises Unavailable where
+    nothing answers."""
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.adapter, self.settings = recognise(client)
+        self._texts: dict[tuple[str, int], str] = {}  # by model and token, as /detokenize returned them
+
+    def record(self, request: ServerRequest) -> tuple[Trace, str]:
+        """Returns one answer as a trace, and why it broke off in the middle, or "". Raises Unavailable."""
+        before = self.counts_before()
+        answer = self.ask(request)
+        return self.finish(request, answer, before), answer.fault
+
+    def counts_before(self) -> dict[str, int]:
+        """Returns the server's counts so far, for `finish`."""
+        return self.adapter.counts_before(self.client)
+
+    def ask(self, request: ServerRequest) -> StreamedAnswer:
+        """Reads one answer as it comes, and nothing else, so that its time is the server's. Several threads may ask."""
+        answer = StreamedAnswer(date=datetime.now(UTC).isoformat(timespec="seconds"))
+        start = time.perf_counter()
+        try:
+            for seconds, event in self.client.stream(request.path, request.body(**self.adapter.fields())):
+                self.adapter.read_event(answer, seconds, event)
+        except EngineError as error:
+            if not answer.pieces:
+                raise
+            answer.fault = str(error)
+        answer.seconds = time.perf_counter() - start
+        return answer
+
+    def finish(self, request: ServerRequest, answer: StreamedAnswer, before: dict[str, int] | None) -> Trace:
+        """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at
+        once, because the server's counts are those of all of them."""
+        if not answer.fault:
+            if before is not None:
+                self.adapter.add_counts(self.client, answer, before)
+            if self.adapter.can_split:
+                answer.pieces = [self._split(request.model, piece) for piece in answer.pieces]
+        return _trace(self.adapter, self.settings, request, answer)
+
+    def _split(self, model: str, piece: Piece) -> Piece:
+        """Returns the piece with the text of each token, where the server can say it."""
+        if piece.texts or len(piece.ids) < 2:
+            return piece
+        try:
+            texts = tuple(self._text(model, id) for id in piece.ids)
+        except EngineError:
+            return piece
+        return replace(piece, texts=texts) if "".join(texts) == piece.text else piece
+
+    def _text(self, model: str, id: int) -> str:
+        if (model, id) not in self._texts:
+            details = mapping(self.client.post_json("/detokenize", {"model": model, "tokens": [id]}))
+            self._texts[model, id] = str(details.get("prompt", details.get("text", "")))
+        return self._texts[model, id]
+
+
+def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: StreamedAnswer) -> Trace:
+    served = rounds_of(answer)
+    rounds, context = [], answer.prompt_size or len(answer.prompt_ids) or None
+    position = 0
+    for index, one in enumerate(served):
+        rounds.append(_round(index, one, position, context and context + position))
+        position += len(one.tokens)
+    _check_counts(answer, rounds, position)
+    flags = {name: value for name, value in (settings | answer.flags).items() if name != "version" and value}
+    has_counts = all(one.is_told for one in served)
+    version = settings.get("version", "")
+    server = Server(
+        adapter.name if not isinstance(adapter, Chunks) else "server", version, request.model, adapter.name, flags,
+        has_counts, tuple(answer.notes), answer.counters,
+    )  # fmt: skip
+    config = {
+        "prompt": request.prompt, "method": "server", "sampling": {"temperature": request.temperature},
+        "max_new_tokens": request.max_tokens, "seed": request.seed, "chat": request.chat,
+    }  # fmt: skip
+    prompt = tuple(PromptToken(id, "") for id in answer.prompt_ids)
+    started = RunStarted(config, prompt, request.model, "", {}, "", "", {}, at=answer.date, server=server)
+    finished = None
+    if not answer.fault:
+        seconds = answer.seconds
+        first, last = (answer.pieces[0].at, rounds[-1].end) if rounds else (seconds, seconds)
+        text = "".join(piece.text for piece in answer.pieces)
+        finished = RunFinished(answer.reason or "length", text, first, first, last - first, seconds)
+    return Trace(started, tuple(rounds), finished)
+
+
+def _round(index: int, one: ServedRound, position: int, context: int | None) -> Round:
+    """Derives the statuses of a round from how many drafts were accepted. No server tells which words were rejected."""
+    size = len(one.tokens)
+    accepted, drafted = one.step or ((0, 0) if one.is_told else (size - 1, size - 1))
+    used = min(accepted, size)
+    has_closing = size > used
+    closing = "plain" if not drafted else "bonus" if accepted == drafted else "resampled"
+    if not one.is_told and index > 0:
+        closing = "closing"
+    rejected = drafted - used
+    statuses: list[Any] = ["accepted"] * used + (["rejected"] if rejected and has_closing else [])
+    statuses += ["discarded"] * (drafted - len(statuses)) + [closing] * has_closing
+    words, tokens, place = iter(one.tokens), [], position
+    for i, status in enumerate(statuses):
+        is_unknown = status in ("rejected", "discarded")
+        word = None if is_unknown else next(words)
+        text = word.text if word else ""
+        label = None if text or (word and word.id is not None) else "?" if is_unknown else "…"
+        at, depth = position + i if i < drafted else place, i + 1 if i < drafted else used + 1
+        tokens.append(Token(word.id if word else None, text, status, at, depth, label, p=word.p if word else None))
+        place += not is_unknown
+    gamma = drafted if one.is_told else None
+    return Round(index, gamma, tuple(tokens), tuple(range(drafted)), None, context, None, one.start, one.end)
+
+
+def _check_counts(answer: StreamedAnswer, rounds: list[Round], size: int) -> None:
+    """Notes where the server's own totals and its stream disagree."""
+    if answer.size is not None and answer.size != size:
+        answer.notes.append(f"The server counted {quantity(answer.size, 'token')}, but its stream showed {size}.")
+    if all(piece.size == 1 for piece in answer.pieces) and not answer.counters:
+        answer.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")

@@ -1,0 +1,282 @@
+"""The answer: its sentences at each load and for each kind of text, by hand, and a question to a tiny model."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from engine.tools.bench import answer, answer_points, sweep_results, users_results
+from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, schedule
+from engine.tools.bench.answer_points import AnswerPoints
+from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
+from engine.tools.bench.sweep_results import Cell
+from engine.trace.costs import CostModel
+from engine.trace.load_schedule import LoadSchedule
+from engine.trace.noise import Speedup
+
+COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
+PLAN = AnswerPlan((("chat", "Hi"),), ("eagle", "ngram"), (8,))
+
+
+def cell(method, gamma, speedup, half=0.05, tau=1.8, category="all", **more) -> Cell:
+    ends = (None, None) if half is None else (speedup - half, speedup + half)
+    return Cell(method, gamma, 0.0, category, 3, speedup, *ends, 20 * speedup, 0.5, tau, **more)
+
+
+CELLS = (cell("none", 0, 1.0), cell("eagle", 1, 1.2), cell("eagle", 2, 1.43), cell("ngram", 1, 0.9),
+         cell("ngram", 4, 1.05, 0.1))  # fmt: skip
+
+
+def load(users, method, gamma, speedup, half=0.05) -> Load:
+    return Load(users, (method, gamma), Speedup(speedup, speedup - half, speedup + half, 2.0))
+
+
+def result(*loads: Load, cells=CELLS, plan=PLAN, **more) -> AnswerResult:
+    return AnswerResult("pair", plan, cells, loads, COSTS, True, **more)
+
+
+CROWDED = result(
+    load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.15), load(8, "eagle", 2, 0.8), load(8, "eagle", 1, 0.9)
+)
+
+
+def test_a_plan_measures_the_loads_asked_for_and_one_between():
+    loads = {users: replace(PLAN, users=(users,)).loads for users in (1, 2, 3, 8, 64)}
+    assert loads == {1: (), 2: (2,), 3: (3,), 8: (3, 8), 64: (8, 64)}
+    assert replace(PLAN, users=(1, 8, 32)).loads == (8, 32)
+    assert replace(PLAN, place=ELSEWHERE).loads == ()
+
+
+def test_an_estimate_is_never_of_no_seconds():
+    words = [duration(seconds) for seconds in (0.2, 59, 61, 150, 3000)]
+    assert words == ["less than a minute"] * 2 + ["about 1 minute", "about 2 minutes", "about 50 minutes"]
+
+
+def test_an_answer_on_raw_text_says_so():
+    raw = replace(CROWDED, about={"form": "raw"})
+    assert "continued as raw text, because this model has no chat template" in sentences(raw)["sure"]
+    assert to_dict(raw)["form"] == "raw" and "raw text" not in sentences(CROWDED)["sure"]
+
+
+def test_the_answer_is_a_sentence_for_the_load_and_one_for_a_single_user():
+    words = sentences(CROWDED)
+    assert words["answer"] == "For 8 users at once do not draft: no setting was as fast as plain decoding."
+    assert words["alone"] == "For one user use EAGLE head with γ 2: 1.43× (1.38–1.48)."
+    assert "Brackets hold the true ratio 95 times in 100" in words["sure"]
+    level = sentences(result(load(8, "eagle", 2, 1.02)))["answer"]
+    assert level.startswith("For 8 users at once do not draft yet: no difference was certain. The nearest is")
+    several = sentences(result(load(8, "eagle", 2, 1.3), load(8, "eagle", 1, 1.28)))["answer"]
+    assert several.endswith("EAGLE head with γ 1 (1.28× (1.23–1.33)) may be as fast.")
+    wide = replace(load(8, "eagle", 2, 1.3), setting=("ngram", 4), speedup=Speedup(1.6, 1.1, 1.9))
+    three = sentences(result(load(8, "eagle", 2, 1.3), load(8, "eagle", 1, 1.28), wide))["answer"]
+    assert three.endswith("N-gram lookup with γ 4 (1.60× (1.10–1.90)) and 1 other may be as fast.")
+
+
+def test_an_answer_says_on_which_machine_and_when_it_was_measured():
+    """It said here, though the page opens with one from another machine, and a saved one is read anywhere."""
+    about = {"device": "cpu (x86_64, 2 threads)", "precision": "fp32", "measured": "2026-11-26T06:05:04Z"}
+    where = "on cpu (x86_64, 2 threads), fp32 on 26 November 2026: 1 text"
+    for plan, start in ((PLAN, "Measured"), (replace(PLAN, place=ELSEWHERE), "Counted with pair")):
+        assert sentences(result(plan=plan, about=about))["sure"].startswith(f"{start} {where}")
+
+
+def test_a_busy_machine_is_said_before_what_it_measured():
+    busy = replace(load(8, "eagle", 1, 1.2), speedup=Speedup(1.2, 1.1, 1.3, 2.0, busy=0.5))
+    found = result(busy, plan=replace(PLAN, users=(8,)))
+    assert recommendation(found, 8).startswith("For 8 users at once the machine was too busy to judge. Its measurem")
+    assert "too busy" not in recommendation(found, 1)
+
+
+def test_nothing_is_said_of_a_load_that_was_not_measured():
+    known = result(load(8, "eagle", 2, 1.3), plan=replace(PLAN, users=(32,)))
+    assert recommendation(known, 32) == "For 32 users at once nothing is measured yet."
+    found = schedule(known, "eagle")
+    assert found == LoadSchedule(((1, 8, 2),), 8) and found.pays_to == 8
+    assert found.words == (
+        "Drafting was faster with up to 8 requests at once. More than 8 requests at once were not measured."
+    )
+
+
+def test_a_schedule_has_every_known_load_and_none_between_paying_and_not():
+    assert schedule(CROWDED, "eagle") == LoadSchedule(((1, 1, 2), (2, 3, 1), (8, 8, 0)), 8, slower_from=8)
+    words = schedule(CROWDED, "eagle").words
+    assert "faster with up to 3" in words and "With 8 requests at once it was slower: leave it off from there" in words
+    assert "Between these two loads nothing was measured" in words
+    assert "More than" not in words, "beyond a load that was slower nothing is left to say"
+    unsure = result(load(6, "eagle", 2, 1.3), load(32, "eagle", 2, 1.4, 0.45))
+    found = schedule(unsure, "eagle")
+    assert found.ranges == ((1, 6, 2),) and found.unsure == (32,)
+    assert "With 32 at once no difference was certain." in found.words and "leave it off" not in found.words
+
+
+def test_a_schedule_compares_a_method_with_plain_decoding_only():
+    both = result(load(3, "eagle", 2, 1.2), load(3, "ngram", 4, 1.5))
+    assert schedule(both, "eagle").ranges == ((1, 3, 2),), "n-gram lookup is faster there, which is another setting"
+
+
+def test_noise_is_never_the_answer():
+    noisy = (cell("none", 0, 1.0), cell("eagle", 2, 2.21, tau=1.4, busy=0.5), cell("ngram", 1, 1.2))
+    found = result(cells=noisy, plan=replace(PLAN, users=(1,)))
+    assert "2.21" not in json.dumps(to_dict(found))
+    assert "too busy to judge. Its measurements say: use n-gram lookup" in sentences(found)["answer"]
+    assert "One setting was faster than its tokens per pass allow" in sentences(found)["sure"]
+    assert "Other programs took 50% of the processor" in sentences(found)["sure"]
+    assert [row["speedup"] for row in to_rows(found)] == [1.0, None, 1.2]
+
+
+def test_each_kind_of_text_has_its_own_sentence():
+    kinds = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")), users=(1,))
+    cells = (*CELLS, cell("none", 0, 1.0, category="SQL"), cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"),
+             cell("none", 0, 1.0, category="mails"), cell("eagle", 2, 0.8, 0.1, 1.1, "mails"))  # fmt: skip
+    said = sentences(result(cells=cells, plan=kinds))["kinds"]
+    assert said == "SQL: EAGLE head with γ 2, 3.38× (3.18–3.58). mails: drafting does not pay."
+    noise = cell("eagle", 2, 3.1, 0.1, 1.1, "mails")  # above what 1.1 tokens per pass allow
+    said = sentences(result(cells=(*cells[:-1], noise), plan=kinds))["kinds"]
+    assert said.endswith(" mails: too noisy to tell.")
+    assert sentences(result())["kinds"] == "", "one kind is the whole"
+
+
+def test_the_cost_model_is_left_out_where_a_measurement_excludes_it():
+    cells = (cell("none", 0, 1.0), cell("eagle", 2, 1.29))
+    agrees = result(load(8, "eagle", 2, 0.75, 0.4), cells=cells)
+    assert agrees.refuted_predictions() == [] and "By the cost model" in sentences(agrees)["change"]
+    excluded = result(load(8, "eagle", 2, 1.7), cells=cells)
+    ((users, setting, predicted, measured),) = excluded.refuted_predictions()
+    assert (users, setting) == (8, ("eagle", 2)) and predicted < measured.low
+    assert "By the cost model" not in sentences(excluded)["change"]
+    assert f"predicts {predicted:.2f}×" in sentences(excluded)["sure"]
+    assert "trust the measurement" in sentences(excluded)["sure"]
+
+
+def test_another_server_gets_tokens_a_pass_and_no_speedup():
+    kinds = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")), place=ELSEWHERE, users=(64,))
+    cells = (*CELLS, cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"), cell("ngram", 2, 0.8, 0.1, 1.1, "mails"))
+    words = sentences(result(cells=cells, plan=kinds))
+    assert words["answer"] == (
+        "On your texts, a pass writes 1.80 tokens with EAGLE head (γ 1) and 1.80 with n-gram lookup (γ 1)."
+    )
+    assert "×" not in json.dumps(words, ensure_ascii=False) and "No speedup is given" in words["change"]
+    assert "SQL: up to 4.50" in words["kinds"] and "processor" not in words["sure"], "no program changes a count"
+    told = to_dict(result(cells=cells, plan=kinds))
+    assert told["answers"] == [] and all(row["speedup"] is None and row["tau"] for row in told["rows"])
+
+
+def test_prediction_past_the_widest_pass_never_exceeds_its_tokens():
+    odd = {name: CostModel(0.1, {1: 1.0, 8: 1.2, 12: 1.3, 16: 1.2}, 256, 0.03) for name in COSTS}
+    found = replace(result(), costs=odd)
+    values = [found.predict(("eagle", 2), users).value for users in (1, 8, 64)]
+    assert all(0 < value <= 1.8 for value in values) and values[-1] < values[0]
+
+
+def test_the_estimate_grows_with_all_that_is_measured():
+    costs, alone = COSTS["none"], replace(PLAN, users=(1,))
+    seconds = alone.seconds(costs)
+    assert PLAN.runs == 3 * 7 and seconds == pytest.approx(PLAN.runs * (48 + 1.05) * 0.03), "and half a token to read"
+    assert PLAN.seconds(costs) > seconds and replace(PLAN, tokens=96).seconds(costs) > 1.5 * seconds
+    long = replace(alone, texts=(("chat", "x" * 4000),))
+    assert long.seconds(costs) > 3 * seconds, "a prompt of a thousand tokens takes longer to read than 48 to write"
+    few, many = (replace(PLAN, users=(users,)).steps_together(costs.v) for users in (2, 16))
+    plain = 4 * 3 * 48 * (COSTS["none"].v[2])
+    assert few > plain, "plain decoding takes a pass for each token"
+    assert many > 4 * few, "the loads of 4 and 16"
+
+
+def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
+    wide = result(cells=(cell("none", 0, 1.0), cell("eagle", 2, 1.43, 1.0)), plan=replace(PLAN, users=(1,)))
+    _, row = to_rows(wide)
+    assert tuple(row) == COLUMNS and row["high"] == wide.alone["eagle", 2].measured.ends[1] < 2.43
+    assert (row["kind"], row["alpha"], row["tau"], row["turns"]) == ("all", 0.5, 1.8, 3) and row["predicted"] > 0
+
+
+@pytest.fixture
+def asked(engine, tmp_path, monkeypatch):
+    """Asks a tiny model; however busy the machine is, nothing is noise, and no load gets more turns."""
+    monkeypatch.setattr(answer, "_UNDECIDED", 1)
+    for module in (sweep_results, users_results):
+        monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
+
+    def ask(*users, **more) -> AnswerResult:
+        texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+        plan = AnswerPlan(texts, ("ngram", "lm"), users, **{"tokens": 8, "repeats": 2} | more)
+        points = AnswerPoints(engine, plan, tmp_path)
+        return points.run()
+
+    return ask
+
+
+def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
+    first = asked(2)
+    assert first.is_complete and {load.users for load in first.loads} == {2} and first.measured_loads == [1, 2]
+    assert set(first.kinds) == {"one", "two"} and first.about["device"] and first.about["measured"]
+    second = asked(1, 3)
+    assert {load.users for load in second.loads} == {2, 3}, "the load of the first question is known"
+    assert {load for load in second.loads if load.users == 2} == {*first.loads}
+    assert {load.users for load in asked(3, temperature=0.5).loads} == {2, 3} - {2}, "another question knows none"
+    told = to_dict(second)
+    assert [each["users"] for each in told["answers"]] == [1, 3] and told["weights"] and told["costs"]["ngram"]["step"]
+    json.dumps(told, allow_nan=False)
+
+
+@pytest.mark.parametrize(("users", "kinds"), [(2, "ab"), (3, "abb"), (4, "aabb"), (6, "aaabbb")])
+def test_a_load_takes_texts_of_every_kind(engine, tmp_path, users, kinds):
+    texts = (("a", "a one"), ("a", "a two"), ("b", "b three"), ("b", "b four"))
+    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (users,)), tmp_path)
+    asked = points._load_file(users, ("ngram", 2)).many.configs
+    assert "".join(config.prompt[0] for config in asked) == kinds
+
+
+@pytest.mark.parametrize(("half", "more"), [(0.2, {("ngram", 2), ("ngram", 1)}), (0.05, set())])
+def test_a_load_that_decides_nothing_gets_more_turns_once(engine, tmp_path, monkeypatch, half, more):
+    measured = {("ngram", 2): 1.1, ("ngram", 1): 1.12, ("lm", 2): 0.5, ("lm", 1): 0.5}
+    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [*measured])
+    monkeypatch.setattr(answer_points, "_load", lambda file, _: load(2, *file.setting, measured[file.setting], half))
+    texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram", "lm"), (2,), tokens=8, repeats=1), tmp_path)
+    points.run()
+    turns = {file.setting: len(file.many.file.results) / 2 for file in points.loads}
+    assert turns == {setting: 6 if setting in more else 2 for setting in measured}
+
+
+def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(answer, "_UNDECIDED", 1)
+    texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (3,), tokens=8, repeats=2), tmp_path)
+    before, runs = [points.work_left()], 2 * 2 * 4 * points.plan.steps_alone(engine.costs("none").v)
+    assert before[0] > 1.4 * runs, "the load is work, too"
+    while missing := points.missing():
+        inside = [points.work_left(share) for _, share in points.measure(missing[0])]
+        assert inside == sorted(inside, reverse=True) and inside[0] <= before[-1]
+        before.append(points.work_left())
+        assert before[-1] < before[-2]
+    assert before[-1] == 0
+
+
+def test_an_estimate_calibrates_nothing(engine, tmp_path, calibrations):
+    points, known = AnswerPoints(engine, AnswerPlan((("one", "aa"),), ("ngram",), (3,)), tmp_path), len(calibrations)
+    assert points.work_left() > 0 and len(calibrations) == known
+
+
+def test_another_server_is_counted_without_loads(asked):
+    counted = asked(8, place=ELSEWHERE)
+    assert counted.is_complete and not counted.loads and counted.speedups_at(8) == {NONE: counted.speedups_at(1)[NONE]}
+
+
+def test_other_programs_count_where_the_answer_rests_on_them():
+    busy = replace(load(8, "eagle", 1, 1.2), speedup=Speedup(1.2, 1.1, 1.3, 2.0, busy=0.9))
+    found = result(load(3, "eagle", 1, 1.3), busy, plan=replace(PLAN, users=(3,)))
+    assert found.busy == 0.9 and found.busy_at([1, 3]) is None
+    both = to_dict(replace(found, plan=replace(PLAN, users=(3, 8))))
+    assert [each["pays"] for each in both["answers"]] == [True, None]
+
+
+def test_a_stopped_answer_counts_the_texts_that_had_a_turn():
+    texts = (("chat", "a"), ("chat", "b"), ("copy", "c"), ("copy", "d"))
+    cells = tuple(
+        cell(*each, category=kind, half=None)
+        for each in (("none", 0, 1.0), ("eagle", 1, 1.2))
+        for kind in ("all", "chat")
+    )
+    stopped = replace(result(cells=cells, plan=replace(PLAN, texts=texts)), is_complete=False)
+    assert "2 of 4 texts, 3 turns for each setting" in sentences(stopped)["sure"]
+    assert "4 texts, 3 turns" in sentences(replace(stopped, is_complete=True))["sure"]

@@ -1,0 +1,126 @@
+"""`engine answer` in a pipeline: JSON on stdout, exit codes, refusals, and the results that Ctrl-C leaves."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+from paths import ROOT
+from typer.testing import CliRunner
+
+from engine.tools.bench.answer_points import AnswerPoints
+from engine.tools.cli.answer import TOO_BUSY
+from engine.tools.cli.main import app
+from engine.tools.cli.options import INTERRUPTED, USAGE
+
+
+@pytest.fixture
+def ask(tiny_pair, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        "engine.tools.bench.answer._UNDECIDED", 1
+    )  # more turns would be certain of something now and then
+    for module in ("sweep_results", "users_results"):  # however busy the machine is, nothing is noise
+        monkeypatch.setattr(f"engine.tools.bench.{module}.ceiling", lambda tau: math.inf)
+    monkeypatch.setattr("engine.tools.bench.answer.largest_share", lambda shares: 0.0)
+    lines = [{"prompt": "the cat, the cat", "kind": "repeats"}, {"prompt": "aa", "kind": "other"}]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    few = ("--pair", tiny_pair, "--max-new-tokens", 6, "--repeats", 1, "--methods", "ngram")
+    return lambda *args: CliRunner().invoke(app, [str(a) for a in ("answer", tmp_path / "p.jsonl", *few, *args)])
+
+
+def test_json_answers_each_load_and_the_exit_code_says_whether_it_pays(ask, monkeypatch):
+    found = ask("--users", "1,2", "--json")
+    told = json.loads(found.stdout)
+    assert [each["users"] for each in told["answers"]] == [1, 2] and told["is_complete"] and told["device"]
+    assert {row["kind"] for row in told["rows"]} == {"all", "repeats", "other"}
+    assert found.exit_code == 3, "one repeat has no interval, so that nothing is certain"
+    assert "2 prompts, 8 runs: " in found.stderr
+    monkeypatch.setattr("engine.tools.bench.answer.AnswerResult.pays", lambda self, users: True)
+    assert ask("--users", "1,2").exit_code == 0
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_busy_machine_has_an_exit_code_of_its_own(ask, monkeypatch, pays):
+    monkeypatch.setattr("engine.tools.bench.answer.AnswerResult.pays", lambda self, users: pays)
+    monkeypatch.setattr("engine.tools.bench.answer.largest_share", lambda shares: 0.93)
+    found = ask("--json")
+    assert found.exit_code == TOO_BUSY and "too busy to judge" in found.stderr
+    told = json.loads(found.stdout)
+    assert told["busy"] == 0.93 and [each["pays"] for each in told["answers"]] == [None]
+    assert "took 93% of the processor" in told["sentences"]["sure"]
+    assert ask("--elsewhere").exit_code == 0, "tokens per pass do not depend on other programs"
+
+
+@pytest.mark.slow
+def test_words_name_every_load_and_what_was_not_measured(ask):
+    """Which sentences name them depends on the times: where two are certainly slower, drafting stays off from there."""
+    said = ask("--users", "2").stdout
+    assert "| 2 | ngram |" in said and ("For 2 users at once" in said or "With 2 requests at once" in said)
+    assert "More than 2 requests at once" in said or "leave it off from there on" in said
+    counted = ask("--elsewhere")
+    assert counted.exit_code == 0 and "a pass writes" in counted.stdout and "×" not in counted.stdout
+
+
+def test_ctrl_c_prints_what_there_is(ask, monkeypatch):
+    measure = AnswerPoints.measure
+
+    def interrupted(self, point, cancelled=None):
+        if isinstance(point, tuple):
+            raise KeyboardInterrupt
+        yield from measure(self, point)
+
+    monkeypatch.setattr(AnswerPoints, "measure", interrupted)
+    found = ask("--users", "2")
+    assert found.exit_code == INTERRUPTED and "Not everything is measured yet" in found.stdout
+    assert "The same command goes on" in found.stderr
+
+
+WRONG = {
+    ("--users", "0"): "--users is '0'",
+    ("--users", ""): "--users is ''",
+    ("--users", "a,b"): "--users is 'a,b'",
+    ("--users", "8,65"): "numbers from 1 to 64",
+    ("--methods", "ngram,psychic"): "has no method 'psychic'",
+    ("--methods", "auto"): "has no method 'auto' to measure",
+    ("--pair", "nonsense"): "There is no pair",
+    ("--device", "abacus"): "no device 'abacus'",
+    ("--precision", "int3"): "precision is 'int3'",
+    ("--max-new-tokens", "0"): "max_new_tokens is 0",
+    ("--temperature", "-1"): "temperature is -1",
+    ("--out", "FILE"): "is a file; name a folder",
+}
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG.items(), ids=lambda value: str(value)[:60])
+def test_a_wrong_option_is_refused_before_the_models_are_loaded(ask, tmp_path, monkeypatch, options, words):
+    monkeypatch.setattr("engine.tools.cli.options.load", lambda *models: pytest.fail("the models were loaded"))
+    refused = ask(*(tmp_path / "p.jsonl" if each == "FILE" else each for each in options))
+    assert refused.exit_code == USAGE and words in refused.stderr and refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [
+    ("answer", "BAD"), ("answer", "GONE"), ("answer", "GOOD", "--methods", "psychic"),
+    ("training", "prompts", "--pair", "nonsense"), ("training", "prompts", "--precision", "int3"),
+    ("training", "sample", "--prompts", "BAD"), ("training", "sample", "--prompts", "GONE"),
+    ("training", "tasks", "--samples", "GONE"), ("training", "distil", "hydra"),
+    ("training", "distil", "eagle", "--samples", "GONE"), ("training", "distil", "eagle", "--taps", "x"),
+    ("training", "export", "lm", "--out", "x", "--bits", "7"), ("training", "convert", "GONE", "--out", "x"),
+    ("training", "evaluate", "eagle", "--prompts", "BAD"), ("training", "evaluate", "hydra", "--prompts", "GOOD"),
+])  # fmt: skip
+def test_a_wrong_option_is_refused_before_torch_is_imported(tmp_path, command):
+    """Importing it takes longer than a person waits for an answer about a typing mistake."""
+    (tmp_path / "GOOD").write_text('{"prompt": "one"}\n')
+    (tmp_path / "BAD").write_text('{"prompt": "one"}\nhello\n')
+    code = (
+        "import sys\nfrom engine.tools.cli.main import app\n"
+        f"try:\n    app({list(command)!r})\n"
+        "except SystemExit as end:\n    code = end.code\n"
+        'sys.exit(f\'{code} {sorted({"torch", "transformers"} & set(sys.modules))}\')'
+    )
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "SPECLENS_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True)
+    said = done.stderr.strip().splitlines()
+    assert said[1:] == [f"{USAGE} []"] and said[0].endswith("."), done.stderr

@@ -1,0 +1,140 @@
+"""`python -m engine server` as people use it, against stand-in servers."""
+
+import json
+
+import pytest
+from engine_logs import text_of
+from stand_in_server import DONE, event, serving, vllm
+from typer.testing import CliRunner
+
+from engine.tools.cli.main import app
+from engine.trace.trace import load
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def call(*args):
+    return CliRunner().invoke(app, ["server", *map(str, args)])
+
+
+def test_record_keeps_a_trace_that_replay_shows(tmp_path):
+    file = tmp_path / "run.json"
+    with serving(vllm()) as address:
+        result = call("record", address, "--model", "m", "--prompt", "Count.", "--out", file)
+    assert result.exit_code == 0, result.stderr
+    assert "vLLM 0.32.0" in result.stdout and "17 rounds, 51 drafted, 22 accepted" in result.stdout
+    assert "22 of 35 tested drafts" in result.stdout and result.stdout.count("γ=3") == 17
+    again = CliRunner().invoke(app, ["replay", str(file)])
+    assert again.exit_code == 0 and again.stdout == result.stdout
+
+
+def test_record_of_several_prompts_prints_the_totals(tmp_path):
+    rows = tmp_path / "prompts.jsonl"
+    rows.write_text("\n".join(json.dumps({"prompt": p, "category": "chat"}) for p in ("Count.", "Count on.")))
+    with serving(vllm()) as address:
+        result = call("record", address, "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+    assert result.exit_code == 0 and "78 in 34 passes" in result.stdout and "2.294" in result.stdout
+    assert [len(load(tmp_path / f"run-{n}.json").rounds) for n in (1, 2)] == [18, 18]
+
+
+def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
+    answers = {"/v1/completions": event(choices=[{"text": "a"}])}
+    with serving(answers) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    assert result.exit_code == 1 and "cut before the end" in result.stderr and "run.json" in result.stderr
+    assert load(tmp_path / "run.json").text == "a"
+
+
+@pytest.mark.parametrize(("status", "said"), [(429, "too many requests"), (401, "SPECLENS_SERVER_KEY")])
+def test_record_keeps_the_prompts_before_a_refusal(tmp_path, status, said):
+    rows, asked = tmp_path / "prompts.jsonl", []
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+
+    def completions(_):
+        asked.append(1)
+        return event(choices=[{"text": "a"}]) + DONE if len(asked) == 1 else (status, "no")
+
+    with serving({"/v1/completions": completions}) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+    assert result.exit_code == 1 and said in result.stderr.split("\n")[-2] and "1 of 2" in result.stderr
+    assert load(tmp_path / "run-1.json").text == "a" and not (tmp_path / "run-2.json").exists()
+
+
+def test_compare_shows_what_it_measured_before_a_fault(tmp_path):
+    rows, asked = tmp_path / "prompts.jsonl", []
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd") + DONE
+
+    def chat(_):
+        asked.append(1)
+        return good if len(asked) < 8 else (503, "")
+
+    with serving({"/v1/chat/completions": chat}) as on, serving({"/v1/chat/completions": good}) as off:
+        result = call("compare", on, off, "--model", "m", "--prompts", rows, "--users", "1,2")
+    assert result.exit_code == 1 and result.stdout.startswith("1 at once: ") and "2 at once" not in result.stdout
+    assert "is not ready" in result.stderr and "measured before is above" in result.stderr
+
+
+def test_the_key_comes_from_the_environment_and_goes_into_no_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECLENS_SERVER_KEY", "sk-very-secret")
+    body = event(choices=[{"text": "a"}]) + DONE
+    with serving({"/v1/completions": body}) as address:
+        result = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    assert result.exit_code == 0
+    text = (tmp_path / "run.json").read_text()
+    assert "sk-very-secret" not in text + result.output and "127.0.0.1" not in text
+
+
+def test_check_names_an_address_where_nobody_answers():
+    with serving(vllm()) as address:
+        result = call("check", address, "http://127.0.0.1:9", "--model", "m")
+    assert result.exit_code == 1 and "No server answers at http://127.0.0.1:9" in result.stderr and not result.stdout
+
+
+def test_explain_prints_the_parts_and_refuses_what_is_no_point():
+    result = call("explain", "0:26.5", "1:17.7:1.747", "7:12.2:3.107")
+    assert result.exit_code == 0 and "fixed cost of drafting: 35.0 ms" in result.stdout
+    assert "γ = 7: 3.11 tokens a round, 12.2 tokens/s" in result.stdout and "No draft length pays" in result.stdout
+    for wrong in ("x", "1.5:3:2", "1:2:3:4", "7:12:9"):
+        refused = call("explain", "0:26.5", wrong)
+        assert refused.exit_code == 1 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("compare", "http://a", "http://b", "--model", "m", "--prompts", "rows", "--users", "1,65"), "--users is '1,65'"),
+    (("compare", "http://a", "http://b", "--model", "m", "--prompts", "r", "--users", "one"), "numbers from 1 to 64"),
+    (("explain", "0:26.5", "1:17.7:1.747", "--users", "0"), "numbers from 1 to 64"),
+    (("explain", "0:26.5", "1:17.7:1.747", "--users", "4"), "--lookup"),
+])  # fmt: skip
+def test_numbers_of_users_are_checked(arguments, words):
+    refused = call(*arguments)
+    assert refused.exit_code == 1 and words in refused.stderr
+
+
+def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("\n".join([text_of("llama.cpp with several drafters"), text_of("SGLang with a zero")]))
+    result = call("read", file)
+    assert result.exit_code == 0 and "draft-simple: γ = 3, 1 read" in result.stdout
+    assert "τ 7.00, 75 % of all drafts accepted (reported by the server)" in result.stdout
+    assert "α by place: 0.75, 0.67, 0.50 (derived)" in result.stdout
+    assert "Not used: SGLang, accept len of its log (0.5): not added" in result.stdout
+    piped = CliRunner().invoke(app, ["server", "read", "-"], input=file.read_bytes() + b"\xff")
+    assert piped.stdout == result.stdout
+
+
+@pytest.mark.parametrize(("text", "said"), [("hello", "No acceptance figures"), (None, "cannot be read")])
+def test_read_refuses_a_file_without_figures(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "log").write_text(text)
+    result = call("read", tmp_path / "log")
+    assert result.exit_code == 1 and said in result.stderr and not result.stdout
+
+
+@pytest.mark.parametrize("given", [(), ("--prompt", "a", "--prompts", "b.jsonl")])
+def test_record_wants_one_kind_of_prompt(given, tmp_path):
+    result = call("record", "http://127.0.0.1:9", "--model", "m", "--out", tmp_path / "run.json", *given)
+    assert result.exit_code == 1 and "either --prompt or --prompts" in result.stderr

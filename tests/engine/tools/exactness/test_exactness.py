@@ -1,0 +1,144 @@
+"""The promise itself: through the real loop, with any drafter, the output is distributed as the target's own.
+
+Every check is a chi-squared at a false-alarm rate of 1e-4; the seeds are fixed, so a failure is a change in the code.
+`test_mutants.py` shows that the same check catches rules that are wrong.
+"""
+
+from collections import Counter
+
+import pytest
+from chi_squared import FALSE_ALARM, joint_p_value, markov_p_value
+from toy_block import toy_block
+
+from engine.config import ACCEPTANCE, SamplingParams
+from engine.decoding.draft_length import AdaptiveGamma
+from engine.decoding.loop import TRUE_RULES, Rules
+from engine.drafters.ngram import NgramDrafter
+from engine.tools.exactness import toy_models
+from engine.tools.exactness.toy_models import (
+    ToyLM,
+    ToyTreeDrafter,
+    exact_distribution,
+    generate,
+    make_drafter,
+    toy_decoder,
+)
+
+PROMPT = [0, 1]
+SAMPLINGS = {"plain": SamplingParams(1.0), "all": SamplingParams(0.7, top_k=5, top_p=0.95, min_p=0.05)}
+
+
+def pair(vocabulary: int, seed: int = 0) -> tuple[ToyLM, ToyLM]:
+    target = ToyLM.random(vocabulary, seed, spread=0.8)
+    return target, target.with_noise(1.0, seed + 1)
+
+
+def slow(*values):
+    cases = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
+@pytest.mark.parametrize("gamma", [4, *slow(1)])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
+@pytest.mark.parametrize(("method", "acceptance"), [("ngram", "token"), ("lm", "token"), ("lm", "block")])
+def test_chains(method, acceptance, name, gamma):
+    target, draft = pair(6)
+    settings = {"sampling": SAMPLINGS[name], "gamma": gamma, "max_new_tokens": 1000, "acceptance": acceptance}
+    tokens = generate(target, make_drafter(method, draft), PROMPT, **settings)
+    assert markov_p_value(target, tokens, SAMPLINGS[name]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("acceptance", ["token", *slow("block")])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
+def test_blocks_in_which_each_guess_changes_the_next(name, acceptance):
+    """A long run is tested by contexts, and many short ones by four tokens at once."""
+    target, draft = pair(6)
+    settings = {"sampling": SAMPLINGS[name], "gamma": 3, "acceptance": acceptance}
+    tokens = generate(target, toy_block(draft), PROMPT, max_new_tokens=1000, **settings)
+    assert markov_p_value(target, tokens, SAMPLINGS[name]) > FALSE_ALARM
+    target, draft = pair(4, 5)
+    drafter = toy_block(draft)
+    outputs = Counter(
+        tuple(generate(target, drafter, PROMPT, seed=s, max_new_tokens=6, **settings)[:4]) for s in range(500)
+    )
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, SAMPLINGS[name])) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("gamma", [3, *slow(1)])
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
+@pytest.mark.parametrize(
+    ("siblings", "acceptance"),
+    [
+        *(("without_replacement", acceptance) for acceptance in ("token", "block")),
+        *slow(*((siblings, acceptance) for siblings in ("independent", "top") for acceptance in ("token", "block"))),
+    ],
+)
+def test_trees(siblings, acceptance, name, gamma):
+    target, draft = pair(8, seed=5)
+    drafter = ToyTreeDrafter(draft, siblings, widths=(2 + (acceptance == "token"), 1, 2) if gamma > 1 else (3,))
+    settings = {"sampling": SAMPLINGS[name], "gamma": gamma, "max_new_tokens": 700, "acceptance": acceptance}
+    assert markov_p_value(target, generate(target, drafter, PROMPT, **settings), SAMPLINGS[name]) > FALSE_ALARM
+
+
+def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULES) -> float:
+    """Tests two tokens after a prompt whose end was followed by three words before, each of them a branch."""
+    target, prompt, outputs = pair(6)[0], [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1], Counter()
+    for seed in range(runs):
+        policy = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors, limit=2)
+        settings = {"gamma_policy": policy, "max_new_tokens": 4, "seed": seed, "rules": rules, "trace": False}
+        run = toy_decoder(target, NgramDrafter(), prompt, sampling, **settings)
+        first, *_ = run.rounds()
+        assert first.parents.count(0) == 3
+        outputs[tuple(run.committed[len(prompt) :][:2])] += 1
+    return joint_p_value(outputs, exact_distribution(target, prompt, 2, sampling))
+
+
+@pytest.mark.parametrize("name", ["all", *slow("plain")])
+def test_trees_of_lookup(name):
+    assert lookup_p_value(SAMPLINGS[name], 300) > FALSE_ALARM
+
+
+# With a penalty the law depends on everything said so far, drafts of the same round included.
+@pytest.mark.parametrize(
+    ("sampling", "seed", "runs"),
+    [(SamplingParams(0.8, top_k=4), 3, 700), (SamplingParams(1.0, repetition_penalty=3.0), 7, 500)],
+    ids=["top-k", "penalty"],
+)
+@pytest.mark.parametrize("method", ["lm", *slow("none", "without_replacement", "independent")])
+def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
+    """Short runs, one per seed, are tested three tokens at once, which also shows that seeds are independent."""
+    target, draft = pair(6, seed)
+    settings = {"sampling": sampling, "gamma": 2, "max_new_tokens": 3}
+    drafter = make_drafter(method, draft)
+    outputs = Counter(tuple(generate(target, drafter, PROMPT, seed=s, **settings)) for s in range(runs))
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("method", "gamma", "runs"), [("lm", 3, 500), *slow(("without_replacement", 2, 300), ("top", 2, 400))]
+)
+@pytest.mark.parametrize("sampling", [SamplingParams(1.0), *slow(SamplingParams(0.8, top_k=4, top_p=0.9))])
+def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs):
+    """Four tokens are tested at once: three drafts of a chain, or two of a tree, can be accepted together."""
+    target, draft = pair(4, 5)
+    settings = {"sampling": sampling, "gamma": gamma, "max_new_tokens": 3 + gamma, "acceptance": "block"}
+    drafter = make_drafter(method, draft)
+    outputs = Counter(tuple(generate(target, drafter, PROMPT, seed=s, **settings)[:4]) for s in range(runs))
+    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, sampling)) > FALSE_ALARM
+
+
+def test_the_weather_pair_is_what_the_lessons_say():
+    target, draft = toy_models.weather_pair()
+    assert target.probabilities([0], SamplingParams(1.0)).tolist() == pytest.approx([0.6, 0.3, 0.1])
+    assert draft.probabilities([1, 0], SamplingParams(1.0)).tolist() == pytest.approx([0.4, 0.4, 0.2])
+    assert exact_distribution(target, [0], 2)[1, 2] == pytest.approx(0.3 * 0.3)
+
+
+@pytest.mark.parametrize("acceptance", ACCEPTANCE)
+@pytest.mark.parametrize("method", ["none", "ngram", "lm", "block", "independent", "without_replacement", "top"])
+def test_greedy_has_one_answer(method, acceptance):
+    target, draft = pair(6, seed=2)
+    (expected,) = [tokens for tokens, mass in exact_distribution(target, PROMPT, 4, SamplingParams()).items() if mass]
+    settings = {"sampling": SamplingParams(), "gamma": 3, "max_new_tokens": 4, "acceptance": acceptance}
+    drafter = toy_block(draft) if method == "block" else make_drafter(method, draft)
+    assert tuple(generate(target, drafter, PROMPT, **settings)) == expected

@@ -1,0 +1,115 @@
+"""The script that tests other people's servers, against small servers that are right, lossy, or no servers at all."""
+
+import json
+import math
+import random
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+from paths import ROOT
+from scipy.stats import chi2
+from stand_in_server import serving
+
+from engine.tools.servers.check_server import NEAR_TIE, chi_squared, movement, widest_tie
+
+LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
+
+
+def server(law: dict[str, float], favourite: str = " upon", gap: float = 2.0, as_content: bool = False) -> dict:
+    """The answers of a server that draws each token from ``law``; greedy it writes ``favourite``, ``gap`` ahead of " a"
+    and " upon". ``as_content``: in llama.cpp's form."""
+
+    def answer(asked):
+        draw, count = random.Random(asked["seed"]), asked["max_tokens"]
+        words = [favourite] * count
+        if asked["temperature"]:
+            words = draw.choices(list(law), list(law.values()), k=count)
+        tops = [{" a": -0.1 - gap, " upon": -0.1 - gap, " far": -9.0} | {word: -0.1} for word in words]
+        numbers = {"tokens": words, "token_logprobs": [-0.1] * count, "top_logprobs": tops}
+        if as_content:
+            several = [[{"token": word, "logprob": own} for word, own in top.items()] for top in tops]
+            entries = zip(words, several, strict=True)
+            numbers = {"content": [{"token": word, "logprob": -0.1, "top_logprobs": top} for word, top in entries]}
+        return json.dumps({"choices": [{"logprobs": numbers}]})
+
+    return {"/v1/completions": answer, "/v1/chat/completions": answer}
+
+
+@pytest.fixture
+def check():
+    def run(*sides, draws: int = 10, more: tuple[str, ...] = (), end: str = "/v1") -> subprocess.CompletedProcess:
+        with ExitStack() as stack:
+            urls = [stack.enter_context(serving(server(*side), run.requests)) + end for side in sides]
+            command = [sys.executable, str(ROOT / "engine" / "exactness" / "check_server.py"), *urls, "--model", "m"]
+            command += ["--tokens", "5", "--draws", str(draws), *more]
+            return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+    run.requests = []
+    return run
+
+
+def test_a_right_server_passes(check):
+    done = check((LAW,), (LAW,))
+    assert done.returncode == 0 and "No difference found" in done.stdout, done.stderr
+    assert "Greedy, with drafts: 0 of 5 texts differ; none." in done.stdout
+
+
+def test_counts_that_are_off_are_found(check):
+    done = check(({" upon": 0.8, " a": 0.15, " the": 0.05},), (LAW,), draws=200)
+    assert done.returncode == 1 and done.stdout.endswith("Not lossless.\n")
+    assert "0 of 5 texts differ" in done.stdout
+
+
+@pytest.mark.parametrize(("gap", "as_content", "code"), [(0.02, False, 0), (1.5, True, 1)])
+def test_check_server_needs_a_near_tie_and_reads_llama_cpps_form(check, gap, as_content, code):
+    done = check((LAW, " a", gap, as_content), (LAW, " upon", gap))
+    assert done.returncode == code and f"5 of 5 texts differ; token 0: gap {gap:.3f}" in done.stdout
+
+
+def test_gap_is_that_of_the_two_tokens_which_were_written(check):
+    done = check((LAW, " a", 1.5), (LAW, " upon", 0.02))
+    assert "token 0: gap 0.020" in done.stdout and done.returncode == 0, "by the server without drafts"
+
+
+def test_token_that_is_not_among_the_candidates_is_no_tie(check):
+    assert check((LAW, " never"), (LAW, " upon", 0.02)).returncode == 1
+
+
+def test_every_request_has_the_options_and_no_penalty(check, tmp_path):
+    (tmp_path / "mine.jsonl").write_text('{"prompt": "One."}\n{"prompt": "Two."}\n')
+    more = ("--chat", "--api-key", "secret", "--extra", '{"top_k": 0, "repetition_penalty": null}',
+            "--prompts", str(tmp_path / "mine.jsonl"))  # fmt: skip
+    done = check((LAW, " upon", 2.0, True), (LAW, " upon", 2.0, True), more=more, end="/v1/")
+    assert done.returncode == 0 and "0 of 2 texts differ" in done.stdout, done.stderr
+    assert "26 of 26 requests" in done.stderr
+    for path, headers, body in check.requests:
+        assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
+        assert body["messages"][0]["content"] in ("One.", "Two.") and body["top_k"] == 0
+        assert body["repeat_penalty"] == 1 and "repetition_penalty" not in body
+
+
+def test_no_server_is_a_sentence():
+    command = [sys.executable, "engine/tools/servers/check_server.py", *["http://127.0.0.1:9/v1"] * 2, "--model", "m"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1 and done.stderr.startswith("A server did not answer as expected")
+
+
+def test_the_p_value_is_scipys_within_a_tenth():
+    for ones, others in (((50, 30, 20), (60, 20, 20)), ((500, 300, 200), (430, 320, 250))):
+        rows = [[word for word, n in zip("abc", counts, strict=True) for _ in range(n)] for counts in (ones, others)]
+        statistic, freedom, p = chi_squared(*rows)
+        assert freedom == 2 and math.isclose(p, chi2.sf(statistic, freedom), rel_tol=0.1)
+    assert chi_squared("aaaa", "aaaa") == chi_squared("", "") == (0.0, 0, 1.0)
+
+
+def test_an_engine_that_strays_further_by_itself_gets_a_wider_tie():
+    """A server that rounds to eight bits moves by 0.4 without drafts, so a gap of 0.7 says nothing against it."""
+    plain = [[("a", -0.5, {}), ("b", -1.0, {})]]
+    for change, tie in ((0.0, NEAR_TIE), (0.4, 0.8)):
+        moved = [[("a", -0.5 - change, {}), ("b", -1.0, {})]]
+        assert widest_tie(plain, moved) == (pytest.approx(change), pytest.approx(tie))
+    parted = [[("a", -0.5, {}), ("c", -1.1, {})]]
+    assert widest_tie([[("a", -0.5, {}), ("b", -1.0, {"c": -1.9})]], parted) == (0.0, pytest.approx(0.9))
+    assert movement(plain, [[("a", None, {}), ("b", -1.25, {})]]) == 0.25, "None is unknown"
