@@ -20,6 +20,7 @@ from app.playground.run_handlers import RunHandlers
 from app.server import health
 from app.server.middleware import PageMiddleware
 from app.tab import page as tab_page
+from app.tab.offer import TabOffer
 from app.ui import temp_folder
 from app.ui.html_component import WEB, page_script, script_path
 from engine.errors import EngineError
@@ -109,7 +110,6 @@ def build(service: Service) -> gr.Blocks:
         demo.unload(RunHandlers(service).leave)
     demo.queue(max_size=2 * service.runs.most_requests, default_concurrency_limit=8)
     service.state.warm(service.offer.pair)
-    service.tab.prepare()
     return demo
 
 
@@ -166,13 +166,16 @@ def theme() -> gr.themes.Base:
 
 
 def launch_options(service: Service) -> dict:
+    """Returns what Gradio needs to serve the page, and begins to prepare the engine for visitors' own tabs."""
+    tab = TabOffer(service.engine, service.offer.pair, service.limits.tab)
+    tab.prepare()
     return {
         "app_kwargs": {
             "routes": [
-                engine_status.route(service),
+                engine_status.route(service, tab.is_ready),
                 http_route(service),
                 script_route(),
-                tab_page.route(service),
+                tab_page.route(tab),
                 *operator_routes(service),
                 *ROUTES,
             ],

@@ -32,7 +32,7 @@ from lessons.loader import glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 TAB = {tab_link.NAME: tab_page.TITLE}  # where the site has an engine
-SCRIPT = ASSETS.parent / "engine" / "exactness" / "check_server.py"
+SCRIPT = ASSETS.parent / "engine" / "tools" / "servers" / "check_server.py"
 CHECKING = "one_token_differs"  # the lesson that explains it
 LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES)
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")

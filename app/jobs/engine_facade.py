@@ -10,9 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.tab.package import BrowserEngine, browser_engine
 from engine.config import AUTO, RunConfig
-from engine.errors import EngineError, Unavailable
+from engine.errors import EngineError
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
@@ -276,13 +275,6 @@ class EngineFacade:
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None
-
-    def browser_engine(self, pair: str, weights: str) -> BrowserEngine:
-        """Makes the files that run the pair's target in a visitor's tab; takes seconds. Raises EngineError if it
-        cannot run there."""
-        if self.worker.is_remote:
-            raise Unavailable("The models are loaded by other processes, so this page cannot build its files.")
-        return browser_engine(pair, weights)
 
 
 def _pair_of(spec: PairSpec) -> Pair:

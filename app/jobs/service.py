@@ -1,5 +1,4 @@
-"""Bundles the services of the page: the offer, the visitors' runs, the state of the engine, and what runs in their own
-tabs. Knows no gradio."""
+"""Bundles the services of the page: the offer, the visitors' runs and the state of the engine. Knows no gradio."""
 
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.engine_state import EngineState
@@ -8,7 +7,6 @@ from app.jobs.runs import Runs
 from app.jobs.zero_gpu import ZeroGpuFacade
 from app.server.hosting import shared_gpu
 from app.server.limits import Limits
-from app.tab.offer import TabOffer
 from engine.runtime.worker import get_worker
 
 
@@ -21,4 +19,3 @@ class Service:
         self.offer = Offer(self.engine, self.limits)
         self.runs = Runs(self.offer)
         self.state = EngineState(self.engine)
-        self.tab = TabOffer(self.engine, self.offer.pair, self.limits.tab)

@@ -1,7 +1,7 @@
 """Builds the fp32 graph of a block head for the engine in a browser tab, and packs the head's weights for it.
 
-The graph is that of `onnx_eagle.py`, with the projection of the target's states in it. A masked slot reads the learnt
-vector in place of those states, so that one pass serves both.
+The graph is that of `engine.models.onnx.eagle`, with the projection of the target's states in it. A masked slot reads
+the learnt vector in place of those states, so that one pass serves both.
 """
 
 from pathlib import Path

@@ -4,8 +4,8 @@ import threading
 import time
 
 from app.jobs.engine_facade import EngineFacade
-from app.tab.package import WEIGHTS, BrowserEngine
-from engine.errors import BadInput, EngineError
+from app.tab.package import WEIGHTS, BrowserEngine, browser_engine
+from engine.errors import BadInput, EngineError, Unavailable
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -20,6 +20,9 @@ class TabOffer:
         self.facade, self.pair, self.weights = facade, pair, weights
         self.engine: BrowserEngine | None = None
 
+    def is_ready(self) -> bool:
+        return self.engine is not None
+
     def prepare(self) -> None:
         """Makes the files in the background. That takes a core for some seconds, so it waits until a model is loaded
         and nothing runs: otherwise it would slow down the loading, or a run that is being measured."""
@@ -30,6 +33,8 @@ class TabOffer:
         while not self.facade.device() or self.facade.worker.running:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         try:
-            self.engine = self.facade.browser_engine(self.pair, self.weights)
+            if self.facade.worker.is_remote:
+                raise Unavailable("The models are loaded by other processes, so this page cannot build its files.")
+            self.engine = browser_engine(self.pair, self.weights)
         except EngineError as error:
             print(f"The page does not offer “Run it here”: {error}", flush=True)

@@ -77,7 +77,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
     files |= {f"{FOLDER}/{name}": data for name, data in _runtime()} | {
         f"{FOLDER}/graph.onnx.gz": _compress(graph),
         f"{FOLDER}/model.json.gz": _compress(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode()),
-        f"{FOLDER}/LICENSE-{RUNTIME}.txt": (ASSETS / "web" / "engine" / "licence.txt").read_bytes(),
+        f"{FOLDER}/LICENSE-{RUNTIME}.txt": (ASSETS / "web" / "tab" / "licence.txt").read_bytes(),
     }
     page = {
         "address": address, "size": facts["size"], "sha256": facts["sha256"],

@@ -11,9 +11,9 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.form import CONTROLS
-from app.jobs.service import Service
 from app.playground.html_export import STYLES
 from app.playground.tab_link import FIELDS, NAME, SERVED
+from app.tab.offer import TabOffer
 from app.tab.package import BESIDE, FOLDER, HEAD, BrowserEngine
 from app.ui.html_component import bundle, read_asset
 from app.ui.static_page import document, heading, mount
@@ -47,12 +47,12 @@ def files(engine: BrowserEngine, head: str) -> Iterator[tuple[str, str | bytes]]
     yield SERVICE_WORKER, _service_worker(content)
 
 
-def route(service: Service) -> Route:
+def route(offer: TabOffer) -> Route:
     """Serves the files below SERVED, once the engine is ready. The model's own file comes from the disk."""
     contents: dict[str, str | bytes] = {}
 
     def answer(request: Request) -> Response:  # in a thread, because the first one makes the files
-        engine, name = service.tab.engine, request.path_params["name"]
+        engine, name = offer.engine, request.path_params["name"]
         if engine is None:
             return PlainTextResponse(ABSENT, 404, HEADERS)
         if engine.weights and name == BESIDE:

@@ -18,6 +18,7 @@ from engine.models.decoder.runner import DecoderRunner
 from engine.models.decoder.transformers_config import load_config, load_tokenizer
 from engine.models.decoder.transformers_runner import TransformersRunner, first_line
 from engine.models.onnx import session as onnx_session
+from engine.models.onnx.attention import HEAD_SIZES
 from engine.models.tensors.gguf_reader import open_weights
 from engine.models.tensors.grouped import RoundedReader
 from engine.weights.byte_order_marks import hide_byte_order_marks
@@ -25,7 +26,6 @@ from engine.weights.byte_order_marks import hide_byte_order_marks
 # The type of activations, keys and values. int8 and int4 are for CPUs; products round their inputs to 8 bits there.
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32,
               "int4": torch.float32}  # fmt: skip
-HEAD_SIZES = 16  # ONNX Runtime's attention takes their multiples (1.32)
 ROUNDED = {"int8": 8, "int4": 4}  # bits of the weights
 
 

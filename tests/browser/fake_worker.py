@@ -193,9 +193,6 @@ class FakeEngine:
     def has_weights(self, pair):
         return False
 
-    def browser_engine(self, pair, weights):
-        raise Unavailable("The made-up engine has no files.")
-
     def pairs(self, names=()):
         offered = [
             Pair("smollm2-135m", "A small model", ("none", "ngram", "lm"), "f" * 40),

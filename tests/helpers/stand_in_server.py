@@ -11,7 +11,7 @@ from engine.tools.servers.client import Client
 from engine.tools.servers.recording import Recorder
 from engine.tools.servers.streamed_answer import ServerRequest
 
-RECORDED = Path(__file__).parents[1] / "engine" / "servers" / "recorded"
+RECORDED = Path(__file__).parents[1] / "engine" / "tools" / "servers" / "recorded"
 Answer = str | bytes | tuple[int, str] | Iterable[bytes]
 
 

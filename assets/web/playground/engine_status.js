@@ -24,7 +24,7 @@ export function mount({ element, trigger }) {
   // ``settled`` fires once, when no model is being loaded: requests to the engine would slow the loading down.
   function receive(state) {
     engine = state;
-    document.body.classList.toggle('sl-has-tab', Boolean(state.tab)); // shows the links of app/tab/link.py
+    document.body.classList.toggle('sl-has-tab', Boolean(state.tab)); // shows the links of app/playground/tab_link.py
     if (settled || engine.kind === 'loading') return;
     settled = true;
     trigger('settled');

@@ -1,1 +1,1 @@
-"""The same passes as ONNX Runtime graphs, for a CPU."""
+"""ONNX Runtime graphs of a decoder and of heads, for a CPU."""

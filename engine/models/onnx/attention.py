@@ -24,6 +24,7 @@ from engine.models.decoder.tree_shape import within
 from engine.models.onnx.graph import FLOAT, INT32, INT64, MS, Graph, Heads
 from engine.models.onnx.session import Binding, OnnxSession
 
+HEAD_SIZES = 16  # the attention takes their multiples (ONNX Runtime 1.32)
 SPARE = 7  # slots of a cache that only copies of a row are written to
 FEWEST = (1, 2, 4, 8)  # rows of an attention to try: the least from which a row's bits stay the same
 _TABLE = 1024  # positions that the rotary tables grow by

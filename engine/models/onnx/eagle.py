@@ -18,8 +18,7 @@ from engine.models.heads.block import BlockModel
 from engine.models.heads.eagle1 import Eagle1Model
 from engine.models.heads.eagle3 import FIRST, EagleModel, further_norm
 from engine.models.heads.reduced_output import ROWS
-from engine.models.loader import HEAD_SIZES
-from engine.models.onnx.attention import SPARE, Attention, CachedPasses, RotaryTables
+from engine.models.onnx.attention import HEAD_SIZES, SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx.graph import FLOAT, INT64, Graph, Heads, Weights, draft_precision, rounded_matrix
 from engine.models.onnx.llama import add_after_attention, add_qkv, row_numbers
 from engine.models.onnx.session import OnnxSession

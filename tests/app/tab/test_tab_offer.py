@@ -7,6 +7,7 @@ from tiny_pairs import model_folder
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.remote import RemoteWorker
 from app.jobs.service import Service
+from app.page import launch_options
 from app.server.limits import Limits
 from app.tab import offer as tab_offer
 from app.tab.package import BrowserEngine
@@ -25,10 +26,11 @@ def looks_at_once(monkeypatch):
 @pytest.fixture
 def service(monkeypatch):
     """Serves a made-up engine that has files for a tab; ``requests`` lists the pairs asked for, and from where."""
-    facade = FakeEngine(FakeWorker(load=0.2, step=0.05))
-    facade.requests = []
-    facade.browser_engine = lambda *request: facade.requests.append(request) or ENGINE
-    return Service(facade, Limits(tab="hub"))
+    service = Service(FakeEngine(FakeWorker(load=0.2, step=0.05)), Limits(tab="hub"))
+    service.requests = []
+    monkeypatch.setattr(tab_offer, "browser_engine", lambda *request: service.requests.append(request) or ENGINE)
+    service.tab = tab_offer.TabOffer(service.engine, service.offer.pair, service.limits.tab)
+    return service
 
 
 def test_files_are_made_once_a_model_is_loaded_and_nothing_runs(service):
@@ -36,17 +38,17 @@ def test_files_are_made_once_a_model_is_loaded_and_nothing_runs(service):
     service.tab.prepare()
     job = worker.submit([("run", RunConfig("Hi", method="ngram", max_new_tokens=40))])
     wait_for(lambda: worker.running and facade.device())
-    assert not facade.requests and service.tab.engine is None, "a run is under way"
+    assert not service.requests and service.tab.engine is None, "a run is under way"
     job.wait()
     wait_for(lambda: service.tab.engine is ENGINE)
-    assert facade.requests == [("smollm2-135m", "hub")]
+    assert service.requests == [("smollm2-135m", "hub")]
 
 
 def test_operator_can_switch_it_off(service):
     service.tab.weights = "none"
     service.tab.prepare()
     service.engine.worker.submit([("run", RunConfig("Hi", max_new_tokens=4))]).wait()
-    assert service.tab.engine is None and not service.engine.requests
+    assert service.tab.engine is None and not service.requests
 
 
 def refusal(facade: EngineFacade, capsys, pair: str = "smollm2-135m") -> str:
@@ -69,7 +71,7 @@ def test_page_that_offers_none_says_why_in_one_line(tmp_path, capsys):
 def test_page_with_an_unknown_setting_does_not_start(monkeypatch):
     monkeypatch.setenv("SPECLENS_TAB", "perhaps")
     with pytest.raises(BadInput, match="SPECLENS_TAB is 'perhaps'; set it to hub, beside, none, or not at all"):
-        Service(FakeEngine(FakeWorker()))
+        launch_options(Service(FakeEngine(FakeWorker())))
 
 
 @pytest.mark.parametrize(("host", "weights"), [(None, "none"), ("localhost", "none"), ("0.0.0.0", "beside")])

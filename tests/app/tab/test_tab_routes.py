@@ -12,6 +12,7 @@ from app.jobs.service import Service
 from app.playground import engine_status
 from app.server.limits import Limits
 from app.tab import page as tab_page
+from app.tab.offer import TabOffer
 from app.tab.package import BESIDE, BrowserEngine
 from engine.config import METHODS
 
@@ -24,12 +25,16 @@ HEADERS = {
 
 @pytest.fixture
 def service():
-    return Service(FakeEngine(), Limits())
+    service = Service(FakeEngine(), Limits())
+    service.tab = TabOffer(service.engine, service.offer.pair, "none")
+    return service
 
 
 @pytest.fixture
 def client(service):
-    with TestClient(Starlette(routes=[tab_page.route(service), engine_status.route(service)])) as client:
+    with TestClient(
+        Starlette(routes=[tab_page.route(service.tab), engine_status.route(service, service.tab.is_ready)])
+    ) as client:
         yield client
 
 

@@ -42,7 +42,13 @@ def check():
     def run(*sides, draws: int = 10, more: tuple[str, ...] = (), end: str = "/v1") -> subprocess.CompletedProcess:
         with ExitStack() as stack:
             urls = [stack.enter_context(serving(server(*side), run.requests)) + end for side in sides]
-            command = [sys.executable, str(ROOT / "engine" / "exactness" / "check_server.py"), *urls, "--model", "m"]
+            command = [
+                sys.executable,
+                str(ROOT / "engine" / "tools" / "servers" / "check_server.py"),
+                *urls,
+                "--model",
+                "m",
+            ]
             command += ["--tokens", "5", "--draws", str(draws), *more]
             return subprocess.run(command, capture_output=True, text=True, timeout=100)
 

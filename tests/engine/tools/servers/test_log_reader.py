@@ -12,7 +12,7 @@ from engine_logs import CASES, text_of
 from engine.tools.servers.log_forms import FORMS
 from engine.tools.servers.log_reader import LONGEST, read_metrics, report
 
-RECORDED = Path(__file__).parents[1] / "servers" / "recorded"
+RECORDED = Path(__file__).with_name("recorded")
 
 
 def near(value: float | None):

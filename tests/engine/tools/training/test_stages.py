@@ -32,8 +32,8 @@ def test_each_stage_says_where_its_work_is(journey):
 
 def test_a_stage_that_is_done_does_not_start_over(journey, root, monkeypatch):
     before = {p: p.stat().st_mtime_ns for p in (journey.work / "eagle").iterdir()}
-    runner = "models.runner.DecoderRunner"
-    for name in (f"{runner}.forward_many", f"{runner}.step", "training.distil.loss"):
+    runner = "models.decoder.runner.DecoderRunner"
+    for name in (f"{runner}.forward_many", f"{runner}.step", "tools.training.distil.loss"):
         monkeypatch.setattr(f"engine.{name}", pytest.fail)
     stage(root, "sample", "--max-new-tokens", 12, "--count", 120)
     stage(root, "distil", "eagle", *TRAIN)
