@@ -170,6 +170,12 @@ def test_the_python_example_runs_as_it_is(tmp_path, monkeypatch, capsys):
     assert "tokens per pass" in capsys.readouterr().out
 
 
+def test_an_old_name_that_the_python_page_promised_is_still_imported():
+    from engine.bench.answer_points import AnswerPlan, AnswerPoints
+
+    assert AnswerPlan.__name__ in (ROOT / "docs/python.md").read_text(encoding="utf-8") and AnswerPoints.run
+
+
 def test_every_argument_and_figure_of_the_api_is_described():
     described = (ROOT / "docs/api.md").read_text(encoding="utf-8")
     example = json.loads(re.search(r"-d '(.*)'", described)[1])

@@ -1,4 +1,4 @@
-"""Maps which packages import which: in Python from the syntax trees, so that lazy imports count too.
+"""Maps which packages import which, and how large each is: from the syntax trees, so that lazy imports count too.
 
 `python tests/helpers/import_map.py` prints the map of the top level and of each package in ORDER (`make map`).
 """
@@ -22,7 +22,7 @@ ORDER = {
         ["decoding"],
         ["runtime"],
         ["tools"],
-        ["__main__"],
+        ["bench", "__main__"],
     ],
     "engine/models": [["tensors"], ["decoder"], ["heads"], ["onnx"], ["loader"]],
     "engine/tools": [["exactness", "bench"], ["servers", "training"], ["cli"]],
@@ -102,6 +102,18 @@ def circles(pairs: Iterable[tuple[str, str]]) -> list[str]:
         reached = grown
 
 
+def size(package: str, entry: str) -> int:
+    """The lines of an entry's files."""
+    path = ROOT / package / entry
+    files = [path.with_suffix(".py")] if path.with_suffix(".py").exists() else path.rglob("*.[pj][ys]")
+    return sum(file.read_text(encoding="utf-8").count("\n") for file in files)
+
+
+def core_size() -> int:
+    """The lines of what decodes: engine/ without its tools and the old name of one."""
+    return sum(size("engine", entry) for entry in entries("engine") if entry not in ("tools", "bench"))
+
+
 def packages_arrows() -> set[tuple[str, str]]:
     """(importing package, imported package) at the top level."""
     names = ("engine", "lessons", "app")
@@ -118,7 +130,9 @@ def main() -> None:
         print(f"{package}/: {len(entries(package))} entries, {len(found)} arrows, circles: {circles(found) or 'none'}")
         for row in ORDER[package]:
             for entry in row:
-                print(f"  {entry:12} ← {', '.join(b for a, b in found if a == entry) or '–'}")
+                below = ", ".join(b for a, b in found if a == entry) or "–"
+                print(f"  {size(package, entry):6,} {entry:12} ← {below}")
+    print(f"The core, engine/ without tools/: {core_size():,} lines")
 
 
 if __name__ == "__main__":
