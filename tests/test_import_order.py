@@ -7,7 +7,7 @@ import import_map
 import pytest
 from paths import ROOT
 
-BOUNDS = {"engine": (17, 74), "app": (13, 35), "assets/web": (7, 12)}  # (entries, arrows)
+BOUNDS = {"engine": (18, 74), "app": (13, 35), "assets/web": (7, 12)}  # (entries, arrows)
 NEVER = {
     "engine": ("gradio", "app", "lessons", "plotly"),
     "app": ("torch", "transformers"),
