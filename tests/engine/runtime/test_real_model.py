@@ -11,15 +11,17 @@ import pytest
 import torch
 from paths import ASSETS
 from real_model import PAIR, PROMPTS, ROWS, differs_at_near_tie
+from reference_runs import random_numbers, verdicts
 from tiny_models import logits_of, runner_of
 from tiny_pairs import generated, ids_of
 from unlike_tokenizers import renumbered
 
-from engine.config import RunConfig
+from engine.config import RunConfig, SamplingParams
 from engine.decoding.tokenization import encode_prompt
 from engine.drafters import drafter_class
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
+from engine.reference import probabilities, speculate
 from engine.runtime.engine import load_engine
 from engine.trace.costs import CostModel
 from engine.trace.metrics import NEAR_TIE
@@ -101,6 +103,30 @@ def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, p
         )
     assert len(ties) <= 1, "near ties are rare; more of them means another model"
     assert statuses == {"plain"} if method == "none" else statuses >= {"accepted", "rejected"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
+def test_reference_writes_the_loops_text_with_real_models(engine, reference, temperature):
+    """The target of engine/reference.py is transformers' own, without a cache. The draft is the engine's, because its
+    products are rounded, and reads the whole text again for each token. Noise of 0.01 on every logit changes none of
+    these texts, so the rounding of another machine does not either."""
+    draft, seen = engine.drafts.load("lm").runner.fork(), set()
+
+    def drafted_row(ids):
+        draft.reset(len(ids))
+        return probabilities(draft.forward(torch.tensor(ids), last=True), temperature)
+
+    for seed, name in enumerate(("code-2", "maths-1"), start=1):
+        config = RunConfig(PROMPTS[name], PAIR, "lm", 4, SamplingParams(temperature), max_new_tokens=16, seed=seed)
+        loop = fold(engine.run(config))
+        prompt, u = ids_of(loop)[0], random_numbers(seed, 4, 16)
+        target = lambda ids: probabilities(logits_of(reference, ids), temperature)  # noqa: E731
+        ours = [verdicts(r) for r in speculate(target, drafted_row, prompt, 16, 4, u, engine.target.eos)]
+        assert ours == [[(token.id, token.status) for token in r.tokens] for r in loop.rounds]
+        seen |= {status for tokens in ours for _, status in tokens}
+    assert seen >= {"accepted", "rejected", "discarded", "resampled"}
+    draft.release()
 
 
 @pytest.fixture(scope="session")
