@@ -106,26 +106,25 @@ def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
-def test_reference_writes_the_loops_text_with_real_models(engine, reference, temperature):
-    """The target of engine/reference.py is transformers' own, without a cache. The draft is the engine's, because its
-    products are rounded, and reads the whole text again for each token. Noise of 0.01 on every logit changes none of
-    these texts, so the rounding of another machine does not either."""
-    draft, seen = engine.drafts.load("lm").runner.fork(), set()
+@pytest.mark.parametrize(("temperature", "seed"), [(0.0, 0), (0.7, 2), (1.3, 1)])
+def test_reference_writes_the_loops_text_with_real_models(engine, reference, temperature, seed):
+    """The target of engine/reference.py is transformers' own, without a cache; the draft is the engine's, and reads the
+    whole text again for each token. With these seeds every random number of the target is at least 0.006 away from
+    where it would decide otherwise, so other rounding changes nothing."""
+    draft = engine.drafts.load("lm").runner.fork()
 
-    def drafted_row(ids):
+    def p(ids):
+        return probabilities(logits_of(reference, ids), temperature)
+
+    def q(ids):
         draft.reset(len(ids))
-        return probabilities(draft.forward(torch.tensor(ids), last=True), temperature)
+        return probabilities(draft.forward(torch.tensor(ids)), temperature)
 
-    for seed, name in enumerate(("code-2", "maths-1"), start=1):
-        config = RunConfig(PROMPTS[name], PAIR, "lm", 4, SamplingParams(temperature), max_new_tokens=16, seed=seed)
-        loop = fold(engine.run(config))
-        prompt, u = ids_of(loop)[0], random_numbers(seed, 4, 16)
-        target = lambda ids: probabilities(logits_of(reference, ids), temperature)  # noqa: E731
-        ours = [verdicts(r) for r in speculate(target, drafted_row, prompt, 16, 4, u, engine.target.eos)]
-        assert ours == [[(token.id, token.status) for token in r.tokens] for r in loop.rounds]
-        seen |= {status for tokens in ours for _, status in tokens}
-    assert seen >= {"accepted", "rejected", "discarded", "resampled"}
+    sampling = SamplingParams(temperature)
+    loop = fold(engine.run(RunConfig(PROMPTS["maths-1"], PAIR, "lm", 4, sampling, max_new_tokens=16, seed=seed)))
+    rounds = speculate(p, q, ids_of(loop)[0], 16, 4, random_numbers(seed, 4, 16), engine.target.eos)
+    assert [verdicts(r) for r in rounds] == [[(token.id, token.status) for token in r.tokens] for r in loop.rounds]
+    assert {token.status for r in loop.rounds for token in r.tokens} >= {"accepted", "rejected", "resampled"}
     draft.release()
 
 
