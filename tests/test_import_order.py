@@ -25,10 +25,7 @@ LABS = ("answer", "distribution", "sweep", "theory")
 CALLERS = ("app/jobs/", "app/cluster/", "app/tab/", *(f"app/lab/{name}/work.py" for name in LABS))
 ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
-    *(
-        f"engine.tools.bench.{name}"
-        for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")
-    ),
+    *(f"engine.tools.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "sweep")),
     *("engine.tools.bench.systems", "engine.tools.training", "engine.tools.cli"),
     *(
         f"engine.tools.exactness.{path.stem}"
