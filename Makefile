@@ -132,10 +132,17 @@ bench: $(APP)
 	$(PY) -m engine bench --pair $(PAIR) --methods none,ngram,hf,hf-lookup --prompts assets/data/prompts.jsonl \
 		--max-new-tokens 128 --temperature 0 --out out/bench.json $(ARGS)
 
-# Everything there is to measure on a data-centre GPU; stopped, the same command goes on where it was.
-bench-gpu: $(DEV)
+# On a GPU: what passes cost, every method beside transformers, and speedups at an α set by hand, which go on where they
+# were stopped. A larger pair: make bench-gpu PAIR=qwen3-8b GPU_METHODS=none,ngram,lm,eagle,auto,hf
+GPU_METHODS ?= none,ngram,lm,eagle,eagle-chain,medusa,block,exit,auto,hf,hf-lookup,hf-assisted
+bench-gpu: $(APP)
 	$(PY) -m engine fetch $(PAIR)
-	$(PY) -m engine random-models --device cuda --out assets/data/benchmarks/gpu.jsonl $(ARGS)
+	@mkdir -p out
+	$(PY) -m engine calibrate --pair $(PAIR) --device cuda --again
+	$(PY) -m engine bench --pair $(PAIR) --device cuda --methods $(GPU_METHODS) --no-trace \
+		--prompts assets/data/prompts.jsonl --limit 12 --max-new-tokens 128 --out out/bench-gpu.json $(ARGS)
+	$(PY) -m engine lab synthetic --pair $(PAIR) --device cuda --alphas 0.5,0.7,0.8,0.9 --gammas 1,4,8 --repeats 3 \
+		--max-new-tokens 128 --out out/bench-gpu-alpha.jsonl
 
 # Many users at once over the public API, each with a prompt of their own: make load USERS=30
 USERS ?= 30

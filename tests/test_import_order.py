@@ -26,10 +26,7 @@ LABS = ("answer", "distribution", "sweep", "theory")
 CALLERS = ("app/jobs/", "app/cluster/", "app/tab/", *(f"app/lab/{name}/work.py" for name in LABS))
 ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
-    *(
-        f"engine.tools.bench.{name}"
-        for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")
-    ),
+    *(f"engine.tools.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "sweep")),
     *("engine.tools.bench.systems", "engine.tools.training", "engine.tools.cli"),
     *(
         f"engine.tools.exactness.{path.stem}"
@@ -37,7 +34,7 @@ ENGINE_PARTS = (
         if path.stem != "results"
     ),
 )
-TAB_MAKERS = ("app/tab/graph.py", "app/tab/head_graph.py", "app/tab/model.py")  # which describe a model for a browser
+TAB_MAKER = "app/tab/model.py"  # which describes a model for a browser
 # What every visitor sees. It needs no tool, and nothing beside it: ORDER has the Lab, the lessons and the tab above.
 PAGE = ("app/form.py", *(f"app/{name}/" for name in ("server", "views", "jobs", "ui", "playground")))
 # Another way to transformers than the engine thread's own would meet it half imported.
@@ -72,10 +69,10 @@ def violations(path: str, source: str) -> list[str]:
     def uses(*parts: str) -> set[str]:
         return {module for module in found if any(f"{module}.".startswith(f"{part}.") for part in parts)}
 
-    wrong = uses(*NEVER[package]) if path not in TAB_MAKERS else set()
+    wrong = uses(*NEVER[package]) if path != TAB_MAKER else set()
     if path.startswith(PAGE):
         wrong |= uses("engine.tools")
-    if package == "app" and path not in TAB_MAKERS:
+    if package == "app" and path != TAB_MAKER:
         wrong |= uses(*(ONLY_BY_RUNTIME if path.startswith(CALLERS) else ENGINE_PARTS))
         if path.startswith(("app/views/", "app/jobs/")) or name in ("view.py", "work.py", "request.py"):
             wrong |= set() if path == "app/jobs/visitor.py" else uses("gradio")

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from onnx import TensorProto
 
 from engine.errors import BadInput
@@ -84,7 +83,7 @@ def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
     browser's engine cannot run."""
     if reason := unsupported_reason(config):
         raise BadInput(f"This model cannot run in a browser: {reason}.")
-    reader, D = GgufReader(folder, torch.float32, "cpu"), head_size(config)
+    reader, D = GgufReader(folder), head_size(config)
     check_layers(reader, config, reader.folder)
     sizes = SimpleNamespace(
         H=config.num_attention_heads, K=config.num_key_value_heads, D=D, width=config.hidden_size,

@@ -5,21 +5,16 @@ from pathlib import Path
 
 import engine
 from app.tab.graph import portable_graph
-from app.tab.head_graph import portable_head
 from engine.config import RunConfig
 from engine.decoding.tokenization import template_text
 from engine.drafters.ngram import NgramDrafter
 from engine.errors import BadInput
 from engine.models.decoder.transformers_config import load_config, load_tokenizer
 from engine.models.loader import eos_ids
-from engine.weights.checkpoint_dir import weights_hash
 
-# γ = auto goes by these costs in plain steps: of scoring 1, 2, 4, … tokens, and of a pass of the block head, in WASM on
-# one thread (Chromium 156, AVX-512). They are the same in every tab, so that a seed gives the same text everywhere.
-_ROW_COSTS, _HEAD_COST = {1: 1.0, 2: 1.22, 4: 2.07, 8: 3.7, 16: 6.8}, 0.12
-# The chance of a guess by its place in the block, greedy: counted over 1,400 tests of the embedded pair's head, on 24
-# prompts of assets/data/prompts.jsonl with 64 tokens each.
-_HEAD_PRIORS = (0.35, 0.13, *(0.07,) * 14)
+# γ = auto goes by these costs of scoring 1, 2, 4, … tokens, in plain steps: WASM on one thread (Chromium 156, AVX-512).
+# They are the same in every tab, so that a seed gives the same text everywhere.
+_ROW_COSTS = {1: 1.0, 2: 1.22, 4: 2.07, 8: 3.7, 16: 6.8}
 _MARK = "\ue000x\ue000"  # in place of a prompt; no template holds characters of private use
 
 
@@ -35,20 +30,10 @@ def describe(folder: Path) -> tuple[bytes, dict]:
     }
 
 
-def describe_head(folder: Path, head: Path) -> tuple[bytes, bytes, dict]:
-    """Returns the graph of the block head in ``head``, its weights, and all else that the tab needs of it. BadInput for
-    one that it cannot run beside the model in ``folder``."""
-    graph, data, facts = portable_head(head, load_config(folder))
-    return graph, data, facts | {"weights": weights_hash(head)}
-
-
 def draft_costs() -> dict[str, dict]:
-    """Returns for each method that drafts in a tab the cost of its drafts and of rows, and the chance of each key."""
+    """Returns the cost of scoring rows, and the chance of each key of prompt lookup, whose drafts cost nothing."""
     chances = {key: chance for key, chance in NgramDrafter.priors.items() if isinstance(key, int)}  # only chains
-    return {
-        "ngram": {"c": 0, "v": _ROW_COSTS, "priors": chances},
-        "block": {"c": _HEAD_COST, "v": _ROW_COSTS, "priors": dict(enumerate(_HEAD_PRIORS))},
-    }
+    return {"v": _ROW_COSTS, "priors": chances}
 
 
 def _vocabulary(tokenizer) -> dict:

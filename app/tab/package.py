@@ -32,19 +32,16 @@ RUNTIME, VERSION = "onnxruntime-web", "1.30.0"
 INTEGRITY = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="  # sha512
 HUB = "https://huggingface.co"
 BESIDE = f"{FOLDER}/weights.gguf"
-HEAD = "block"  # the draft that the tab can run
 PROMPT_TOKENS, NEW_TOKENS = 700, 256  # a longer cache would be copied in and out of the runtime at every pass
 MEMORY = 2.25  # times the weights in fp32: the peak of the tab's process, in Chromium 156
 
 
 @dataclass(frozen=True)
 class BrowserEngine:
-    """``files``: name below the site's folder and content; ``page``: what its page must know; ``stored``: like
-    ``files``, for what the engine keeps in the browser itself."""
+    """``files``: name below the site's folder and content; ``page``: what its page must know."""
 
     files: dict[str, bytes]
     page: dict[str, Any]
-    stored: dict[str, bytes]
     weights: Path | None = None  # to be copied to BESIDE
 
 
@@ -60,32 +57,24 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
         raise Unavailable(f"The weights of {pair} are not here; run `python -m engine fetch {pair}` first.")
     if not is_prepared(folder) or len(gguf_files(folder)) != 1:
         raise BadInput(f"The browser's engine makes its weights from one GGUF file, and {pair} has none.")
-    from app.tab.model import describe, describe_head
+    from app.tab.model import describe
 
-    file, files, stored = gguf_files(folder)[0], {}, {}
+    file = gguf_files(folder)[0]
     graph, facts = describe(folder)
-    draft = spec.drafts.get(HEAD)
-    head = locate(draft) if draft else None
-    if head:
-        head_graph, data, head_facts = describe_head(folder, head)
-        facts["head"] = head_facts | {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        files, stored = {f"{FOLDER}/head.onnx.gz": _compress(head_graph)}, {f"{FOLDER}/head.bin": data}
     facts |= {
         "pair": spec.name, "revision": spec.target.revision or "", "sha256": sha256(file), "size": file.stat().st_size,
         "promptTokens": PROMPT_TOKENS, "versions": facts["versions"] | {RUNTIME: VERSION},
     }  # fmt: skip
-    files |= {f"{FOLDER}/{name}": data for name, data in _runtime()} | {
+    files = {f"{FOLDER}/{name}": data for name, data in _runtime()} | {
         f"{FOLDER}/graph.onnx.gz": _compress(graph),
         f"{FOLDER}/model.json.gz": _compress(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode()),
         f"{FOLDER}/LICENSE-{RUNTIME}.txt": (ASSETS / "web" / "tab" / "licence.txt").read_bytes(),
     }
     page = {
         "address": address, "size": facts["size"], "sha256": facts["sha256"],
-        "head": {name: facts["head"][name] for name in ("size", "sha256")} if head else None,
-        "memory": int(MEMORY * (facts["graph"]["bytes"] + (facts["head"]["bytes"] if head else 0))),
-        "defaults": _defaults(spec.name), "mostTokens": NEW_TOKENS,
+        "memory": int(MEMORY * facts["graph"]["bytes"]), "defaults": _defaults(spec.name), "mostTokens": NEW_TOKENS,
     }  # fmt: skip
-    return BrowserEngine(files, page, stored, None if weights == "hub" else file)
+    return BrowserEngine(files, page, None if weights == "hub" else file)
 
 
 def _defaults(pair: str) -> dict:

@@ -14,15 +14,15 @@ from app.form import CONTROLS
 from app.playground.html_export import STYLES
 from app.playground.tab_link import FIELDS, NAME, SERVED
 from app.tab.offer import TabOffer
-from app.tab.package import BESIDE, FOLDER, HEAD, BrowserEngine
+from app.tab.package import BESIDE, FOLDER, BrowserEngine
 from app.ui.html_component import bundle, read_asset
 from app.ui.static_page import document, heading, mount
 from app.views.figures import TITLES
 from app.views.safe_json import encode
-from engine.config import AUTO, METHODS, method_of
 from lessons.examples import EXAMPLES
 
 TITLE = "Run it here"
+TAB_METHODS = ("ngram", "none")  # for a link with another method the page takes the first
 SERVICE_WORKER = "service_worker.js"  # at the top, because it answers for nothing outside its own folder
 # The page's script starts both workers; the policy knows no other address. A service worker reads what it keeps.
 RULES = {"worker-src": "'self'", "trusted-types": "speclens-engine"}
@@ -43,7 +43,7 @@ def files(engine: BrowserEngine, head: str) -> Iterator[tuple[str, str | bytes]]
     """Each file's path below the site's folder, and its content. ``head``: HTML above the form."""
     worker = f"import * as ort from './ort.mjs';\nglobalThis.ort = ort;\n{bundle('tab/worker.js')}"
     content = engine.files | {f"{FOLDER}/worker.js": worker, NAME: _page(engine, head)}
-    yield from (content | engine.stored).items()
+    yield from content.items()
     yield SERVICE_WORKER, _service_worker(content)
 
 
@@ -68,28 +68,18 @@ def route(offer: TabOffer) -> Route:
 
 
 def _page(engine: BrowserEngine, head: str) -> str:
-    methods = ("ngram", *([HEAD] if engine.page["head"] else []), "none")
     data = engine.page | {
-        "titles": {method: TITLES[method] for method in methods},
+        "titles": TITLES,
+        "methods": TAB_METHODS,
         "examples": {
             name: {"prompt": example.prompt, "temperature": example.temperature} for name, example in EXAMPLES.items()
         },
-        "absent": {  # in the links of the served page: each method with the nearest one here, and the other controls
-            "methods": {name: [TITLES[name], _nearest(name, methods)] for name in (AUTO, *METHODS)},
-            "controls": {control.name: control.label for control in CONTROLS if control.name not in FIELDS},
-        },
+        "absent": {control.name: control.label for control in CONTROLS if control.name not in FIELDS},
     }
     form = Template(read_asset("tab/tab.html")).substitute(
         stage=mount("stage", look="sl-stage"), most=engine.page["mostTokens"]
     )
     return document(f"SpecLens: {TITLE}", head + form, (*STYLES, "tab/tab.css"), "tab/tab.js", data, RULES)
-
-
-def _nearest(method: str, methods: tuple[str, ...]) -> str:
-    """Returns the one of ``methods`` that drafts most like this one: with a trained head, or from the text."""
-    if method in methods:
-        return method
-    return HEAD if HEAD in methods and method_of(method).reads == "head" else "ngram"
 
 
 def _service_worker(content: dict[str, str | bytes]) -> str:

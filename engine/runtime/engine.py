@@ -18,14 +18,13 @@ from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.drafters import drafter_class
 from engine.drafters.base import Drafter, GammaPolicy
 from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
 from engine.models.decoder.runner import Runner
 from engine.models.decoder.transformers_config import load_tokenizer
-from engine.models.loader import DTYPES, LoadedModel, device_name, memory_errors
+from engine.models.loader import LoadedModel, device_name, memory_errors
 from engine.models.onnx import session as onnx_session
 from engine.runtime import calibration, huge_pages
 from engine.runtime.device_choice import choose_device, choose_precision
@@ -41,18 +40,15 @@ from engine.weights.gguf.layout import gguf_files, is_prepared
 from engine.weights.preflight import check_pair
 from engine.weights.specs import PairSpec, methods
 
-# What the page, the command line and the benchmarks of random models load through this file.
+# What the page and the tools load through this file.
 __all__ = [
-    "DTYPES",
     "Engine",
     "choose_device",
     "choose_precision",
     "device_name",
-    "drafter_class",
     "encode_prompt",
     "load_engine",
     "load_tokenizer",
-    "memory_errors",
 ]
 
 _CALIBRATIONS = 3  # attempts on a machine that stays busy, because each takes seconds

@@ -1,9 +1,8 @@
 """Compares the engine in a tab with the served one on the benchmark's prompts, both in fp32, token by token.
 
-python tests/browser/tab_agreement.py [--prompts 48] [--tokens 48] [--method block]: at temperature 0 and 0.8; each
-difference is a near tie and every number agrees to 2e-4, or the command fails. Needs npm, a browser and the embedded
-weights; a quarter of an hour on two quiet cores. The block head is in fp32 on both sides: the served page rounds a
-head's products to 8 bits, so there q is another one, and the law of the text the same.
+python tests/browser/tab_agreement.py [--prompts 48] [--tokens 48]: at temperature 0 and 0.8; each difference is a near
+tie and every number agrees to 2e-4, or the command fails. Needs npm, a browser and the embedded weights; a quarter of
+an hour on two quiet cores.
 """
 
 import argparse
@@ -25,7 +24,6 @@ from tab_site import serving_site
 from app import static_site
 from app.tab.package import browser_engine
 from engine.config import RunConfig, SamplingParams
-from engine.models.onnx import eagle as onnx_eagle
 from engine.runtime.engine import Engine, load_engine
 from engine.trace.trace import Trace, fold, from_json
 
@@ -96,8 +94,8 @@ def compare(page: Page, address: str, engine: Engine, configs: list[RunConfig]) 
         yield parted, 0.0 if parted else largest_difference(ours, theirs)
 
 
-def configs_of(prompts: int, tokens: int, method: str = "ngram") -> list[RunConfig]:
-    first = RunConfig("x", PAIR, method, 4, max_new_tokens=tokens, precision="fp32")
+def configs_of(prompts: int, tokens: int) -> list[RunConfig]:
+    first = RunConfig("x", PAIR, "ngram", 4, max_new_tokens=tokens, precision="fp32")
     rows = ROWS[:: max(1, len(ROWS) // prompts)][:prompts]
     return [
         replace(first, prompt=row["prompt"], sampling=SamplingParams(temperature), seed=i)
@@ -112,10 +110,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--prompts", type=int, default=48)
     parser.add_argument("--tokens", type=int, default=48)
-    parser.add_argument("--method", choices=("ngram", "block", "none"), default="ngram")
     options = parser.parse_args()
-    onnx_eagle.draft_precision = lambda *_: "fp32"  # ty: ignore[invalid-assignment]
-    engine, configs = load_engine(PAIR, precision="fp32"), configs_of(options.prompts, options.tokens, options.method)
+    engine, configs = load_engine(PAIR, precision="fp32"), configs_of(options.prompts, options.tokens)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         static_site.write(Path(folder), browser_engine(PAIR, "beside"))
         browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.ARGS)

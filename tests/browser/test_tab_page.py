@@ -10,7 +10,7 @@ from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import LARGEST_DIFFERENCE, compare, configs_of, decisions, largest_difference
-from tab_model import tab_pair
+from tab_model import tab_model
 from tab_site import fill, press_run, run, saved, serving_site, written_site
 
 from app.views import player_feed
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    return tab_pair(tmp_path_factory.mktemp("tiny"))
+    return str(tab_model(tmp_path_factory.mktemp("tiny")))
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,6 @@ def folder(tmp_path_factory, tiny):
 def server(folder):
     with serving_site(folder) as server:
         yield server
-
-
-@pytest.fixture
-def fp32_head(monkeypatch):
-    """The served engine's head in fp32, as the tab's is."""
-    monkeypatch.setattr("engine.models.onnx.eagle.draft_precision", lambda *_: "fp32")
 
 
 @pytest.fixture
@@ -73,10 +67,10 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
 
 
 @pytest.mark.parametrize(("temperature", "method", "gamma"), [
-    (1.5, "block", 3), *(pytest.param(*case, marks=pytest.mark.slow)
+    (0.25, "ngram", 3), *(pytest.param(*case, marks=pytest.mark.slow)
                          for case in ((0.25, "ngram", "auto"), (0, "ngram", 3), (1.0, "none", 3))),
 ])  # fmt: skip
-def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, fp32_head, temperature, method, gamma):
+def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, temperature, method, gamma):
     """The engine repeats the lengths that the tab chose if γ = auto."""
     page = visit(server)
     run(page, temperature=temperature, method=method, seed=11, gamma=gamma)
@@ -203,34 +197,16 @@ def test_damaged_store_is_downloaded_again(server, visit):
 def test_only_the_newest_model_stays_in_storage(server, visit):
     page = visit(server)
     store = "const store = await caches.open('speclens-weights');"
-    page.evaluate(f"async () => {{ {store} await store.put('https://weights.invalid/old', new Response('x')); }}")
-    run(page)
-    keys = page.evaluate(f"async () => {{ {store} return (await store.keys()).map(key => key.url); }}")
-    assert len(keys) == 1 and "old" not in keys[0]
+    for _ in range(2):  # beside a download, and beside the stored model
+        page.evaluate(f"async () => {{ {store} await store.put('https://weights.invalid/old', new Response('x')); }}")
+        run(page)
+        keys = page.evaluate(f"async () => {{ {store} return (await store.keys()).map(key => key.url); }}")
+        assert len(keys) == 1 and "old" not in keys[0]
+        page.reload()
+    assert server.asked.count("/engine/weights.gguf") == 1
 
 
 KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
-
-
-@pytest.mark.slow
-def test_block_head_is_downloaded_when_it_first_drafts(server, visit):
-    page, head = visit(server), "/engine/head.bin"
-    cost = page.locator(".sl-tab-cost")
-    expect(cost).to_contain_text("With the block head it downloads 1 MB more, from this site.")
-    run(page)
-    assert head not in server.asked
-    server.faults[head] = "changed"
-    fill(page, method="block")
-    press_run(page)
-    expect(page.locator(".sl-alert")).to_have_text(re.compile("its SHA-256 differs"))
-    server.faults.clear()
-    run(page, method="block")
-    expect(cost).not_to_contain_text("block head")
-    page.reload()
-    expect(cost).not_to_contain_text("block head")
-    run(page, method="block", temperature=1.5)
-    assert server.asked.count(head) == 2 and server.asked.count("/engine/weights.gguf") == 1
-    assert from_json(saved(page)).started.draft_dtype == "fp32"
 
 
 @pytest.mark.slow
@@ -380,8 +356,8 @@ def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolat
 
 
 TOLD = [  # settings of a link, the values in the form, and the note
-    ("method=eagle&auto=1&gamma=7&top_k=5", {"method": "block", "gamma": "auto"},
-     "This tab can’t take over everything: EAGLE head (block head instead), Top-k."),
+    ("method=block&auto=1&gamma=7&top_k=5", {"method": "ngram", "gamma": "auto"},
+     "This tab can’t take over everything: block head (n-gram lookup instead), Top-k."),
     ("method=lookahead&tokens=900&auto=0&gamma=25", {"method": "ngram", "max_new_tokens": "256", "gamma": "16"},
      "This tab can’t take over everything: lookahead (n-gram lookup instead), New tokens 900 (256 instead), "
      "Draft length γ 25 (16 instead)."),
@@ -402,7 +378,7 @@ def test_settings_that_the_tab_has_not_are_said(server, visit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "block")])
+@pytest.mark.parametrize(("method", "chosen"), [("none", "none"), ("eagle", "ngram")])
 def test_link_carries_the_settings_of_the_served_page(server, visit, method, chosen):
     query = f"?prompt=hello+there&auto=0&gamma=7&temperature=0.8&seed=5&tokens=12&method={method}"
     page = visit(server, query)
@@ -424,15 +400,11 @@ def test_link_carries_the_settings_of_the_served_page(server, visit, method, cho
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_folder")
-def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page, fp32_head):
-    """`tab_agreement.py` compares 48 prompts, this test one with each method."""
+def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page):
+    """`tab_agreement.py` compares 48 prompts, this test one."""
     engine = load_engine(PAIR, precision="fp32")
     with serving_site(written_site(tmp_path_factory, PAIR)) as server:
         page = open_page(f"{server.url}/check_server.py", fresh=True)
-        results = list(
-            compare(
-                page, f"{server.url}/engine/weights.gguf", engine, [*configs_of(1, 24), *configs_of(1, 24, "block")]
-            )
-        )
-    assert len(results) == 4 and max(difference for _, difference in results) < LARGEST_DIFFERENCE
+        results = list(compare(page, f"{server.url}/engine/weights.gguf", engine, configs_of(1, 24)))
+    assert len(results) == 2 and max(difference for _, difference in results) < LARGEST_DIFFERENCE
     assert not all(parted for parted, _ in results)

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from reverse_proxy import proxy
 from server import APP, serving
 from tab_agreement import decisions
-from tab_model import tab_pair
+from tab_model import tab_model
 from typer.testing import CliRunner
 
 from app.tab.package import RUNTIME, VERSION, package
@@ -32,7 +32,7 @@ def tiny_server(chromium_path, tmp_path_factory):
     root = tmp_path_factory.mktemp("served")
     (root / "cache").mkdir()
     (root / "cache" / f"{RUNTIME}-{VERSION}.tgz").write_bytes(package())
-    settings = {"SPECLENS_PAIRS": tab_pair(root), "SPECLENS_CACHE": str(root / "cache"), "SPECLENS_TAB": "beside"}
+    settings = {"SPECLENS_PAIRS": str(tab_model(root)), "SPECLENS_CACHE": str(root / "cache"), "SPECLENS_TAB": "beside"}
     with serving(APP, root / "app.log", GRADIO_ROOT_PATH=PATH, **settings) as url, proxy(url, PATH) as outside:
         yield outside.removesuffix("/")
 

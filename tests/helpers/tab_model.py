@@ -4,8 +4,6 @@ from pathlib import Path
 
 import gguf
 from gguf_files import tiny_model, write_gguf
-from head_cases import KINDS, PLAIN, changed
-from tiny_models import byte_tokenizer
 from tokenizers import pre_tokenizers
 
 SPECIAL = ["<|end|>", "<|user|>", "<|answer|>"]
@@ -25,11 +23,3 @@ def tab_model(folder: Path, kind: str = "Q4_1") -> Path:
         "token_types": [3] * len(SPECIAL) + [1] * (len(TOKENS) - len(SPECIAL)),
     }  # fmt: skip
     return write_gguf(folder / f"tab-{kind}.gguf", model, gguf.GGMLQuantizationType[kind], fields=fields)
-
-
-def tab_pair(folder: Path) -> str:
-    """Writes such a model and a block head for it; returns the pair's name."""
-    file = tab_model(folder)
-    byte_tokenizer().save_pretrained(folder / "model")  # without one it's no checkpoint
-    KINDS["block"].write(folder / "model", folder / "biased")
-    return f"{file}+{changed(folder / 'biased', folder / 'head', *PLAIN)}"

@@ -7,9 +7,9 @@ const PRIOR_WEIGHT = 4; // tests that the prior counts for
 const MEMORY = 24; // tests after which old evidence has faded to 1/e
 const RECOVERY = 0.02; // share of the way back to the prior in each round left undrafted
 
-/** ``c``: cost of the passes that draft a round; ``v``: of scoring a number of tokens at once, both in plain steps;
- * ``priors``: the chance of each key, before a run has measured any.
- * @typedef {{ c: number, v: Record<string, number>, priors: Record<string, number> }} Costs */
+/** ``v``: the cost of scoring a number of tokens at once, in plain steps; ``priors``: the chance of each key, before a
+ * run has measured any. Drafts cost nothing, because they are copied.
+ * @typedef {{ v: Record<string, number>, priors: Record<string, number> }} Costs */
 
 /** @param {number | 'auto'} gamma @param {Costs | null} costs needed for "auto" */
 export function makeDraftLength(gamma, costs) {
@@ -27,7 +27,7 @@ export function makeDraftLength(gamma, costs) {
 
   /** @param {(string | number)[]} keys of each guess that could be proposed, in order @param {number} most */
   function choose(keys, most) {
-    const length = bestLength(keys.slice(0, Math.min(MOST, most)).map(alpha), costs.c, costs.v, true);
+    const length = bestLength(keys.slice(0, Math.min(MOST, most)).map(alpha), 0, costs.v, true);
     if (!length && keys[0] in seen) fade(keys[0], 1 - RECOVERY);
     return length;
   }

@@ -1,8 +1,7 @@
-// Expands the tensors of a GGUF file to fp32, with the values of engine/models/tensors/gguf_blocks.py, and those of a packed
-// head (app/tab/head_graph.py), whose scales are in fp32 (Q8_F32).
+// Expands the tensors of a GGUF file to fp32, with the values of engine/models/tensors/gguf_blocks.py.
 
 const GROUP = 32; // weights that share a scale
-const BYTES = { F32: 4 * GROUP, Q8_F32: 36, Q8_0: 34, Q4_1: 20 }; // of each group
+const BYTES = { Q8_0: 34, Q4_1: 20 }; // of each group
 
 /** @typedef {{ type: string, shape: number[], offset: number, heads?: number }} Place */
 
@@ -27,10 +26,9 @@ export function expandRow(file, { type, shape, offset }, row, out, at) {
   const groups = width / GROUP;
   for (let group = 0; group < groups; group++) {
     const from = offset + (row * groups + group) * BYTES[type],
-      scale = type === 'Q8_F32' ? file.getFloat32(from, true) : fp16(file.getUint16(from, true)),
-      numbers = from + (type === 'Q8_F32' ? 4 : 2),
+      scale = fp16(file.getUint16(from, true)),
       to = at + group * GROUP;
-    if (type !== 'Q4_1') for (let i = 0; i < GROUP; i++) out[to + i] = scale * file.getInt8(numbers + i);
+    if (type === 'Q8_0') for (let i = 0; i < GROUP; i++) out[to + i] = scale * file.getInt8(from + 2 + i);
     else {
       const least = fp16(file.getUint16(from + 2, true));
       for (let i = 0; i < GROUP / 2; i++) {

@@ -1,6 +1,5 @@
 // Runs speculative decoding: draft, verify, accept, commit, yield. The loop of engine/decoding/loop.py, for
 // chains; with no drafts it is plain decoding.
-import { makeBlock } from './block_head.js';
 import { makeDraftLength } from './draft_length.js';
 import { makeNgram } from './ngram.js';
 import { ACCEPTING, CLOSING, makeUniforms } from './random_streams.js';
@@ -11,7 +10,7 @@ import { warp } from './warping.js';
 
 const MAX_GAMMA = 32;
 const SPARE = MAX_GAMMA + 2; // places of the cache beside prompt and answer
-const NOTHING = { drafts: [], q: null, steps: 0 };
+const NOTHING = { tokens: [], keys: [] };
 const CHUNK = 64; // tokens of a prompt that are read before Stop is looked at again
 
 /** How far a row's largest logit is above the second: small where two processors may choose differently.
@@ -26,30 +25,11 @@ function gapOf(row) {
   return Math.fround(first - second);
 }
 
-// What drafts with a method: ``reset`` and ``read`` prepare it for a run; ``keysOf`` gives the key of each
-// guess that could be proposed; ``propose`` gives the drafts of a round, the rows q that they were drawn from
-// (null: one-hot), and its model's passes.
-function drafterOf({ config, model, head, tokenizer, eos, control }, uniform) {
-  if (config.method === 'block') return makeBlock(head, model, tokenizer.size, config.sampling, uniform);
-  const ready = { reset() {}, read() {}, keysOf: () => [], propose: () => NOTHING };
-  if (config.method !== 'ngram') return ready;
-  const look = makeNgram(tokenizer.templateLength(config.prompt), eos, control);
-  let found = { tokens: [], keys: [] };
-  return {
-    ...ready,
-    keysOf(committed) {
-      found = look(committed, MAX_GAMMA);
-      return found.keys;
-    },
-    propose: (_, most) => ({ ...NOTHING, drafts: found.tokens.slice(0, most) }),
-  };
-}
-
 // Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
 // ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``isCancelled()`` is
 // awaited once a round; ``now()``: seconds.
 export async function* decode(run) {
-  const { config, prompt, model, tokenizer, eos, isCancelled, now } = run;
+  const { config, prompt, model, tokenizer, eos, control, isCancelled, now } = run;
   const { sampling, gamma, seed, max_new_tokens: most, trace_top: top } = config;
   const greedy = sampling.temperature === 0;
   const uniform = makeUniforms(seed);
@@ -63,7 +43,8 @@ export async function* decode(run) {
   let output = '';
   let first = null;
   let last = null;
-  const drafter = drafterOf(run, uniform);
+  const look =
+    config.method === 'ngram' ? makeNgram(tokenizer.templateLength(config.prompt), eos, control) : () => NOTHING;
   const draftLength = makeDraftLength(gamma, run.costs);
 
   async function poll() {
@@ -72,10 +53,8 @@ export async function* decode(run) {
   }
 
   model.reset(capacity);
-  drafter.reset(capacity);
   for (let at = 0; at < prompt.length - 1 && !(await poll()); at += CHUNK)
     await model.pass(prompt.slice(at, Math.min(at + CHUNK, prompt.length - 1)), at, 1);
-  if (!reason) await drafter.read(committed, prompt.length - 2);
   const prefill = clock();
 
   function append(id) {
@@ -93,9 +72,8 @@ export async function* decode(run) {
       position = committed.length - prompt.length;
     // 1 draft
     const room = Math.min(most - position - 1, MAX_GAMMA, capacity - base - 2),
-      keys = drafter.keysOf(committed),
-      length = room < 1 || !keys.length ? 0 : draftLength.choose(keys, room),
-      { drafts, q, steps } = length ? await drafter.propose(committed, length, position) : NOTHING;
+      { tokens: copied, keys } = look(committed, MAX_GAMMA),
+      drafts = room < 1 || !keys.length ? [] : copied.slice(0, draftLength.choose(keys, room));
     const drafted = clock();
     // 2 verify: one pass over the pending token and the drafts
     const logits = await model.pass([committed[base], ...drafts], base, drafts.length + 1);
@@ -106,7 +84,7 @@ export async function* decode(run) {
       uClosing = logits.map((_, i) => uniform(CLOSING, position + i)),
       gaps = greedy ? logits.map(gapOf) : [],
       p = logits.map(row => warp(row, sampling)),
-      verdict = verifyChain(p, q, drafts, u, uClosing);
+      verdict = verifyChain(p, drafts, u, uClosing);
     const accepted = clock();
     // 4 commit
     draftLength.observe(
@@ -119,7 +97,7 @@ export async function* decode(run) {
     const tail = (await poll()) ? text.tail() : '';
     output += tail;
     // 5 yield
-    const tokens = recorder.tokensOf({ drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position });
+    const tokens = recorder.tokensOf({ drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position });
     const end = clock(),
       timings = {
         draft: drafted - start,
@@ -127,7 +105,7 @@ export async function* decode(run) {
         accept: accepted - verified,
         host: end - accepted,
       };
-    return roundOf(index, drafts.length, steps, tokens, base, timings, start, end);
+    return roundOf(index, drafts.length, tokens, base, timings, start, end);
   }
 
   for (let index = 0; !reason; index++) {

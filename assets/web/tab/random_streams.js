@@ -1,7 +1,6 @@
 // Computes a run's uniforms as numpy's Philox4x64-10 does, so that a seed gives the
 // same draws here as in the served engine.
 
-export const DRAFTING = 0;
 export const ACCEPTING = 1;
 export const CLOSING = 2; // of residual, bonus and plain tokens
 const MASK = (1n << 64n) - 1n;

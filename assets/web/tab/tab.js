@@ -1,20 +1,12 @@
 // Connects the form of the engine in this tab to its worker and to the player.
 /** @import { Run } from './player_feed.js' */
 /** @import { Fields } from './tab_form.js' */
-import {
-  aboutLine,
-  comparedLine,
-  finishLine,
-  line,
-  numbersLine,
-  roundLine,
-  speedupOf,
-  toneOf,
-} from './player_feed.js';
+
 import { make, makeFind } from '../lib/dom.js';
+import { page } from '../offline/page.js';
 import { mount } from '../player/stage.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
-import { page } from '../offline/page.js';
+import { aboutLine, comparedLine, finishLine, line, numbersLine, roundLine, speedupOf, toneOf } from './player_feed.js';
 import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
 
 const MB = 1e6;
@@ -50,16 +42,13 @@ const begin = () => {
 };
 
 // ── what the page says before it asks for anything ──
-// ``hasModel``, ``hasHead``: whether the browser has stored them.
-function describe([hasModel, hasHead]) {
+function describe(hasModel) {
   const memory = `It takes ${(page.memory / 1e9).toFixed(1)} GB of memory while it runs`;
-  const size = page.head && Math.ceil(page.head.size / MB),
-    more = !size || hasHead ? '' : ` With the block head it downloads ${size} MB more, from this site.`;
   const model = hasModel
     ? `The model is in this browser; Run downloads nothing${isOffline() ? ', and needs no network' : ''}.`
     : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
   find('.sl-tab-cost').textContent =
-    `${model}${more} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
+    `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
   buttons.remove.hidden = !hasModel;
 }
 const isTooSmall = () =>
@@ -87,7 +76,7 @@ function ask(message) {
   if (!worker) start();
   worker.postMessage(message);
 }
-const askWhetherStored = () => ask({ type: 'stored', hashes: [page.sha256, page.head?.sha256] });
+const askWhetherStored = () => ask({ type: 'stored', sha256: page.sha256 });
 
 const ANSWERS = {
   stored: ({ isStored }) => describe(isStored),
@@ -229,5 +218,5 @@ const back = find('[data-tab="back"]');
 back?.addEventListener('click', () => {
   back.href = linkOf(fields, new URL('../', location.href));
 });
-describe([false, false]);
+describe(false);
 if (!obstacle()) askWhetherStored();

@@ -48,8 +48,7 @@ export function offerLink(button, fields) {
 // Lists the methods and examples, and takes over what the page's own address says: a link, or the served page after the
 // #, which no server gets. Returns a sentence on settings that are missing here, or ''.
 export function fillForm(fields, examples, page) {
-  for (const [name, title] of Object.entries(page.titles))
-    fields.method.append(make('option', '', title, { value: name }));
+  for (const name of page.methods) fields.method.append(make('option', '', page.titles[name], { value: name }));
   for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', String(gamma)));
   for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
     const fill = () => {
@@ -64,7 +63,7 @@ export function fillForm(fields, examples, page) {
 }
 
 // Fills in a link's settings, or those nearest to them here. Returns the ones that this page has not, in words.
-function takeOver(fields, { absent, defaults }, query) {
+function takeOver(fields, { titles, methods, absent, defaults }, query) {
   const words = [];
   const instead = (name, value) => words.push(`${name} (${value} instead)`);
   for (const [name, field] of Object.entries(FIELDS)) {
@@ -72,10 +71,9 @@ function takeOver(fields, { absent, defaults }, query) {
       wanted = query.get(name) ?? '';
     if (!wanted) continue;
     if (name === 'method') {
-      if (!Object.hasOwn(absent.methods, wanted)) continue;
-      const [title, nearest] = absent.methods[wanted];
-      node.value = nearest;
-      if (nearest !== wanted) instead(title, node.selectedOptions[0].text);
+      if (!Object.hasOwn(titles, wanted)) continue;
+      node.value = methods.includes(wanted) ? wanted : methods[0];
+      if (node.value !== wanted) instead(titles[wanted], node.selectedOptions[0].text);
     } else if (node.type === 'number') {
       if (Number.isNaN(Number(wanted))) continue;
       node.value = Math.min(Math.max(wanted, node.min), node.max);
@@ -86,7 +84,7 @@ function takeOver(fields, { absent, defaults }, query) {
   fields.gamma.value = gamma ? Math.min(Math.max(Math.round(gamma), 1), LONGEST) : AUTO;
   if (gamma && fields.method.value !== 'none' && Number(fields.gamma.value) !== gamma)
     instead(`Draft length γ ${gamma}`, fields.gamma.value);
-  const others = Object.entries(absent.controls).filter(
+  const others = Object.entries(absent).filter(
     ([name]) => query.has(name) && query.get(name) !== String(defaults[name]),
   );
   return [...words, ...others.map(([, label]) => label)];

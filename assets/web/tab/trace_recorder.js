@@ -1,5 +1,5 @@
 // Makes the events of a run, with the fields of engine/trace/events.py; a test compares the two.
-import { residual, topOf } from './warping.js';
+import { topOf } from './warping.js';
 
 /** @typedef {{ id: number, text: string, mass: number }} Candidate */
 
@@ -72,8 +72,8 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
     return statuses;
   }
 
-  // ``round``: {drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position}, as in the loop.
-  function tokensOf({ drafts, q, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position }) {
+  // ``round``: {drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position}, as in the loop.
+  function tokensOf({ drafts, draftTexts, texts, tail, verdict, p, gaps, u, uClosing, position }) {
     const N = drafts.length,
       statuses = classify(N, verdict, texts.length);
     const tokens = [];
@@ -89,12 +89,11 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
       const gap = greedy && Number.isFinite(gaps[row]) ? gaps[row] : null;
       Object.assign(numbers, { gap, p_top: likeliest(p[row]) });
       if (isDraft) {
-        Object.assign(numbers, { q: q ? q[i][id] : 1, accept: accept[i], q_top: q ? likeliest(q[i]) : certain(id) });
-        if (accept[i] < 1)
-          Object.assign(numbers, { residual: q ? likeliest(residual(p[i], q[i])) : residualWithout(p[i], id) });
+        Object.assign(numbers, { q: 1, accept: accept[i], q_top: certain(id) });
+        if (accept[i] < 1) Object.assign(numbers, { residual: residualWithout(p[i], id) });
       } else if (refused) {
-        const drawn = q ? q[last][id] : Number(refused.id === id);
-        Object.assign(numbers, { q: drawn, q_top: refused.q_top, residual: refused.residual });
+        const { q_top, residual } = refused;
+        Object.assign(numbers, { q: Number(refused.id === id), q_top, residual });
       }
       const made = token(id, piece, status, position + row, row + 1, numbers);
       if (i === lastEmitted) made.text += tail;
@@ -105,14 +104,13 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
   return { tokensOf };
 }
 
-// The events around the rounds. ``facts``: of the model, as its description has
-// them; ``head``: of the head that drafts.
-export const startedEvent = (facts, config, prompt, nameOf, device, head) => ({
+// The events around the rounds. ``facts``: the model's description.
+export const startedEvent = (facts, config, prompt, nameOf, device) => ({
   config,
   prompt: prompt.map(id => ({ id, text: nameOf(id), label: null })),
   pair: facts.pair,
   revision: facts.revision,
-  weights: { target: facts.sha256, ...(head && { draft: head.weights }) },
+  weights: { target: facts.sha256 },
   device,
   dtype: 'fp32',
   versions: facts.versions,
@@ -123,16 +121,16 @@ export const startedEvent = (facts, config, prompt, nameOf, device, head) => ({
   exit_layers: null,
   same_bits: null,
   notes: [],
-  draft_dtype: head ? 'fp32' : '',
+  draft_dtype: '',
   server: null,
 });
 
-export const roundOf = (index, drafts, steps, tokens, context, timings, start, end) => ({
+export const roundOf = (index, drafts, tokens, context, timings, start, end) => ({
   index,
   gamma: drafts,
   tokens,
   parents: Array.from({ length: drafts }, (_, i) => i),
-  draft_steps: steps,
+  draft_steps: 0,
   context,
   timings,
   start,

@@ -7,7 +7,7 @@ const GUESS = 128; // candidates ranked for top-p before a whole row is sorted
 /** @typedef {{ temperature: number, top_k: number, top_p: number, min_p: number }} Sampling */
 
 /** @param {Float32Array} row */
-export function bestOf(row) {
+function bestOf(row) {
   let best = 0;
   for (let i = 1; i < row.length; i++) if (row[i] > row[best]) best = i;
   return best;
@@ -95,11 +95,10 @@ export function warp(row, { temperature, top_k, top_p, min_p }) {
 }
 
 /** max(p − q, 0), normalised; p itself where that is 0 everywhere.
- * @param {Float32Array} p @param {Float32Array | number} q a row, or the id of a one-hot one */
-export function residual(p, q) {
+ * @param {Float32Array} p @param {number} draft the only token of q */
+export function residual(p, draft) {
   const left = p.slice();
-  if (typeof q === 'number') left[q] = Math.max(left[q] - 1, 0);
-  else for (let i = 0; i < left.length; i++) left[i] = Math.max(left[i] - q[i], 0);
+  left[draft] = Math.max(left[draft] - 1, 0);
   let total = 0;
   for (let i = 0; i < left.length; i++) total += left[i];
   const sum = fround(total);

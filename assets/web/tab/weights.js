@@ -53,22 +53,22 @@ async function download({ address, size }, progress) {
   return bytes.buffer;
 }
 
-/** Deletes the files that no engine of this site reads any more. @param {string[]} wanted */
-async function removeOthers(wanted) {
+/** Deletes the files that this site's engine doesn't read any more. @param {string} sha256 of the file that stays */
+async function removeOthers(sha256) {
   const store = await caches.open(STORE);
-  for (const { url } of await store.keys()) if (!wanted.some(sha256 => url === nameOf(sha256))) await store.delete(url);
+  for (const { url } of await store.keys()) if (url !== nameOf(sha256)) await store.delete(url);
   return store;
 }
 
 /** Returns the file's bytes, and a sentence if the browser could not keep them.
- * @param {Source} source @param {string[]} wanted the hashes of all files that stay
- * @param {(share: number) => void} progress */
-export async function getFile(source, wanted, progress) {
+ * @param {Source} source @param {(share: number) => void} progress */
+export async function getFile(source, progress) {
   const stored = await storedFile(source.sha256);
   if (stored) {
-    const bytes = await stored.arrayBuffer();
+    const bytes = await stored.arrayBuffer(),
+      store = await removeOthers(source.sha256);
     if ((await digestOf(bytes)) === source.sha256) return { bytes, note: '' };
-    await (await caches.open(STORE)).delete(nameOf(source.sha256));
+    await store.delete(nameOf(source.sha256));
   }
   const bytes = await download(source, progress);
   if ((await digestOf(bytes)) !== source.sha256)
@@ -76,7 +76,7 @@ export async function getFile(source, wanted, progress) {
       'The file is damaged, or it’s a different one (its SHA-256 differs), so it was not kept. Press Run again.',
     );
   try {
-    const store = await removeOthers(wanted);
+    const store = await removeOthers(source.sha256);
     await store.put(nameOf(source.sha256), new Response(bytes));
     return { bytes, note: '' };
   } catch {

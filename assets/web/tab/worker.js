@@ -1,6 +1,5 @@
 // Runs the engine in a worker, so that the page never freezes: loads once, then decodes what the page asks for. The
 // site's build puts the runtime before this module, as ``globalThis.ort``.
-import { loadBlockHead } from './block_head.js';
 import { expandAll, expandRow } from './gguf_tensors.js';
 import { decode } from './loop.js';
 import { loadModel } from './pass.js';
@@ -12,7 +11,6 @@ const MOST_THREADS = 4;
 const SECOND = 1000;
 let about = null,
   engine = null,
-  head = null,
   stopped = false;
 
 const post = message => globalThis.postMessage(message);
@@ -48,34 +46,24 @@ async function describe() {
   return { facts, tokenizer: makeTokenizer(facts.tokenizer) };
 }
 
-// One of the files that the browser stores. ``noun``: of it.
-const getWeights = ({ head, ...facts }, address, { size, sha256 }, noun) =>
-  getFile({ address, size, sha256 }, [facts.sha256, head?.sha256], share => say(`Downloading ${noun}`, share));
-
-async function load(facts, source) {
+async function load(facts, { address }) {
   const graph = new Uint8Array(await unpack('graph.onnx.gz'));
   const { ort } = /** @type {any} */ (globalThis);
   Object.assign(ort.env.wasm, { numThreads: threads(), wasmBinary: await unpack('ort.wasm.gz') });
-  const { bytes, note } = await getWeights(facts, source.address, facts, 'the model');
+  const { size, sha256 } = facts,
+    { bytes, note } = await getFile({ address, size, sha256 }, share => say('Downloading the model', share));
   say('Preparing the model', null);
-  const { tensors, recipe, embedding, width, bytes: size } = facts.graph;
+  const { tensors, recipe, embedding, width } = facts.graph;
   const file = new DataView(bytes); // it stays, because rows of the embedding are expanded when they are needed
   function embed(ids) {
     const rows = new Float32Array(ids.length * width);
     for (const [i, id] of ids.entries()) expandRow(file, tensors[embedding], id, rows, i * width);
     return rows;
   }
-  const weights = expandAll(file, tensors, recipe, size),
-    model = await loadModel(ort, graph, weights, facts.graph, embed, facts.head?.reads),
+  const weights = expandAll(file, tensors, recipe, facts.graph.bytes),
+    model = await loadModel(ort, graph, weights, facts.graph, embed),
     count = ort.env.wasm.numThreads;
-  return { ort, model, embed, note, device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}` };
-}
-
-async function loadHead(facts) {
-  const address = new URL('head.bin', globalThis.location.href).href,
-    graph = new Uint8Array(await unpack('head.onnx.gz')),
-    { bytes } = await getWeights(facts, address, facts.head, 'the block head');
-  return loadBlockHead(engine.ort, graph, bytes, facts.head, engine.embed);
+  return { model, note, device: `browser tab, WASM, ${count} thread${count > 1 ? 's' : ''}` };
 }
 
 // ``lanes``: [name, config] of each run, in order. Each event goes to the page with the name of its lane.
@@ -87,22 +75,13 @@ async function run({ lanes, source }) {
   if (prompt.length > facts.promptTokens)
     throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
   engine ??= await load(facts, source);
-  if (lanes.some(([, { method }]) => method === 'block')) head ??= await loadHead(facts);
   const { model, device, note } = engine,
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const begin = startedEvent(
-      facts,
-      config,
-      prompt,
-      tokenizer.nameOf,
-      device,
-      config.method === 'block' && facts.head,
-    );
+    const begin = startedEvent(facts, config, prompt, tokenizer.nameOf, device);
     post({ type: 'event', lane, kind: 'started', event: begin });
-    const costs = facts.costs[config.method] ?? null,
-      run = { config, prompt, model, head, tokenizer, eos, control, costs, isCancelled, now };
+    const run = { config, prompt, model, tokenizer, eos, control, costs: facts.costs, isCancelled, now };
     for await (const event of decode(run))
       post({ type: 'event', lane, kind: 'reason' in event ? 'finished' : 'round', event });
     if (stopped) break;
@@ -115,12 +94,12 @@ const ANSWERS = {
   stop: () => {
     stopped = true;
   },
-  async stored({ hashes }) {
-    post({ type: 'stored', isStored: await Promise.all(hashes.map(isStored)) });
+  async stored({ sha256 }) {
+    post({ type: 'stored', isStored: await isStored(sha256) });
   },
   async remove() {
     await remove();
-    post({ type: 'stored', isStored: [false, false] });
+    post({ type: 'stored', isStored: false });
   },
 };
 

@@ -27,7 +27,7 @@ def open_weights(folder: Path, dtype: torch.dtype, device: str):
 class GgufReader:
     """Call it with a tensor's name to read it in ``dtype`` on ``device``, as `TensorReader`."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype, device: str):
+    def __init__(self, folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu"):
         self.folder, self.dtype, self.device = Path(folder), dtype, device
         self.read: set[str] = set()
         try:

@@ -1,4 +1,4 @@
-"""Runs `python -m engine bench` and `python -m engine random-models`."""
+"""Runs `python -m engine bench`."""
 
 import json
 from dataclasses import asdict
@@ -130,73 +130,3 @@ def _write(report: dict, out: Path | None) -> None:
     except OSError as error:
         raise BadInput(f"The numbers could not be written to {out}: {error.strerror}.") from error
     say(f"The numbers are in {out}.")
-
-
-def random_models(
-    out: Annotated[Path, typer.Option(metavar="FILE.jsonl", help="Kept part by part; a table goes beside it.")],
-    names: Annotated[str, typer.Option("--shapes", help="Commas between; none is empty.")] = "135M,1.5B,8B,32B",
-    contexts: Annotated[str, typer.Option(help="Tokens before the first timed one; commas between.")] = "256,4096",
-    pair: Annotated[str, typer.Option(help="A real pair to measure as well; none is empty.")] = DEFAULT_PAIR,
-    prompts: Annotated[Path, typer.Option(metavar="FILE.jsonl")] = Path("assets/data/prompts.jsonl"),
-    limit: Annotated[int, typer.Option(min=1, help="Prompts for the real pair.")] = 12,
-    tokens: Annotated[int, typer.Option(min=8, max=4_096)] = 128,
-    repeats: Annotated[int, typer.Option(min=1, max=20)] = 3,
-    baseline: Annotated[bool, typer.Option("--transformers/--no-transformers", help="Time transformers, too.")] = True,
-    device: options.Device = AUTO, precision: options.Precision = AUTO,
-):  # fmt: skip
-    """Measure passes at the sizes that people serve, and what drafting would save at an α set by hand."""
-    from engine.files import write_file
-    from engine.runtime.engine import DTYPES, choose_device, choose_precision, memory_errors
-    from engine.tools.bench import random_models as bench
-    from engine.tools.bench.result_file import ResultFile
-
-    device = choose_device(device)
-    precision = choose_precision(precision, device)
-    shapes, lengths = options.parse_list(names, str), options.parse_list(contexts, int, "contexts")
-    if not lengths or min(lengths) < 16:
-        raise BadInput(f"contexts is {contexts[:40]!r}, but must be numbers from 16 up, with commas between.")
-    if unknown := [name for name in shapes if name not in bench.SHAPES]:
-        raise BadInput(f"{unknown[0][:40]!r} is no shape; choose from {', '.join(bench.SHAPES)}.")
-    file = ResultFile(out, bench.environment(device, precision))
-
-    def keep(key: tuple, measure, *arguments) -> None:
-        if key not in file.results:
-            file.add(key, measure(*arguments))
-            write_file(out.with_suffix(".md"), bench.markdown(file.header, file.results))
-
-    kinds = {"ours": bench.measure} | ({"transformers": bench.measure_transformers} if baseline else {})
-    for name, context in ((name, context) for name in shapes for context in lengths):
-
-        def show(fraction: float, message: str, label: str = f"{name} at {context}") -> None:
-            say(f"{label}: {message}")
-
-        request = bench.SHAPES[name], context, DTYPES[precision], device, show, tokens, repeats
-        for kind, measure in kinds.items():  # each alone, because neither needs the other's memory
-            with memory_errors(f"{name} at {context} does not fit into the memory of {device}"):
-                keep((name, context, kind), measure, *request)
-    if pair:
-        keep(("pair", pair), _real_pair, pair, prompts, limit, tokens, device, precision)
-    print(bench.markdown(file.header, file.results))
-
-
-def _real_pair(pair: str, prompts: Path, limit: int, tokens: int, device: str, precision: str) -> dict:
-    """The shipped drafts on real prompts, beside transformers, with tracing on and off."""
-    from engine.tools.bench.comparison import Comparison, Settings
-    from engine.tools.bench.metrics import markdown
-    from engine.tools.bench.prompts import read_prompts
-
-    engine = options.load(pair, device, precision)
-    try:
-        assisted = ("hf-assisted",) if "lm" in engine.pair.drafts else ()
-        settings = Settings(("none", *engine.drafts.usable(), "hf", *assisted), tokens, untraced=True)
-        options.say_unusable(engine)
-        comparison = Comparison(
-            engine, settings, read_prompts(prompts, limit), lambda fraction, message: say(f"{pair}: {message}")
-        )
-        comparison.run()
-        if comparison.interrupted:
-            raise KeyboardInterrupt
-        report = comparison.report(prompts)
-        return {"table": markdown(report["rows"]), "report": report}
-    finally:
-        engine.close()

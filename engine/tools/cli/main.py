@@ -31,7 +31,6 @@ app.add_typer(server.app, name="server")
 app.command("answer")(answer.answer)
 app.command("prove")(prove.prove)
 app.command("bench")(bench.compare)
-app.command("random-models")(bench.random_models)
 app.command("corpus")(corpus.corpus)
 REPORTED = ("torch", "onnxruntime", "transformers", "gradio")  # packages that --version names
 

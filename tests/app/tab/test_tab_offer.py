@@ -15,7 +15,7 @@ from engine.config import RunConfig
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
 
-ENGINE = BrowserEngine({}, {}, {})
+ENGINE = BrowserEngine({}, {})
 
 
 @pytest.fixture(autouse=True)

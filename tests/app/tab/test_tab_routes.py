@@ -38,14 +38,11 @@ def client(service):
         yield client
 
 
-def engine(tmp_path, beside: bool = True, head: bool = True) -> BrowserEngine:
+def engine(tmp_path, beside: bool = True) -> BrowserEngine:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"weights")
-    page = {"head": {"size": 4, "sha256": "0"} if head else None, "mostTokens": 256, "address": BESIDE}
-    stored = {"engine/head.bin": b"head"} if head else {}
-    return BrowserEngine(
-        {"engine/ort.mjs": b"ort", "engine/graph.onnx.gz": b"g"}, page, stored, file if beside else None
-    )
+    files, page = {"engine/ort.mjs": b"ort", "engine/graph.onnx.gz": b"g"}, {"mostTokens": 256, "address": BESIDE}
+    return BrowserEngine(files, page, file if beside else None)
 
 
 def data(text: str) -> dict:
@@ -72,7 +69,6 @@ def test_every_file_of_the_service_worker_is_served_and_isolated(service, client
         assert answer.headers["content-type"].split(";")[0] == types[name.rsplit(".", 1)[1]]
         assert "content-encoding" not in answer.headers, "a tab unpacks the .gz files itself"
         assert answer.headers.items() >= HEADERS.items()
-    assert client.get("/here/engine/head.bin").content == b"head"
 
 
 def test_model_comes_from_the_disk_and_no_other_file_does(service, client, tmp_path):
@@ -85,12 +81,9 @@ def test_model_comes_from_the_disk_and_no_other_file_does(service, client, tmp_p
     assert client.get(f"/here/{BESIDE}").status_code == 404, "of the hub"
 
 
-@pytest.mark.parametrize("head", [True, False])
-def test_page_knows_the_nearest_method_for_every_other(service, client, tmp_path, head):
-    service.tab.engine = engine(tmp_path, head=head)
+def test_page_names_every_method_and_control_of_a_link(service, client, tmp_path):
+    service.tab.engine = engine(tmp_path)
     page = data(client.get("/here/tab.html").text)
-    nearest = {name: method for name, (_, method) in page["absent"]["methods"].items()}
-    assert nearest.keys() == {"auto", *METHODS} and set(nearest.values()) == set(page["titles"])
-    assert (nearest["auto"], nearest["none"], nearest["eagle"]) == ("ngram", "none", "block" if head else "ngram")
-    assert {"top_k", "constraint", "pair"} <= page["absent"]["controls"].keys()
-    assert not {"prompt", "gamma", "auto", "tokens"} & page["absent"]["controls"].keys()
+    assert page["titles"].keys() >= {"auto", *METHODS} and page["methods"] == ["ngram", "none"]
+    assert {"top_k", "constraint", "pair"} <= page["absent"].keys()
+    assert not {"prompt", "gamma", "auto", "tokens"} & page["absent"].keys()
