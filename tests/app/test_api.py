@@ -159,6 +159,7 @@ def test_a_replaced_request_says_why_it_ended():
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_a_waiting_request_is_heard_of_every_second():
     api = served(FakeWorker(step=0.05))
     busy = api.run(who("a"), "Hi", tokens=400, alone=True)

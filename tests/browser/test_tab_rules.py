@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from closeness import assert_each_close
 from paths import ASSETS
 from player_page import page_with
 from playwright.sync_api import Page
@@ -216,7 +217,7 @@ def test_probabilities_and_draws_are_the_engines(probabilities, params):
     both = (got > 0) & (p > 0)
     # The sum that ends the nucleus of a flat row may be rounded to the other side of top_p.
     assert int(((got > 0) ^ (p > 0)).sum()) <= (params.top_p < 1)
-    assert torch.allclose(got[both], p[both], rtol=5e-6, atol=0)
+    assert_each_close(got[both], p[both], roundings=32)
     assert drawn == expected
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_models import seeded
 from tiny_pairs import VOCABULARY, engine_in, model_folder
 
 from engine.config import METHODS, SamplingParams
@@ -71,11 +72,10 @@ class HeadCase:
     def write(self, target: Path, folder: Path):
         """Exports a head for ``target`` into ``folder``; returns the trained module."""
         teacher = Teacher.load(target, "cpu")
-        torch.manual_seed(1)
-        student = self.new(teacher)
-        if self.noise_seed is not None:
-            torch.manual_seed(self.noise_seed)
-        with torch.no_grad():
+        with seeded(1), torch.no_grad():
+            student = self.new(teacher)
+            if self.noise_seed is not None:
+                torch.manual_seed(self.noise_seed)
             for parameter in student.parameters():
                 parameter.add_(self.noise * torch.randn_like(parameter)).copy_(parameter.to(self.dtype))
             if self.kind == "eagle":

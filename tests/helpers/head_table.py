@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import torch
 from safetensors.torch import save_file
-from tiny_models import LINEAR, LLAMA3, YARN
+from tiny_models import LINEAR, LLAMA3, YARN, seeded
 from tiny_pairs import VOCABULARY
 from torch import nn
 from transformers import LlamaConfig, Qwen3Config
@@ -244,8 +244,8 @@ TABLE = {
 
 def write(folder, shape: Shape, *layouts):
     """Writes a head with random weights in these layouts; returns its reference."""
-    torch.manual_seed(3)
-    reference = Reference(shape)
+    with seeded(3):
+        reference = Reference(shape)
     tensors = {name: tensor for name, tensor in reference.state_dict().items() if "inv_freq" not in name}
     config = {
         "architectures": ["LlamaForCausalLM" + ("Eagle3" if shape.version == 3 else "")], "model_type": "llama",

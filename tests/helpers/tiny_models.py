@@ -1,5 +1,6 @@
 """Writes tiny checkpoints in real architectures, and makes small tokenizers."""
 
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -56,13 +57,20 @@ OTHERS = {
 }  # fmt: skip
 
 
+@contextmanager
+def seeded(seed: int):
+    """Lets torch draw from this seed, then restores its global generator, so that no test changes another one."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def write(folder: Path, name: str = "llama", seed: int = 0, shards: str | None = None, **overrides):
     """Write a random checkpoint of a real architecture; gives the transformers model it came from (eval, fp32)."""
     family, settings = (CHECKPOINTS | OTHERS)[name]
     config = getattr(transformers, f"{family}Config")(**{**SMALL, **settings, **overrides})
-    torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    with torch.no_grad():
+    with seeded(seed), torch.no_grad():
+        model = transformers.AutoModelForCausalLM.from_config(config).eval()
         for key, weight in model.named_parameters():
             if "norm" in key or key.endswith("bias"):  # otherwise ones and zeros, which hide a forgotten one
                 weight.add_(0.2 * torch.randn_like(weight))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import byte_tokenizer, write
+from tiny_models import byte_tokenizer, seeded, write
 
 from engine.config import RunConfig, SamplingParams
 from engine.runtime.engine import Engine, load_engine
@@ -26,8 +26,7 @@ def model_folder(folder: Path, name="llama", tokenizer=True, template=TEMPLATE, 
     settings = {"vocab_size": VOCABULARY, "eos_token_id": END, "bos_token_id": None} | settings
     model = write(folder, name, seed, **settings)
     if noise:
-        torch.manual_seed(seed + 1)
-        with torch.no_grad():
+        with seeded(seed + 1), torch.no_grad():
             for weight in model.parameters():
                 weight.add_(noise * weight.std() * torch.randn_like(weight))
         model.save_pretrained(folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tiny_models import write
+from tiny_models import seeded, write
 from tiny_pairs import END, VOCABULARY
 from typer.testing import CliRunner
 
@@ -90,9 +90,8 @@ def quiet(fraction, message):
 def random_head(folder: Path, name="llama") -> tuple[EagleStudent, Teacher]:
     write(folder, name, vocab_size=VOCABULARY)
     teacher = Teacher.load(folder, "cpu")
-    torch.manual_seed(0)
-    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2))
-    with torch.no_grad():
+    with seeded(0), torch.no_grad():
+        student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2))
         for parameter in student.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     return student, teacher

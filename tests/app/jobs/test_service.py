@@ -253,13 +253,14 @@ def with_weights(service, monkeypatch, wait=60.0, draw=0.0) -> None:
 
 @pytest.mark.parametrize("has_visitor", [True, False])
 def test_model_is_loaded_once_a_page_is_open_or_without_a_visitor(monkeypatch, has_visitor):
-    worker, service = served(load=0.4)
+    (worker, service), began = served(load=0.4), time.monotonic()
     with_weights(service, monkeypatch, wait=60.0 if has_visitor else 0.3)
-    time.sleep(0.2)
-    assert not worker.jobs
     if has_visitor:
+        time.sleep(0.3)
+        assert not worker.jobs
         assert service.state.now().progress == Progress("Loading the model")  # the first page requests it
     wait_for(lambda: worker.jobs)
+    assert time.monotonic() - began >= 0.3
     wait_for(lambda: service.state.now().progress and service.state.now().progress.fraction)
     wait_for(lambda: service.state.now().kind == "ready")
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from chi_squared import FALSE_ALARM, markov_p_value
+from closeness import approx
 from shared_passes import drive
 from tiny_models import runner_of, write
 from toy_runs import DRAFT, GREEDY, METHODS, TARGET, WARM, ids_of, timeless
@@ -203,4 +204,4 @@ def test_sampled_rows_have_the_numbers_of_the_run_alone(runners, settings):
         theirs = decoder_of(runners, **each).rounds()
         a, b = ([token for r in rounds for token in r.tokens] for rounds in (ours, theirs))
         assert [(t.id, t.status, t.u) for t in a] == [(t.id, t.status, t.u) for t in b]
-        assert [t.p for t in a] == pytest.approx([t.p for t in b], abs=1e-4)
+        assert [t.p for t in a] == approx([t.p for t in b])

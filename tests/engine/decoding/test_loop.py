@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
+from closeness import approx, assert_close, tolerance
 from tiny_models import runner_of, write
 from tiny_pairs import generated
 from toy_runs import DRAFT, GREEDY, METHODS, TARGET, WARM, ids_of, timeless
@@ -86,11 +87,11 @@ def test_a_token_after_two_rejected_siblings_shows_what_both_left_of_p(siblings)
         left = row(rejected[0].p_top)
         for token in rejected:
             q = row(token.q_top)
-            assert token.accept == pytest.approx(min(1.0, left.get(token.id, 0.0) / q[token.id]), abs=1e-5)
+            assert token.accept == approx(min(1.0, left.get(token.id, 0.0) / q[token.id]))
             left = {word: max(mass - q.get(word, 0.0), 0.0) for word, mass in left.items()}
             left = {word: mass / sum(left.values()) for word, mass in left.items() if mass > 0}
         shown = row(closing.residual)
-        assert shown == pytest.approx({word: left[word] for word in shown}, abs=1e-5) and closing.id in left
+        assert shown == approx({word: left[word] for word in shown}) and closing.id in left
     assert seen["resampled"] > 5 and seen["bonus"]
 
 
@@ -98,14 +99,14 @@ def test_the_numbers_beside_a_token_explain_its_verdict():
     for r in toy_decoder(TARGET, make_drafter("lm", DRAFT), [0, 1], WARM, gamma=4, max_new_tokens=80).rounds():
         for token in r.tokens:
             if token.status in ("accepted", "rejected"):
-                assert token.accept == pytest.approx(min(1.0, token.p / token.q), rel=1e-5)
+                assert token.accept == approx(min(1.0, token.p / token.q))
                 assert (token.u < token.accept) == (token.status == "accepted")
             if token.status == "discarded":
                 assert token.u is None and token.p is not None and token.q is not None
             if token.status != "resampled":
                 assert (token.residual is not None) == (token.q is not None and token.p < token.q)
             for top in (token.p_top, token.q_top, token.residual):
-                assert top is None or sum(c.mass for c in top.top) + top.rest == pytest.approx(1, abs=1e-5)
+                assert top is None or sum(c.mass for c in top.top) + top.rest == approx(1)
 
 
 @pytest.mark.parametrize("method", ["lm", "without_replacement", "top"])
@@ -127,9 +128,9 @@ def test_the_numbers_of_drafts_decided_on_together_explain_their_verdicts(method
             seen[token.status] += 1
             weight = drafts[r.parents[i] - 1].running if r.parents[i] else 1.0
             if r.parents.index(r.parents[i]) == i:  # the first child
-                assert token.accept == pytest.approx(min(1.0, token.p / token.q), rel=1e-5)
-                assert token.running == pytest.approx(min(1.0, weight * token.p / token.q), rel=1e-3, abs=1e-6)
-            assert 0 <= token.h <= token.running + 1e-6 and token.u is not None
+                assert token.accept == approx(min(1.0, token.p / token.q))
+                assert token.running == approx(min(1.0, weight * token.p / token.q))
+            assert 0 <= token.h <= token.running + tolerance(1.0) and token.u is not None
             is_rescued = i in path and i + 1 != last and token.u >= token.accept
             if len(r.tokens) > len(drafts):
                 status = "rescued" if is_rescued else "accepted" if i in path else "rejected" if i in refused else None
@@ -279,7 +280,7 @@ def test_drafts_after_idle_rounds_equal_a_fresh_prefill(models):
         ids = torch.tensor([committed + draft.tokens.tolist()[:-1]])
         with torch.no_grad():
             logits = models[1][1](ids).logits[0, len(committed) - 1 :]
-        torch.testing.assert_close(draft.q, (logits / WARM.temperature).softmax(-1), atol=1e-5, rtol=1e-4)
+        assert_close(draft.q, (logits / WARM.temperature).softmax(-1), logits)
     assert sum(len(draft) for _, draft in drafts) > 30
 
 

@@ -25,6 +25,7 @@ def test_only_cores_that_were_not_left_for_us_count(monkeypatch):
     assert counted(monkeypatch, 2, 2, 0.1, busy=0.2, own=0.0) is None, "too short to count"
 
 
+@pytest.mark.timing
 def test_a_program_that_computes_beside_us_is_seen():
     pytest.importorskip("resource")
     with subprocess.Popen([sys.executable, "-c", BURN]) as other:

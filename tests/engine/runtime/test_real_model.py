@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 import pytest
 import torch
+from closeness import assert_close
 from paths import ASSETS
 from real_model import PAIR, PROMPTS, ROWS, differs_at_near_tie
 from reference_runs import random_numbers, verdicts
@@ -28,7 +29,6 @@ from engine.trace.metrics import NEAR_TIE
 from engine.trace.trace import fold
 
 TOKENS = 40
-TOLERANCE = 1e-5  # for logits, relative to the largest
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
@@ -48,7 +48,7 @@ def test_logits_equal_transformers(real_folder, reference, engine, runtime):
     runner.rollback(64)
     parts.append(runner.forward(torch.tensor(ids[64:])))
     ours, theirs = torch.cat(parts), truth[60:]
-    assert float((ours - theirs).abs().max()) <= TOLERANCE * max(1.0, float(theirs.abs().max()))
+    assert_close(ours, theirs)
     assert torch.equal(ours.argmax(-1), theirs.argmax(-1))
     runner.release()
 

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 from fake_engine import FakeEngine, ask, rest
@@ -147,15 +148,20 @@ def test_the_end_wakes_a_waiting_subscriber_who_may_leave_after_it(worker):
     assert job.subscribe().wait(0)
 
 
-def test_the_time_limit_counts_from_the_first_event(worker_with):
+def test_the_time_limit_counts_from_the_first_event(worker_with, monkeypatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("engine.runtime.job.time", clock)
+
     def load(config, device, precision, progress):
-        time.sleep(0.25)
+        clock.now += 100
         return FakeEngine("a")
 
     worker = worker_with(load)
-    job = ask(worker, seconds=0.15)
+    job = ask(worker, seconds=9)
     assert len(rest(job)) == 7 and not job.timed_out, "loading does not count"
-    slow = ask(worker, "wait", tokens=1000, seconds=0.15)
+    slow = ask(worker, "wait", tokens=1000, seconds=9)
+    wait_for(lambda: len(slow.log) > 2)
+    clock.now += 10
     assert slow.wait(5) and slow.timed_out and rest(slow)[-1].reason == "cancelled"
 
 

@@ -5,6 +5,7 @@ import random
 import exact_laws
 import pytest
 import torch
+from closeness import assert_close, assert_each_close
 from exact_laws import ONE, as_rule, chain_q_law, difference, output_law, rows, table_model, tree_q_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,8 +79,8 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn, ve
     both, q = (verify_tree, rules().function(ACCEPTANCE["token"].tree)), q if drawn else None
     tree, walk = (rule(p, q, tokens, parents, u[:N], u[N:]) for rule in both)
     assert all(torch.equal(getattr(tree, name), getattr(walk, name)) for name in VERDICT)
-    torch.testing.assert_close(tree.accept[walk.tested], walk.accept[walk.tested], rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(tree.row, walk.row, rtol=0, atol=1e-6)
+    assert_each_close(tree.accept[walk.tested], walk.accept[walk.tested])
+    assert_close(tree.row, walk.row)
 
 
 def test_the_verdict_of_a_round_worked_out_by_hand():
@@ -149,5 +150,5 @@ def test_drafts_from_the_target_itself_are_kept(case):
     p = p[: len(q)]
     left, more = residual(p, q), (p > q).any(-1)
     assert torch.isfinite(left).all() and (left >= 0).all()
-    assert torch.allclose(left.sum(-1), torch.ones(len(p)), atol=1e-4)
+    assert_close(left.sum(-1), torch.ones(len(p)))
     assert (left[more][(p <= q)[more]] == 0).all()

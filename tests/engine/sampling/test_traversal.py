@@ -6,6 +6,7 @@ from functools import partial
 import exact_laws
 import pytest
 import torch
+from closeness import approx, assert_close
 from exact_laws import (
     ONE,
     as_rule,
@@ -134,8 +135,8 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
     ours, walk = (rule(p, q if drawn else None, tokens, parents, u, u_closing) for rule in both)
     for name in VERDICT:
         assert torch.equal(getattr(ours, name), getattr(walk, name)), name
-    torch.testing.assert_close(ours.accept[walk.tested], walk.accept[walk.tested], rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(ours.row, walk.row, rtol=0, atol=1e-5)
+    assert_close(ours.accept[walk.tested], walk.accept[walk.tested])
+    assert_close(ours.row, walk.row)
 
 
 @quick
@@ -150,11 +151,11 @@ def test_on_a_chain_traversal_is_block_verification(seed, N, kind):
     tree = verify_traversal(p, q, tokens, tuple(range(N)), u[:N], u[N : 2 * N + 1])
     for name in VERDICT:
         assert torch.equal(getattr(chain, name), getattr(tree, name)), name
-    torch.testing.assert_close(tree.row, chain.row, rtol=0, atol=1e-5)
+    assert_close(tree.row, chain.row)
     if N:
         assert torch.equal(tree.block.rescued, chain.block.rescued)
-        torch.testing.assert_close(tree.block.running, chain.block.running, rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(tree.block.h, chain.block.h, rtol=1e-3, atol=1e-5)
+        assert_close(tree.block.running, chain.block.running)
+        assert_close(tree.block.h, chain.block.h)
 
 
 def test_a_tree_worked_out_by_hand():
@@ -224,4 +225,4 @@ def test_one_hot_drafts_are_accepted_with_the_same_chances_by_both_rules(tokens)
     ways = [(tokens, 1.0, None)]
     together = exact_laws.mean_accepted(as_rule(verify_traversal, FORK), table_model(4, 2), ways, FORK, rule_law(FORK))
     alone = exact_laws.mean_accepted(as_rule(walk_tree, FORK), table_model(4, 2), ways, FORK)
-    assert together == pytest.approx(alone, abs=1e-6)
+    assert together == approx(alone)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from closeness import assert_each_close
 from scipy.stats import kstest
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, LogitsProcessorList
 from transformers.generation.logits_process import (
@@ -46,7 +47,7 @@ SETTINGS = [SamplingParams(*each) for each in [
 def test_warping_equals_transformers(params, spread):
     """Flat rows hold more than 128 tokens inside top-p, so the partial search has to fall back to a full one."""
     logits = logits_of(6, 3000, 1, spread)
-    torch.testing.assert_close(warp(logits, params), transformers_probs(logits, params), rtol=2e-5, atol=1e-8)
+    assert_each_close(warp(logits, params), transformers_probs(logits, params))
 
 
 @pytest.mark.parametrize("penalty", [0.7, 1.3])
@@ -55,7 +56,7 @@ def test_the_repetition_penalty_equals_transformers(penalty):
     params = SamplingParams(0.8, top_k=20, repetition_penalty=penalty)
     seen = History(ids[0].tolist(), 50, "cpu").seen[None]
     ours = warp(penalise(logits, seen, penalty), params)
-    torch.testing.assert_close(ours, transformers_probs(logits, params, ids), rtol=2e-5, atol=1e-8)
+    assert_each_close(ours, transformers_probs(logits, params, ids))
 
 
 def test_the_order_is_the_one_that_generate_uses():
@@ -75,7 +76,7 @@ def test_greedy_is_one_hot_at_the_first_of_the_largest():
     assert probs.tolist() == [[0, 1, 0], [1, 0, 0]]
     logits = torch.cat([logits_of(2, 5000, 2, 8.0), logits_of(1, 5000, 3, 0.01)])
     params = SamplingParams(1.0, top_p=0.95)
-    torch.testing.assert_close(warp(logits, params), transformers_probs(logits, params), rtol=2e-5, atol=1e-8)
+    assert_each_close(warp(logits, params), transformers_probs(logits, params))
 
 
 def test_penalty_by_position_equals_one_at_a_time():

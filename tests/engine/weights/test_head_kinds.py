@@ -23,7 +23,6 @@ def pair(tmp_path, monkeypatch):
     """The target's folder and the head's as a pair, and the target as transformers runs it."""
     toy_head.register(monkeypatch)
     model = model_folder(tmp_path / "target", "llama-tied")
-    torch.manual_seed(1)
     weight = torch.randn(VOCABULARY, model.config.hidden_size)
     export.head("toy", weight, None, (), None, tmp_path / "head", "a card")
     return f"{tmp_path}/target+{tmp_path}/head", model

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from closeness import assert_close, is_close
 from fake_graphs import FakeGraphs
 from safetensors.torch import load_file, save_file
 from tiny_models import CHECKPOINTS, RUNTIMES, logits_of, runner_of, write
@@ -15,7 +16,6 @@ from engine.models.decoder.runner import DecoderRunner, Tokens
 from engine.models.decoder.tree_shape import tree_shape
 
 IDS = [(37 * i * i + 11 * i + 5) % 96 for i in range(40)]
-PLAIN = 1e-5
 TREE = (0, 0, 1, 1, 2, 4)  # nodes 1, 2 under the root; 3, 4 under 1; 5 under 2; 6 under 4
 
 
@@ -28,10 +28,6 @@ def checkpoint(request, tmp_path_factory):
     return folder, model
 
 
-def close(ours, theirs, tolerance):
-    torch.testing.assert_close(ours, theirs, atol=tolerance * float(theirs.abs().max()), rtol=0)
-
-
 def ready(checkpoint, prompt=0, capacity=64, runtime="torch") -> DecoderRunner:
     runner = RUNTIMES[runtime](*checkpoint)
     runner.reset(min(capacity, runner.max_length))
@@ -41,17 +37,17 @@ def ready(checkpoint, prompt=0, capacity=64, runtime="torch") -> DecoderRunner:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_logits_in_blocks_as_a_whole_and_after_a_rollback(checkpoint, runtime):
-    theirs, tolerance = logits_of(checkpoint[1], IDS), PLAIN
+    theirs = logits_of(checkpoint[1], IDS)
     runner, at, rows = ready(checkpoint, prompt=9, runtime=runtime), 9, []
     for width in (1, 4, 1, 7, 2, 16):
         rows.append(runner.forward(torch.tensor(IDS[at : at + width])))
         at += width
     assert runner.length == at == len(IDS)
-    close(torch.cat(rows), theirs[9:], tolerance)
+    assert_close(torch.cat(rows), theirs[9:])
     runner.reset(len(IDS))
-    close(runner.forward(torch.tensor(IDS)), theirs, tolerance)
+    assert_close(runner.forward(torch.tensor(IDS)), theirs)
     runner.rollback(9)
-    close(runner.forward(torch.tensor(IDS[9:]), last=True), theirs[-1:], tolerance)
+    assert_close(runner.forward(torch.tensor(IDS[9:]), last=True), theirs[-1:])
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -60,10 +56,10 @@ def test_a_tree_is_every_one_of_its_paths_and_a_kept_path_is_as_a_chain(checkpoi
     for path in ([0], [0, 1], [0, 2, 5], [0, 1, 4, 6], [0, 1, 3]):
         logits = runner.forward(nodes, TREE)
         theirs = logits_of(checkpoint[1], [*IDS[:12], *nodes[path].tolist(), 3, 4])
-        close(logits[path], theirs[12:-2], PLAIN)
+        assert_close(logits[path], theirs[12:-2])
         runner.keep(12, path)
         assert runner.length == 12 + len(path)
-        close(runner.forward(torch.tensor([3, 4])), theirs[-2:], PLAIN)
+        assert_close(runner.forward(torch.tensor([3, 4])), theirs[-2:])
         runner.rollback(12)
 
 
@@ -89,10 +85,10 @@ def test_each_of_several_sequences_in_one_pass_is_as_alone(checkpoint, runtime):
     grown = [n + len(r) for n, r in zip(lengths, right, strict=True)]
     assert logits[0] is None and [t.runner.length for t in batch] == grown
     for ours, theirs in zip(logits[1:], right[1:], strict=True):
-        close(ours, theirs, PLAIN)
+        assert_close(ours, theirs)
     plain = [Tokens(tokens.runner, torch.tensor([IDS[tokens.runner.length]])) for tokens in batch[:3]]
     for tokens, ours in zip(plain, batch[0].runner.forward_many(plain), strict=True):
-        close(ours[0], logits_of(checkpoint[1], IDS[: tokens.runner.length])[-1], PLAIN)
+        assert_close(ours[0], logits_of(checkpoint[1], IDS[: tokens.runner.length])[-1])
 
 
 def test_a_captured_sequence_shares_a_pass_and_is_replayed_after_it(tmp_path):
@@ -104,7 +100,7 @@ def test_a_captured_sequence_shares_a_pass_and_is_replayed_after_it(tmp_path):
     steps = [captured.forward(torch.tensor([IDS[9]]))[0].clone()]
     batch = [Tokens(eager, torch.tensor(IDS[21:25])), Tokens(captured, torch.tensor(IDS[10:13]))]
     steps += [*captured.forward_many(batch)[1], captured.forward(torch.tensor([IDS[13]]))[0]]
-    close(torch.stack(steps), logits_of(checkpoint[1], IDS)[9:14], PLAIN)
+    assert_close(torch.stack(steps), logits_of(checkpoint[1], IDS)[9:14])
 
 
 @pytest.mark.parametrize("field", ["positions", "mask", "cache"])
@@ -119,8 +115,7 @@ def test_a_sequence_that_reads_its_neighbours_is_noticed(tmp_path, monkeypatch, 
     for span, is_right in ((second, True), (wrong, False)):
         with torch.inference_mode():
             logits = model.forward(torch.tensor([*IDS[9:13], *IDS[21:25]]), [first, span])[0]
-        off = (logits[4:] - logits_of(checkpoint[1], IDS[:25])[21:]).abs().max()
-        assert (off < PLAIN * logits.abs().max()) == is_right
+        assert is_close(logits[4:], logits_of(checkpoint[1], IDS[:25])[21:]) == is_right
 
 
 def test_a_prefill_longer_than_a_chunk(tmp_path):
@@ -129,7 +124,7 @@ def test_a_prefill_longer_than_a_chunk(tmp_path):
     runner = runner_of(tmp_path, model)
     runner.reset(len(ids))
     runner.prefill(ids[:-2])
-    close(runner.forward(torch.tensor(ids[-2:])), logits_of(model, ids)[-2:], 1e-4)
+    assert_close(runner.forward(torch.tensor(ids[-2:])), logits_of(model, ids)[-2:])
 
 
 def test_a_sliding_window_is_the_context_and_more_is_refused_in_words(tmp_path):

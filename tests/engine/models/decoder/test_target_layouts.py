@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from closeness import assert_close
 from safetensors.torch import load_file, save_file
 from tiny_models import LINEAR, LLAMA3, RUNTIMES, THETA, YARN, logits_of, write
 from transformers import AutoModelForCausalLM
@@ -152,8 +153,7 @@ def test_a_layout_reads_as_transformers_reads_it(tmp_path, layout, runtime):
     theirs.config = config
     runner = RUNTIMES[runtime](tmp_path, theirs)
     runner.reset(len(IDS))
-    wanted = logits_of(theirs, IDS)
-    torch.testing.assert_close(runner.forward(torch.tensor(IDS)), wanted, atol=1e-5 * float(wanted.abs().max()), rtol=0)
+    assert_close(runner.forward(torch.tensor(IDS)), logits_of(theirs, IDS))
 
 
 # name: as above, and the words of the sentence that name the trouble.

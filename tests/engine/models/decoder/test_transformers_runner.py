@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from closeness import is_close
 from head_cases import changed
 from tiny_models import LONGROPE, YARN, logits_of
 from tiny_pairs import generated, ids_of, model_folder, run
@@ -23,10 +24,6 @@ def models(pairs):
     return lambda name: (pairs.root / name, pairs.models[name])
 
 
-def close_to(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    return float((ours - theirs).abs().max()) <= 1e-5 * max(1.0, float(theirs.abs().max()))
-
-
 @pytest.mark.parametrize("name", ["gpt2", "gemma", "gemma2", "gemma3"])
 def test_logits_equal_transformers_after_exact_rollbacks(models, name):
     """Wrong drafts are fed and taken back, past the window too; what follows scores as if they had never been."""
@@ -36,14 +33,14 @@ def test_logits_equal_transformers_after_exact_rollbacks(models, name):
     for at in range(0, 36, 3):
         runner.forward(torch.tensor([99, 98, 97, 96]))
         runner.keep(at, [])
-        assert close_to(runner.forward(torch.tensor([*IDS[at : at + 3], 5, 6]))[:3], truth[at : at + 3])
+        assert is_close(runner.forward(torch.tensor([*IDS[at : at + 3], 5, 6]))[:3], truth[at : at + 3])
         runner.keep(at, [0, 1, 2])
         assert runner.length == at + 3
     runner.reset(64)
     runner.prefill(IDS[:20])
-    assert runner.length == 20 and close_to(runner.forward(torch.tensor(IDS[20:21])), truth[20:21])
+    assert runner.length == 20 and is_close(runner.forward(torch.tensor(IDS[20:21])), truth[20:21])
     last = runner.forward(torch.tensor(IDS[21:]), last=True)
-    assert last.shape == (1, runner.vocab_size) and close_to(last, truth[-1:])
+    assert last.shape == (1, runner.vocab_size) and is_close(last, truth[-1:])
 
 
 @pytest.mark.parametrize("name", ["gpt2", pytest.param("gemma3", marks=pytest.mark.slow)])
@@ -78,7 +75,7 @@ def test_a_row_past_the_original_context_is_that_of_the_whole_text(models):
     folder, model = models("phi3")
     runner = TransformersRunner(folder, torch.float32, "cpu")
     truth = torch.stack([logits_of(model, IDS[: n + 1])[-1] for n in range(len(IDS))])
-    assert not close_to(logits_of(model, IDS)[SWITCH - 1], truth[SWITCH - 1]), "the models must differ"
+    assert not is_close(logits_of(model, IDS)[SWITCH - 1], truth[SWITCH - 1]), "the models must differ"
     runner.reset(64)
     runner.prefill(IDS[:24])
     for base, width in (
@@ -98,10 +95,10 @@ def test_a_row_past_the_original_context_is_that_of_the_whole_text(models):
             runner.prefill(IDS[runner.length : base])
         runner.rollback(base)
         rows = runner.forward(torch.tensor(IDS[base : base + width]))
-        assert close_to(rows, truth[base : base + width]), (base, width)
+        assert is_close(rows, truth[base : base + width]), (base, width)
         assert runner.length == base + width
     runner.reset(64)
-    assert close_to(runner.forward(torch.tensor(IDS), last=True), truth[-1:])
+    assert is_close(runner.forward(torch.tensor(IDS), last=True), truth[-1:])
 
 
 @pytest.mark.parametrize(

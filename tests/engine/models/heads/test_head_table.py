@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from closeness import assert_close
 from head_cases import CHEAP, TEXT, begin, load_unrounded
 from head_table import KNOWN, LAYERS, LONGROPE, TABLE, WORDS, E, L, Shape, adds, nested, says, write
 from tiny_models import LLAMA3, RUNTIMES
@@ -59,11 +60,12 @@ def test_every_layout_drafts_by_transformers_layers(target, tmp_path, monkeypatc
     assert head.target_ids.tolist() == (KNOWN if len(head.target_ids) == WORDS else torch.arange(VOCABULARY)).tolist()
     assert len(head.target_ids) == shape.words or shape.version == 1
     given_on = reference.norm if shape.norm_output else lambda state: state
-    assert torch.allclose(seen, logits, atol=1e-3) and torch.allclose(out, given_on(states), atol=1e-4)
+    assert_close(seen, logits)
+    assert_close(out, given_on(states))
     runner.cache.length = L
     further = reference.states(embed(ids), torch.cat([last, out[-1:]]))[-1:]
     step = head.forward(ids[L:], [runner.next_span(1)], state=out[-1:])[1]
-    assert torch.allclose(step, given_on(further), atol=1e-4)
+    assert_close(step, given_on(further))
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -122,9 +124,10 @@ def test_a_block_head_drafts_by_transformers_layers(target, tmp_path, monkeypatc
         embedded = torch.cat([embedding[TEXT[1:known]], mask.expand(3, -1)])
         fused = head.reference.fuse(torch.cat([features[: known - 1], head.tensors["mask_hidden"].expand(3, -1)]))
         normed = head.reference.norm(head.reference.states(embedded, fused)[-4:])
-        expected = head.reference.lm_head(normed).softmax(-1)
+        logits = head.reference.lm_head(normed)
         assert len(draft) == 4 and draft.passes == 1
-        assert torch.allclose(draft.q[:, ::2], expected, atol=1e-4) and draft.q[:, 1::2].sum() == 0
+        assert_close(draft.q[:, ::2], logits.softmax(-1), logits)
+        assert draft.q[:, 1::2].sum() == 0
         drafter.commit(0)
     monkeypatch.setitem(engine._costs, "block", CHEAP)
     prompt, written = ids_of(run(engine, "block", gamma=3, max_new_tokens=12))
@@ -153,7 +156,7 @@ def test_a_window_counts_a_trees_steps_and_not_its_nodes(target, tmp_path, monke
     tree = after([*range(len(depth))], parents)
     for node in range(len(depth)):
         path = np.flatnonzero(ancestors[node]).tolist()
-        assert torch.allclose(tree[node], after(path)[-1], atol=1e-4)
+        assert_close(tree[node], after(path)[-1])
     assert not np.array_equal(within(ancestors, 4), ancestors), "no path is longer than the window"
 
 

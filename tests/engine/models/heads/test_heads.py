@@ -7,6 +7,7 @@ import head_cases
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value, two_token_law
+from closeness import approx, assert_close
 from head_cases import CASE_OF, CASES, CHEAP, KINDS, PLAIN, TEXT, WORDS, E, begin, changed, engine_with
 from safetensors.torch import load_file
 from tiny_models import RUNTIMES
@@ -65,8 +66,8 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
             seen = torch.zeros(VOCABULARY, dtype=torch.bool)
             seen[[*TEXT[:6], *drafts[:k]]] = True
             row = warp(penalise(logits[None], seen[WORDS][None], penalty), params)[0]
-            assert torch.allclose(q[WORDS], row, atol=1e-4)
-            assert q.sum() == pytest.approx(1.0, abs=1e-5) and q[WORDS + 1].sum() == 0
+            assert_close(q[WORDS], row, logits)
+            assert q.sum() == approx(1.0) and q[WORDS + 1].sum() == 0
             effects.append((row - logits.softmax(-1)).abs().max())
         drafter.commit(0)
     assert penalty == 1 or max(effects) > 0.01, "a penalty without effect would prove nothing"
@@ -86,7 +87,7 @@ def test_a_block_head_without_a_bias_ignores_the_guess_before(heads, tmp_path, r
     right = head_cases.trained_logits(heads, "block", TEXT[:12], drafts, reads_guesses=False)
     biased = head_cases.trained_logits(heads, "block", TEXT[:12], drafts)
     for k, (logits, other, q) in enumerate(zip(right, biased, draft.q, strict=True)):
-        assert torch.allclose(q[WORDS], logits.softmax(-1), atol=1e-4)
+        assert_close(q[WORDS], logits.softmax(-1), logits)
         assert torch.equal(logits, other) == (k == 0)
 
 
@@ -100,7 +101,8 @@ def test_exit_head_writes_the_same_keys_and_values_as_verifying(engines, runtime
     drafted = [side[:1, :, 19:22].clone() for side in (target.cache.keys, target.cache.values)]
     target.forward(torch.tensor([TEXT[19], *draft.tokens.tolist()]))
     for ours, side in zip(drafted, (target.cache.keys, target.cache.values), strict=True):
-        assert torch.allclose(ours, side[:1, :, 19:22], atol=1e-5) and ours.abs().max() > 0.01
+        assert_close(ours, side[:1, :, 19:22])
+        assert ours.abs().max() > 0.01
     target.release()
 
 
@@ -264,4 +266,5 @@ def test_target_with_its_own_output_layer_gets_its_rows_with_the_head(tmp_path, 
     for folder in (tmp_path / "head", bare):
         engine = head_cases.load_unrounded(f"{tmp_path}/target+{folder}", kind, runtime)
         drafts.append(begin(engine, kind, TEXT[:12])[1].propose(TEXT[:12], 2, 0).q)
-    assert torch.allclose(*drafts, atol=1e-6) and drafts[0].max() > 0.01
+    assert_close(*drafts)
+    assert drafts[0].max() > 0.01

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from tiny_models import seeded
 from tiny_pairs import VOCABULARY, ids_of, model_folder, run
 
 from engine.config import SamplingParams
@@ -30,9 +31,8 @@ def pair(tmp_path_factory):
     model_folder(root / "target", **SIZES)
     model_folder(root / "draft", noise=0.05, **SIZES)
     teacher = Teacher.load(root / "target", "cpu")
-    torch.manual_seed(1)
-    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(len(TAPS)))
-    with torch.no_grad():
+    with seeded(1), torch.no_grad():
+        student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(len(TAPS)))
         for parameter in student.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
     export.eagle(student, teacher, TAPS, None, root / "head", "a card")

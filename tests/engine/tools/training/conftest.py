@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tiny_models import seeded
 from tiny_pairs import END, VOCABULARY, model_folder
 from training_project import CHAT, RANK, SHAPE, WORDS, quiet, stage
 from transformers import AutoTokenizer
@@ -94,11 +95,10 @@ def learning(target, teacher, tmp_path_factory):
     words = frequent(whole, WORDS)
 
     def student(kind, seed=0):
-        torch.manual_seed(seed)
         if kind == "lm":
             return new_lm(teacher, words, SHAPE, seed)
-        bias = {"rank": RANK} if kind == "block" else {}
-        return student_class(kind).new(teacher, words, torch.ones(2), **bias)
+        with seeded(seed):
+            return student_class(kind).new(teacher, words, torch.ones(2), **{"rank": RANK} if kind == "block" else {})
 
     def data(kind):
         return Data(whole, found, {"eagle": (0, 1), "block": (0, 1), "exit": (1,)}.get(kind, ()), "cpu")

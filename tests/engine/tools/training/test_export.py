@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from closeness import assert_close
 from safetensors.torch import load_file, save_file
 from tiny_models import RUNTIMES
 from tiny_pairs import VOCABULARY, model_folder
@@ -87,12 +88,12 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     span = runner.next_span(L + len(masks))
     logits, out = head.forward(torch.cat([ids[0, 1:], masks]), [span], features=tapped[0, :L])
     if kind == "eagle":
-        assert torch.allclose(out, states[0][0, :L], atol=1e-3)
-        assert torch.allclose(logits, student.logits(states[0][0, :L], None), atol=1e-3)
+        assert_close(out, states[0][0, :L])
+        assert_close(logits, student.logits(states[0][0, :L], None))
     else:
         block, guess = torch.stack([one[0, L - 1] for one in states]), torch.tensor([42])
-        assert torch.allclose(logits, student.logits(block, None), atol=2e-3)
-        assert torch.allclose(head.add_bias(guess, logits), student.logits(block, None, guess), atol=2e-3)
+        assert_close(logits, student.logits(block, None))
+        assert_close(head.add_bias(guess, logits), student.logits(block, None, guess))
         assert (head.add_bias(guess, logits) - logits).abs().max() > 0.1
 
 
@@ -104,8 +105,8 @@ def test_an_lm_says_the_same_from_its_file_and_has_the_targets_tokenizer(learnin
         export.lm(student, root / "target", tmp_path / "lm", "a card")
         loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "lm", dtype=torch.float32)
         again = loaded(ids).logits
-    assert torch.allclose(again, logits, rtol=0.02, atol=0.05)
-    assert torch.allclose(load_model(tmp_path / "lm", "cpu", "fp32").runner.model.embed, loaded.lm_head.weight)
+    assert_close(again, logits, dtype=torch.bfloat16, roundings=2)
+    assert torch.equal(load_model(tmp_path / "lm", "cpu", "fp32").runner.model.embed, loaded.lm_head.weight)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert json.loads((tmp_path / "lm" / name).read_text()) == json.loads((root / "target" / name).read_text())
 

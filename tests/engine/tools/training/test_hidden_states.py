@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from closeness import assert_close
 from training_project import made_up, quiet, stop_after
 from transformers import AutoModelForCausalLM
 
@@ -22,10 +23,10 @@ def test_features_are_the_targets_hidden_states_and_give_its_law(root, teacher, 
         final = torch.from_numpy(found.final(start, end).astype(np.float32))
         for ours, theirs in ((tapped[:, 0], told.hidden_states[1][0]), (tapped[:, 1], told.hidden_states[0][0]),
                              (final, last[-1])):  # fmt: skip
-            assert torch.allclose(ours, theirs, rtol=2e-3, atol=2e-3)
-        assert torch.allclose(teacher.logits(final), told.logits[0], atol=0.05)
+            assert_close(ours, theirs, dtype=torch.float16, roundings=1)
+        assert_close(teacher.logits(final), told.logits[0], dtype=torch.float16, roundings=4)
     some = torch.tensor([3, 99])
-    assert torch.allclose(teacher.logits(final, some), teacher.logits(final)[:, some], atol=1e-5)
+    assert_close(teacher.logits(final, some), teacher.logits(final)[:, some])
 
 
 def test_features_continue_after_a_stop_and_serve_only_their_source(target, tmp_path, monkeypatch):

@@ -7,8 +7,9 @@ import json
 
 import pytest
 import torch
+from closeness import ROUNDINGS, assert_close, is_close
 from head_cases import WORDS
-from tiny_models import RUNTIMES
+from tiny_models import RUNTIMES, seeded
 from tiny_pairs import VOCABULARY, model_folder
 
 from engine.errors import BadInput
@@ -29,9 +30,8 @@ def normed(tmp_path_factory):
     root = tmp_path_factory.mktemp("normed")
     target = model_folder(root / "target", "llama")
     teacher = Teacher.load(root / "target", "cpu")
-    torch.manual_seed(2)
-    student = EagleStudent.new(teacher, WORDS, torch.tensor([0.5, 1.0, 3.0]), is_normed=True)
-    with torch.no_grad():
+    with seeded(2), torch.no_grad():
+        student = EagleStudent.new(teacher, WORDS, torch.tensor([0.5, 1.0, 3.0]), is_normed=True)
         for parameter in student.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter)).copy_(parameter.bfloat16())
         student.module.head.copy_(student.module.head.bfloat16())
@@ -57,13 +57,13 @@ def test_it_drafts_as_it_was_trained(normed, runtime, monkeypatch):
     first, second = module.rollout(ids[None], features[None], 2)
     loaded = RUNTIMES[runtime](root / "target", target).model
     logits, further = two_steps(load_head("eagle", root / "head", loaded), ids, features)
-    assert torch.allclose(logits, module.logits(first[0, :L]), atol=1e-3)
-    assert torch.allclose(further, module.logits(second[0, L - 1 : L]), atol=1e-3)
+    assert_close(logits, module.logits(first[0, :L]))
+    assert_close(further, module.logits(second[0, L - 1 : L]))
     for wrong in ({"norm_output": False}, {"fc_norm": False}):
         monkeypatch.setattr("engine.models.heads.eagle3.read_config", lambda folder, w=wrong: changed(folder, w))
         monkeypatch.setattr("engine.models.heads.reader.HeadReader.check_all_read", lambda reader: None)
         other = two_steps(load_head("eagle", root / "head", loaded), ids, features)[1]
-        assert not torch.allclose(other, further, atol=1e-2), f"{wrong} makes no difference"
+        assert not is_close(other, further, roundings=1000 * ROUNDINGS), f"{wrong} makes no difference"
 
 
 def changed(folder, fields: dict):

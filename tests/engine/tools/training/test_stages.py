@@ -12,6 +12,8 @@ from training_project import RANK, TRAIN, WORDS, part_of, refused, stage
 from engine.tools.training import dataset as sample_file
 from engine.weights.checkpoint_dir import weights_hash
 
+RATE = 1e-6  # at this rate an update moves a weight by little more than 1e-6
+
 
 def test_each_stage_says_where_its_work_is(journey):
     number = int(re.search(r"prompts\.jsonl has (\d+) prompts\.", journey.said["prompts"])[1])
@@ -57,12 +59,12 @@ def test_a_draft_goes_on_from_an_older_one(journey, root, tmp_path):
     """Its words, its weights and what it has seen, with other samples and another recipe."""
     whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
     sample_file.save(tmp_path / "more.npz", part_of(whole, 90))
-    asked = ("--updates", 1, "--rows", 6, "--words", 30, "--samples", tmp_path / "more.npz", "--learning-rate", 1e-6)
+    asked = ("--updates", 1, "--rows", 6, "--words", 30, "--samples", tmp_path / "more.npz", "--learning-rate", RATE)
     older = ("--start", journey.work / "eagle")
     stage(root, "distil", "eagle", *asked, "--taps", "0,1", *older, work=tmp_path / "work")
     old, new = (torch.load(w / "eagle" / "checkpoint.pt", weights_only=True) for w in (journey.work, tmp_path / "work"))
     assert torch.equal(old["words"], new["words"]) and len(new["words"]) == WORDS
-    assert all(torch.allclose(t, new["student"][name], atol=1e-4) for name, t in old["student"].items())
+    assert all(torch.allclose(t, new["student"][name], atol=2 * RATE) for name, t in old["student"].items())
     assert new["seen"] > old["seen"] and new["update"] == 1
     more = ("--out", tmp_path / "out", "--samples", tmp_path / "more.npz")
     stage(root, "export", "eagle", *more, work=tmp_path / "work")
@@ -77,12 +79,12 @@ def test_a_draft_goes_on_from_an_older_one(journey, root, tmp_path):
 def test_a_block_head_goes_on_from_an_exported_eagle_head(journey, root, tmp_path):
     """With its words; once begun, it goes on by itself."""
     samples = journey.work / "samples" / "samples.npz"
-    asked = ("--updates", 1, "--rows", 6, "--words", WORDS, "--samples", samples, "--learning-rate", 1e-6)
+    asked = ("--updates", 1, "--rows", 6, "--words", WORDS, "--samples", samples, "--learning-rate", RATE)
     asked = ("distil", "block", *asked, "--taps", "0,1", "--layers", 2)
     stage(root, *asked, "--start", root / "eagle", work=tmp_path / "work")
     found = torch.load(tmp_path / "work" / "block" / "checkpoint.pt", weights_only=True)
     head = load_file(root / "eagle" / "model.safetensors")
-    assert torch.allclose(found["student"]["fc.weight"], head["fc.weight"].float(), atol=1e-4)
+    assert torch.allclose(found["student"]["fc.weight"], head["fc.weight"].float(), atol=2 * RATE)
     assert torch.equal(found["words"], head["d2t"] + torch.arange(WORDS)) and found["seen"] > 0
     stage(root, *asked, "--start", tmp_path / "work" / "block", work=tmp_path / "next")
     assert torch.load(tmp_path / "next" / "block" / "checkpoint.pt", weights_only=True)["seen"] > found["seen"]
