@@ -85,10 +85,11 @@ def _rejected_after(node: int, statuses: Sequence[Status], parents: Sequence[int
 
 
 class TraceRecorder:
-    """Turns the device's results into the Tokens of a Round. ``text`` decodes the emitted ids as they are committed."""
+    """Turns the device's results into the Tokens of a Round. ``detokenizer`` decodes the emitted ids as they are
+    committed."""
 
     def __init__(self, config: RunConfig, tokenizer):
-        self.config, self.text = config, Detokenizer(tokenizer)
+        self.config, self.detokenizer = config, Detokenizer(tokenizer)
         self.greedy, self.k = config.sampling.greedy, config.trace_top
 
     def fetch(
@@ -141,13 +142,13 @@ class TraceRecorder:
         return logits.gather(1, words[p.argmax(-1)][:, None])[:, 0]
 
     def draft_texts(self, verdict: HostVerdict, draft: Draft) -> list[str]:
-        """Returns [N] the text each draft adds after its ancestors. Comes before the round's ids go to ``text``."""
+        """Returns [N] the text each draft adds after its ancestors. Comes before the round's ids are committed."""
         if draft.parents is None:
-            return self.text.peek(verdict.tokens)
+            return self.detokenizer.peek(verdict.tokens)
         paths: list[list[int]] = [[]]
         for token, parent in zip(verdict.tokens, draft.parents, strict=True):
             paths.append([*paths[parent], token])
-        return [self.text.peek(path)[-1] for path in paths[1:]]
+        return [self.detokenizer.peek(path)[-1] for path in paths[1:]]
 
     def tokens(
         self, verdict: HostVerdict, draft: Draft, draft_texts: list[str], texts: list[str], tail: str,
@@ -170,7 +171,7 @@ class TraceRecorder:
                 rejected = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), rejected)
             piece = text + tail if i == last_emitted else text
-            label, is_demanded = self.text.label(token, text), any(draft.from_grammar[i : i + 1])
+            label, is_demanded = self.detokenizer.label(token, text), any(draft.from_grammar[i : i + 1])
             tokens.append(
                 Token(token, piece, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
             )
@@ -179,7 +180,7 @@ class TraceRecorder:
     def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:
         """Returns the drafts that a constraint cut off, for the trace; ``depth`` [N+1] of the nodes they followed."""
         return tuple(
-            Forbidden(draft.token, self.text.name(draft.token), draft.parent, position + depth[draft.parent])
+            Forbidden(draft.token, self.detokenizer.name(draft.token), draft.parent, position + depth[draft.parent])
             for draft in drafts
         )
 
@@ -192,7 +193,7 @@ class TraceRecorder:
         fields["p_top"] = self._distribution(numbers.p_mass[parent], numbers.p_ids[parent])
         if not len(numbers.q_mass):
             token = verdict.tokens[i]
-            fields["q_top"] = Distribution((Candidate(token, self.text.name(token), 1.0),), 0.0)
+            fields["q_top"] = Distribution((Candidate(token, self.detokenizer.name(token), 1.0),), 0.0)
         else:
             fields["q_top"] = self._distribution(numbers.q_mass[i], numbers.q_ids[i])
         if numbers.can_end_before(i, parent):
@@ -228,6 +229,6 @@ class TraceRecorder:
 
     def _distribution(self, mass: np.ndarray, ids: np.ndarray) -> Distribution:
         top = tuple(
-            Candidate(int(i), self.text.name(int(i)), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0
+            Candidate(int(i), self.detokenizer.name(int(i)), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0
         )
         return Distribution(top, max(0.0, 1.0 - sum(c.mass for c in top)))
