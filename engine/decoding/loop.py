@@ -19,19 +19,19 @@ import torch
 from engine.config import ACCEPTANCE, AUTO, MAX_GAMMA, MAX_NODES, RunConfig, load_object, method_of
 from engine.decoding.batch import Prefill, Scoring, Steps, alone
 from engine.decoding.constrained import Allowed, Constrained
-from engine.decoding.stop_texts import StopTexts
+from engine.decoding.text import Text
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy
 from engine.errors import BadInput, Unavailable
 from engine.models.decoder.runner import Runner
 from engine.models.decoder.tree_shape import tree_shape
-from engine.sampling.constraint import GrammarReader, is_set
+from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.rejection import Verdict
 from engine.sampling.top_words import greedy_words
-from engine.sampling.warping import History, penalise, warp
-from engine.trace.events import Reason, Round, Timings
+from engine.sampling.warping import penalise, warp
+from engine.trace.events import Round, Timings
 
 
 class Rules(NamedTuple):
@@ -81,44 +81,27 @@ class SpeculativeDecoder:
     reader: GrammarReader | None = None  # for the run's constraint, None without one
     sharers: Callable[[], int] = lambda: 1  # how many runs share its passes
     started: float = 0.0
-    reason: Reason | None = None  # why the run ended, None before
     prefill_seconds: float = 0.0
     first_round: Round | None = None
     last_round: Round | None = None
 
     def __post_init__(self):
         self.started = self.started or time.perf_counter()
-        self.committed = list(self.prompt)  # ids of prompt and output so far
-        self.text, self._shared_by = "", 1  # the decoded output; see `sharers`
+        self._shared_by = 1  # see `sharers`
         # The methods whose draft model gave numbers that are not finite, and the place from which each was left out.
         self.given_up: dict[str, int] = {}
         self._rule = ACCEPTANCE[self.config.acceptance]
         self._verify_chain, self._verify_tree = map(self.rules.function, (self._rule.chain, self._rule.tree))
-        self._stops = StopTexts(self.recorder.text.tokenizer, self.config.stop)
         length = len(self.prompt) + self.config.max_new_tokens
         # `Engine.prepare` has refused what does not fit.
         self.capacity = min(length + MAX_NODES + 2, max(self.target.max_length, length))
         self.uniforms = Uniforms(self.config.seed, self.config.max_new_tokens + MAX_NODES + 2)
-        penalised = self.config.sampling.repetition_penalty != 1.0
         self._constrained: Constrained | None = None
         if self.reader:
             drafts = self.config.method == AUTO or method_of(self.config.method).needs_constraint
             self._constrained = self.rules.constrained(self.reader, self.target.vocab_size, self.target.device, drafts)
-        self._commit_prefix()
-        self.history = History(self.committed, self.target.vocab_size, self.target.device) if penalised else None
-
-    def _commit_prefix(self) -> None:
-        """Commits the tokens that the output begins with. Raises BadInput for one that does not exist or ends the
-        text."""
-        for token in self.config.prefix:
-            if token >= self.target.vocab_size:
-                raise BadInput(f"Token {token} does not exist: the vocabulary has {self.target.vocab_size:,} tokens.")
-            if self.reader and not is_set(self.reader.allowed_after(), token):
-                name = self.recorder.text.name(token)
-                raise BadInput(f"The constraint forbids the token {name!r} in this place; force another one.")
-            self._append(token)
-            if self.reason is not None:
-                raise BadInput("The forced token ends the text, so nothing would follow it; force another one.")
+        detokenizer = self.recorder.detokenizer
+        self.text = Text(self.config, self.prompt, self.target, detokenizer, self.eos_ids, self.reader)
 
     @property
     def memory(self) -> int:
@@ -127,12 +110,8 @@ class SpeculativeDecoder:
         rows, copies = (MAX_NODES + 1) * self.target.vocab_size, 6 if self.reader else 3
         return self.target.memory(self.capacity) + self.drafter.memory(self.capacity) + copies * 4 * rows
 
-    @property
-    def emitted(self) -> int:
-        return len(self.committed) - len(self.prompt)
-
     def rounds(self) -> Iterator[Round]:
-        """Yields the rounds until the end of the text; ``reason`` and ``text`` are set when it returns."""
+        """Yields the rounds until the end of the text, which then has its ``reason``."""
         return alone(self.steps())
 
     @torch.inference_mode()
@@ -141,7 +120,7 @@ class SpeculativeDecoder:
         try:
             yield from self._prefill()
             index = 0
-            while self.reason is None:  # a round polls the flag itself, so that its last bytes become text
+            while self.text.reason is None:  # a round polls the flag itself, so that its last bytes become text
                 self.last_round = yield from self._round(index)
                 self.first_round = self.first_round or self.last_round
                 yield self.last_round
@@ -153,7 +132,7 @@ class SpeculativeDecoder:
     def _prefill(self) -> Steps:
         config, before, target = self.config, time.perf_counter(), self.target
         target.reset(self.capacity)
-        ids = self.committed[:-1]  # the last one is the first pending token
+        ids = self.text.ids[:-1]  # the last one is the first pending token
         while ids and not self._has_ended():
             ids = ids[(yield Prefill(target, ids)) :]
         if self._has_ended():
@@ -162,41 +141,42 @@ class SpeculativeDecoder:
             sampling=config.sampling,
             vocab_size=target.vocab_size,
             uniforms=self.uniforms,
-            history=self.history,
+            history=self.text.history,
             capacity=self.capacity,
             device=target.device,
             policy=self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None,
             copy_from=self.copy_from,
             eos_ids=self.eos_ids,
-            control_ids=self.recorder.text.special | self.eos_ids,
+            control_ids=self.recorder.detokenizer.special | self.eos_ids,
             trees=target.trees,
             lookahead=config.lookahead,
             reader=self.reader,
             reads_grammar=bool(self._constrained and self._constrained.drafts),
         )
-        self.drafter.start(self.committed, setup)
+        self.drafter.start(self.text.ids, setup)
         self.prefill_seconds = now(target.device) - before
 
     def _has_ended(self) -> bool:
         """Polls the cancel flag; returns whether the run is over."""
-        if self.reason is None and self.cancelled():
-            self.reason = "cancelled"
-        return self.reason is not None
+        if self.text.reason is None and self.cancelled():
+            self.text.reason = "cancelled"
+        return self.text.reason is not None
 
     def _round(self, index: int) -> Generator[Scoring, torch.Tensor, Round]:
-        start, base, position, timer = self._now(), self.target.length, self.emitted, DeviceTimer(self.target.device)
+        start, base, timer = self._now(), self.target.length, DeviceTimer(self.target.device)
+        text, position = self.text, self.text.emitted
         # 1 draft
         timer.start("draft")
         gamma, keys, draft, allowed = self._draft(position)
         timer.stop()
         # 2 verify: one pass over the pending token and the drafts
-        pending = to_device(self.committed[-1:], self.target.device)
+        pending = to_device(text.ids[-1:], self.target.device)
         logits = yield Scoring(self.target, torch.cat([pending, draft.tokens]), draft.parents, timer)  # [N+1, V]
         # 3 accept
         timer.start("accept")
         u, u_closing, depth = self._draws(draft, position)
-        if self.history is not None:
-            seen = self.history.rows(draft.tokens, draft.parents)
+        if text.history is not None:
+            seen = text.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
         removed = {}
         if self._constrained and allowed:
@@ -220,9 +200,10 @@ class SpeculativeDecoder:
             outcomes, classes = allowed.with_forbidden(outcomes, classes, {0, *path})
         self.gamma_policy.observe(keys, outcomes, classes, draft.passes, scored=len(draft))
         draft_texts = self.recorder.draft_texts(verdict, draft)
-        texts, tail = self._commit([*verdict.accepted_tokens, verdict.closing])
+        pieces = text.append([*verdict.accepted_tokens, verdict.closing])
+        tail = text.end() if self._has_ended() else ""
         # 5 yield
-        tokens = self.recorder.tokens(verdict, draft, draft_texts, texts, tail, u, u_closing, depth, position)
+        tokens = self.recorder.tokens(verdict, draft, draft_texts, pieces, tail, u, u_closing, depth, position)
         end, seconds = self._now(), timer.seconds()
         host = max(0.0, end - start - sum(seconds.values()))  # in a batch also the others' turns
         return Round(
@@ -243,19 +224,19 @@ class SpeculativeDecoder:
 
     def _check_finite(self, verdict: HostVerdict, method: str) -> None:
         """Raises Unavailable if the target's numbers are not finite. If a draft's are not, its drafting ends."""
+        place = self.text.emitted
         if not verdict.is_finite:
             if self.reader is not None and not self.reader.allowed_after(verdict.accepted_tokens).any():
                 raise BadInput(
-                    f"After {self.emitted} new tokens the constraint demands a text that this model's tokenizer cannot "
+                    f"After {place} new tokens the constraint demands a text that this model's tokenizer cannot "
                     "write; change the constraint."
                 )
             raise Unavailable(
-                f"The target's logits are not finite (NaN or infinity) after {self.emitted} new tokens, so no token "
-                "can be chosen; its weights are damaged, or too large for this precision. Choose another precision or "
-                "model."
+                f"The target's logits are not finite (NaN or infinity) after {place} new tokens, so no token can be "
+                "chosen; its weights are damaged, or too large for this precision. Choose another precision or model."
             )
         if not verdict.draft_is_finite:
-            self.given_up[method] = self.emitted
+            self.given_up[method] = place
 
     def _now(self) -> float:
         return time.perf_counter() - self.started
@@ -266,12 +247,12 @@ class SpeculativeDecoder:
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
-        keys = self._without_broken(self.drafter.confidence_classes(self.committed))
+        keys = self._without_broken(self.drafter.confidence_classes(self.text.ids))
         gamma = 0 if keys is None or limit < 1 else self.gamma_policy.choose(keys, limit)
         if gamma == 0:
             draft = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
         else:
-            draft = self.drafter.propose(self.committed, gamma, position)
+            draft = self.drafter.propose(self.text.ids, gamma, position)
         if len(draft) > MAX_NODES:
             raise BadInput(
                 f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
@@ -317,33 +298,3 @@ class SpeculativeDecoder:
     @staticmethod
     def _parents(draft: Draft) -> tuple[int, ...]:
         return tuple(range(len(draft))) if draft.parents is None else tuple(draft.parents)
-
-    def _commit(self, ids: Sequence[int]) -> tuple[list[str], str]:
-        """Appends ids up to the end of the text. Returns the text of each, and the tail: bytes that the last one shows
-        as they are, because after the end no later token completes their character."""
-        texts, tail = [], ""
-        for token in ids:
-            texts.append(self._append(token))
-            if self.reason is not None:
-                break
-        if self.history is not None:
-            self.history.add(self.committed[-len(texts) :])
-        if self._has_ended():
-            tail = self.recorder.text.tail()
-            self.text += tail
-        return texts, tail
-
-    def _append(self, token: int) -> str:
-        """Commits a token and returns its text. Sets ``reason`` if the text ends with it."""
-        piece = self.recorder.text.push(token)
-        self.committed.append(token)
-        if self.reader is not None:
-            self.reader.advance(token)
-        self.text += piece
-        if token in self.eos_ids:
-            self.reason = "eos"
-        elif self._stops.end_with(token, piece):
-            self.reason = "stop"
-        elif self.emitted >= self.config.max_new_tokens:
-            self.reason = "length"
-        return piece

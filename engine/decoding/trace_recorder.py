@@ -1,6 +1,6 @@
 """Turns a verdict on the device into the Tokens of a Round: one copy to the host, then plain data.
 
-Dimension key: N drafts, V vocabulary, k candidates kept.
+Dimension key: N drafts, V vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,30 +11,28 @@ import numpy as np
 import torch
 
 from engine.config import RunConfig
+from engine.decoding.round_numbers import RoundNumbers, kind_of, measure
 from engine.decoding.tokenization import Detokenizer
-from engine.device import to_device, to_host
+from engine.device import to_host
 from engine.drafters.base import Draft
-from engine.sampling.rejection import Verdict, residual, rows_in_turn
-from engine.sampling.top_words import gap, top
-from engine.sampling.warping import one_hot
-from engine.trace.events import EMITTED, TESTED, Candidate, Distribution, Forbidden, Status, Token
+from engine.sampling.rejection import Verdict
+from engine.trace.events import EMITTED, Candidate, Distribution, Forbidden, Status, Token
 
 _NOTHING: Mapping[str, torch.Tensor] = {}
 
 
 @dataclass(slots=True)
 class HostVerdict:
-    """A verdict on the host. tokens, path, tested, accept [N]; last, closing as in `Verdict`. ``numbers``: the
-    arrays of `TraceRecorder._numbers`, empty if tracing is off. ``rescued``: the rescued drafts of a block.
-    ``is_finite``: whether the target's deciding numbers are finite; ``draft_is_finite``: whether the draft's are."""
+    """A verdict on the host. tokens, path, tested [N]; last, closing as in `Verdict`. ``numbers``: None if tracing is
+    off. ``rescued``: the rescued drafts of a block. ``is_finite``: whether the target's deciding numbers are finite;
+    ``draft_is_finite``: whether the draft's are."""
 
     tokens: list[int]
     path: np.ndarray
     tested: np.ndarray
-    accept: np.ndarray
     last: int
     closing: int
-    numbers: dict[str, np.ndarray]
+    numbers: RoundNumbers | None = None
     rescued: frozenset[int] = frozenset()
     is_finite: bool = True
     draft_is_finite: bool = True
@@ -87,10 +85,11 @@ def _rejected_after(node: int, statuses: Sequence[Status], parents: Sequence[int
 
 
 class TraceRecorder:
-    """Turns the device's results into the Tokens of a Round. ``text`` decodes the emitted ids as they are committed."""
+    """Turns the device's results into the Tokens of a Round. ``detokenizer`` decodes the emitted ids as they are
+    committed."""
 
     def __init__(self, config: RunConfig, tokenizer):
-        self.config, self.text = config, Detokenizer(tokenizer)
+        self.config, self.detokenizer = config, Detokenizer(tokenizer)
         self.greedy, self.k = config.sampling.greedy, config.trace_top
 
     def fetch(
@@ -109,7 +108,6 @@ class TraceRecorder:
             "tokens": draft.tokens,
             "path": verdict.path,
             "tested": verdict.tested,
-            "accept": verdict.accept,
             "closing": torch.stack([verdict.last, verdict.closing]),
             "tops": self._tops(p, logits, words),
         }
@@ -118,7 +116,7 @@ class TraceRecorder:
         if verdict.block is not None:
             tensors["rescued"] = verdict.block.rescued
         if self.config.trace:
-            tensors |= self._numbers(p, logits, draft, verdict) | dict(removed)
+            tensors |= measure(p, logits, draft, verdict, self.greedy, self.k) | dict(removed, accept=verdict.accept)
         got = all_to_host(tensors)
         last, closing = got.pop("closing").astype(int).tolist()
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
@@ -126,13 +124,13 @@ class TraceRecorder:
         is_finite = bool(np.isfinite(got.pop("tops"))[read_rows].all())
         draft_is_finite = not draft.is_broken and bool(np.isfinite(got.pop("draft_tops", 0.0)).all())
         rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
-        tokens, accept = got.pop("tokens").astype(int), got.pop("accept")
+        tokens = got.pop("tokens").astype(int)
         if words is not None:
             ids = words.numpy()
             tokens, closing = ids[tokens], int(ids[closing])
             got |= {name: ids[numbers.astype(int)] for name, numbers in got.items() if name.endswith("_ids")}
-        tokens = tokens.tolist()
-        return HostVerdict(tokens, path, tested, accept, last, closing, got, rescued, is_finite, draft_is_finite)
+        numbers = kind_of(verdict)(tested=tested, **got) if self.config.trace else None
+        return HostVerdict(tokens.tolist(), path, tested, last, closing, numbers, rescued, is_finite, draft_is_finite)
 
     def _tops(self, p: torch.Tensor, logits: torch.Tensor, words: torch.Tensor | None) -> torch.Tensor:
         """Returns a number [N+1] for each row that is finite only if the row's decision is: a probability, or for
@@ -143,66 +141,14 @@ class TraceRecorder:
             return logits.amax(-1)
         return logits.gather(1, words[p.argmax(-1)][:, None])[:, 0]
 
-    def _numbers(self, p, logits, draft: Draft, verdict: Verdict) -> dict[str, torch.Tensor]:
-        """Returns p, q [N] of every draft, discarded ones included; mass and ids [·, k] of the top of p, q and the
-        residual (p_, q_, r_); the closing token's p and q [1]; top-2 logit gaps [N+1] if greedy; a block's running and
-        h [N]."""
-        N, tokens = len(draft), draft.tokens
-        # Indexed by one-element tensors throughout: a 0-dim index would be read by the host.
-        last, closing = verdict.last.view(1), verdict.closing.view(1)
-        numbers = {"closing_p": p[last, closing]}
-        numbers["p_mass"], numbers["p_ids"] = self._top(p)
-        if self.greedy:
-            numbers["gap"] = gap(logits)
-        if not N:
-            return numbers
-        # [N, V]: the row of draft i's place, before earlier siblings took their shares
-        before = p[:N] if draft.parents is None else p[to_device(draft.parents, p.device)]
-        numbers["p"] = before.gather(1, tokens[:, None])[:, 0]
-        # The closing token's residual was computed with the q of the draft that was tested last.
-        rejected = (verdict.tested * torch.arange(N, device=p.device)).amax(0, keepdim=True)
-        if draft.q is None:
-            numbers["q"], numbers["closing_q"] = torch.ones_like(numbers["p"]), tokens[rejected] == closing
-        else:
-            numbers["q"] = draft.q.gather(1, tokens[:, None])[:, 0]
-            numbers["closing_q"] = draft.q[rejected, closing]
-            numbers["q_mass"], numbers["q_ids"] = self._top(draft.q)
-        if verdict.threshold is not None:
-            numbers["threshold"] = verdict.threshold
-            return numbers
-        if verdict.block is not None:
-            numbers["running"], numbers["h"] = verdict.block.running, verdict.block.h
-        if not (self.greedy and draft.q is None):  # then the residual is p itself, or empty
-            numbers["r_mass"], numbers["r_ids"] = self._top(self._residuals(p, draft, verdict))
-        return numbers
-
-    @staticmethod
-    def _residuals(p, draft: Draft, verdict: Verdict) -> torch.Tensor:
-        """Returns [N, V] the residual that each draft leaves to the token in its place."""
-        q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
-        if draft.parents is None:
-            weight = 1.0  # p's weight; in block acceptance, the p_i of the drafts before
-            if verdict.block is not None:
-                weight = torch.cat([torch.ones_like(q[:1, 0]), verdict.block.running[:-1]])[:, None]
-            return residual(p[:-1], q, weight)
-        if verdict.block is not None and verdict.block.residual_after is not None:
-            return verdict.block.residual_after
-        return residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q)
-
-    def _top(self, rows):
-        if self.greedy:  # one-hot rows have one candidate
-            best = rows.max(-1, keepdim=True)
-            return best.values, best.indices
-        return top(rows, self.k)
-
     def draft_texts(self, verdict: HostVerdict, draft: Draft) -> list[str]:
-        """Returns [N] the text each draft adds after its ancestors. Comes before the round's ids go to ``text``."""
+        """Returns [N] the text each draft adds after its ancestors. Comes before the round's ids are committed."""
         if draft.parents is None:
-            return self.text.peek(verdict.tokens)
+            return self.detokenizer.peek(verdict.tokens)
         paths: list[list[int]] = [[]]
         for token, parent in zip(verdict.tokens, draft.parents, strict=True):
             paths.append([*paths[parent], token])
-        return [self.text.peek(path)[-1] for path in paths[1:]]
+        return [self.detokenizer.peek(path)[-1] for path in paths[1:]]
 
     def tokens(
         self, verdict: HostVerdict, draft: Draft, draft_texts: list[str], texts: list[str], tail: str,
@@ -217,8 +163,7 @@ class TraceRecorder:
         for i, status in enumerate(statuses):
             if i < N:
                 token, text, at = verdict.tokens[i], draft_texts[i], depth[i + 1]
-                is_decided = (status in TESTED or "running" in verdict.numbers) and "threshold" not in verdict.numbers
-                numbers = self._draft_numbers(verdict, i, parents[i], u[i] if is_decided else None)
+                numbers = self._draft_numbers(verdict, i, parents[i], status, u)
                 if numbers and draft.expected:
                     numbers["expected"] = draft.expected[i]
             else:
@@ -226,7 +171,7 @@ class TraceRecorder:
                 rejected = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), rejected)
             piece = text + tail if i == last_emitted else text
-            label, is_demanded = self.text.label(token, text), any(draft.from_grammar[i : i + 1])
+            label, is_demanded = self.detokenizer.label(token, text), any(draft.from_grammar[i : i + 1])
             tokens.append(
                 Token(token, piece, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
             )
@@ -235,72 +180,55 @@ class TraceRecorder:
     def forbidden(self, drafts: Sequence, depth: Sequence[int], position: int) -> tuple[Forbidden, ...]:
         """Returns the drafts that a constraint cut off, for the trace; ``depth`` [N+1] of the nodes they followed."""
         return tuple(
-            Forbidden(draft.token, self.text.name(draft.token), draft.parent, position + depth[draft.parent])
+            Forbidden(draft.token, self.detokenizer.name(draft.token), draft.parent, position + depth[draft.parent])
             for draft in drafts
         )
 
-    def _draft_numbers(self, verdict: HostVerdict, i: int, parent: int, u: float | None) -> dict:
-        """Returns p, q, u, the chance to be accepted and the candidates of draft i; empty if tracing is off."""
-        arrays = verdict.numbers
-        if not arrays:
+    def _draft_numbers(self, verdict: HostVerdict, i: int, parent: int, status: Status, u: Sequence[float]) -> dict:
+        """Returns p, q, u, the test and the candidates of draft i; empty if tracing is off."""
+        numbers = verdict.numbers
+        if numbers is None:
             return {}
-        p, q = float(arrays["p"][i]), float(arrays["q"][i])
-        numbers = {"p": p, "q": q, "u": u}
-        if "threshold" in arrays:
-            numbers["threshold"] = float(arrays["threshold"][i])
-        else:
-            is_known = verdict.tested[i] or "running" in arrays
-            numbers["accept"] = float(verdict.accept[i]) if is_known else min(1.0, p / q)
-        numbers["p_top"] = self._distribution(arrays["p_mass"][parent], arrays["p_ids"][parent])
-        if "q_mass" in arrays:
-            numbers["q_top"] = self._distribution(arrays["q_mass"][i], arrays["q_ids"][i])
-        else:
+        fields = {"p": float(numbers.p[i]), "q": float(numbers.q[i]), "u": u[i] if numbers.has_draw(status) else None}
+        fields["p_top"] = self._distribution(numbers.p_mass[parent], numbers.p_ids[parent])
+        if not len(numbers.q_mass):
             token = verdict.tokens[i]
-            numbers["q_top"] = Distribution((Candidate(token, self.text.name(token), 1.0),), 0.0)
-        if "running" in arrays:
-            numbers |= {"running": float(arrays["running"][i]), "h": float(arrays["h"][i])}
-        if self._can_end_before(verdict, i, parent, p, q):
-            mass, ids = ("r_mass", "r_ids") if "r_mass" in arrays else ("p_mass", "p_ids")
-            row = i if mass == "r_mass" else parent
-            numbers["residual"] = self._distribution(arrays[mass][row], arrays[ids][row])
-        return numbers | self._of_row(arrays, parent)
+            fields["q_top"] = Distribution((Candidate(token, self.detokenizer.name(token), 1.0),), 0.0)
+        else:
+            fields["q_top"] = self._distribution(numbers.q_mass[i], numbers.q_ids[i])
+        if numbers.can_end_before(i, parent):
+            fields["residual"] = fields["p_top"]
+            if len(numbers.r_mass):
+                fields["residual"] = self._distribution(numbers.r_mass[i], numbers.r_ids[i])
+        return fields | numbers.of_test(i) | self._of_row(numbers, parent)
 
-    def _of_row(self, arrays: dict[str, np.ndarray], row: int) -> dict:
+    def _of_row(self, numbers: RoundNumbers, row: int) -> dict:
         """Returns the numbers of a row, the same for a draft and for a closing token."""
-        numbers = {}
-        if "gap" in arrays and np.isfinite(gap := arrays["gap"][row]):  # a constraint may leave one word
-            numbers["gap"] = float(gap)
-        if "removed" in arrays:
-            top = self._distribution(arrays["removed_mass"][row], arrays["removed_words"][row]).top
-            rest = float(arrays["removed"][row]) - sum(candidate.mass for candidate in top)
-            numbers["removed"] = Distribution(top, max(0.0, rest))
-        return numbers
-
-    @staticmethod
-    def _can_end_before(verdict: HostVerdict, i: int, parent: int, p: float, q: float) -> bool:
-        """Returns whether the round can end before draft i, so that its residual matters."""
-        if "threshold" in verdict.numbers:
-            return False
-        if "running" not in verdict.numbers:
-            return verdict.accept[i] < 1 if verdict.tested[i] else p < q
-        return verdict.numbers["running"][i] < 1 and (parent == 0 or verdict.numbers["h"][parent - 1] > 0)
+        fields = {}
+        if len(numbers.gap) and np.isfinite(gap := numbers.gap[row]):  # a constraint may leave one word
+            fields["gap"] = float(gap)
+        if len(numbers.removed):
+            top = self._distribution(numbers.removed_mass[row], numbers.removed_words[row]).top
+            rest = float(numbers.removed[row]) - sum(candidate.mass for candidate in top)
+            fields["removed"] = Distribution(top, max(0.0, rest))
+        return fields
 
     def _closing_numbers(self, verdict: HostVerdict, u: float, rejected: Sequence[Token]) -> dict:
         """Returns the numbers of the closing token; ``rejected``: the drafts it replaces."""
-        arrays, row = verdict.numbers, verdict.last
-        if not arrays:
+        numbers, row = verdict.numbers, verdict.last
+        if numbers is None:
             return {}
-        numbers: dict[str, Any] = {"p": float(arrays["closing_p"][0]), "u": u}
-        numbers["p_top"] = self._distribution(arrays["p_mass"][row], arrays["p_ids"][row])
-        numbers |= self._of_row(arrays, row)
+        fields: dict[str, Any] = {"p": float(numbers.closing_p[0]), "u": u}
+        fields["p_top"] = self._distribution(numbers.p_mass[row], numbers.p_ids[row])
+        fields |= self._of_row(numbers, row)
         if rejected:  # the residual it was drawn from is that of the last one
-            numbers["q"] = float(arrays["closing_q"][0])
-            numbers |= {"q_top": rejected[-1].q_top, "residual": rejected[-1].residual}
-            numbers["threshold"] = rejected[-1].threshold
-        return numbers
+            fields["q"] = float(numbers.closing_q[0])
+            fields |= {"q_top": rejected[-1].q_top, "residual": rejected[-1].residual}
+            fields["threshold"] = rejected[-1].threshold
+        return fields
 
     def _distribution(self, mass: np.ndarray, ids: np.ndarray) -> Distribution:
         top = tuple(
-            Candidate(int(i), self.text.name(int(i)), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0
+            Candidate(int(i), self.detokenizer.name(int(i)), float(m)) for m, i in zip(mass, ids, strict=True) if m > 0
         )
         return Distribution(top, max(0.0, 1.0 - sum(c.mass for c in top)))

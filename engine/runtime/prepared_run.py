@@ -51,10 +51,10 @@ class PreparedRun:
         yield self._start_event()
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
-        assert decoding.reason is not None, "the steps end with a reason"
+        assert decoding.text.reason is not None, "the steps end with a reason"
         yield RunFinished(
-            reason=decoding.reason,
-            text=_before_stop(decoding.text, self.config.stop),
+            reason=decoding.text.reason,
+            text=_before_stop(decoding.text.output, self.config.stop),
             prefill=decoding.prefill_seconds,
             ttft=first.end if first else 0.0,
             decode_seconds=last.end - first.start if first and last else 0.0,
@@ -106,7 +106,7 @@ class PreparedRun:
     def _last_notes(self) -> Iterator[str]:
         for method, place in self.decoding.given_up.items():
             yield _about_lost(method, place)
-        reader, reason = self.decoding.reader, self.decoding.reason
+        reader, reason = self.decoding.reader, self.decoding.text.reason
         constraint = self.config.constraint
         if reader and constraint and reason and not reader.is_complete():
             what = "JSON" if constraint.kind == "json_schema" else "text"

@@ -54,10 +54,10 @@ def markov_p_value(model, tokens: list[int], sampling) -> float:
 
 def is_caught(decoder, model, sampling) -> bool:
     """Runs a toy decoder until its tokens cannot be the model's own (p < CAUGHT); False if it ends before."""
-    start = look = len(decoder.committed)
+    start = look = len(decoder.text.ids)
     for _ in decoder.rounds():
-        if len(decoder.committed) >= look + TOKENS_BETWEEN_LOOKS:
-            look = len(decoder.committed)
-            if markov_p_value(model, decoder.committed[start:], sampling) < CAUGHT:
+        if len(decoder.text.ids) >= look + TOKENS_BETWEEN_LOOKS:
+            look = len(decoder.text.ids)
+            if markov_p_value(model, decoder.text.ids[start:], sampling) < CAUGHT:
                 return True
-    return markov_p_value(model, decoder.committed[start:], sampling) < CAUGHT
+    return markov_p_value(model, decoder.text.ids[start:], sampling) < CAUGHT

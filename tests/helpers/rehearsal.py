@@ -272,5 +272,5 @@ def run(
         policy = policy or policy_of(drafter, gamma)
         decoder = SpeculativeDecoder(config, list(prompt), target, drafter, policy, frozenset(), recorder, rules=rules)
         rounds = list(decoder.rounds())
-    assert decoder.reason == "length" and cuda.reads - reads == len(rounds), "a round reads the device once"
+    assert decoder.text.reason == "length" and cuda.reads - reads == len(rounds), "a round reads the device once"
     return rounds

@@ -233,7 +233,7 @@ def toy_decoder(
     reader: GrammarReader | None = None,
     **config: Any,
 ) -> SpeculativeDecoder:
-    """Returns the real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.committed`` then has all
+    """Returns the real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.text.ids`` then has all
     tokens."""
     config = {"method": drafter.name, "max_new_tokens": 32} | config
     run_config = RunConfig("toy", gamma=gamma, sampling=sampling, **config)
@@ -250,14 +250,14 @@ def generate(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> list[
     run = toy_decoder(target, drafter, prompt, trace=False, **settings)
     for _ in run.rounds():
         pass
-    return run.committed[len(prompt) :]
+    return run.text.ids[len(prompt) :]
 
 
 def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> Trace:
     """Returns the trace of one run; settings as for `toy_decoder`. Its times are the toy's own."""
     run = toy_decoder(target, drafter, prompt, **settings)
     rounds = tuple(run.rounds())
-    assert run.reason is not None, "the rounds end with a reason"
+    assert run.text.reason is not None, "the rounds end with a reason"
     seconds = rounds[-1].end if rounds else 0.0
     settings = asdict(run.config) | {"stop": list(run.config.stop)}
     del settings["prefix"]
@@ -274,4 +274,6 @@ def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> T
     first = rounds[0] if rounds else None
     took = seconds - first.start if first else 0.0
     ttft = first.end if first else 0.0
-    return Trace(started, rounds, RunFinished(run.reason, run.text, run.prefill_seconds, ttft, took, seconds))
+    return Trace(
+        started, rounds, RunFinished(run.text.reason, run.text.output, run.prefill_seconds, ttft, took, seconds)
+    )

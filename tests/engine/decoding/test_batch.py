@@ -45,7 +45,7 @@ def toy(number: int) -> SpeculativeDecoder:
     decoder = toy_decoder(TARGET, make_drafter(method, DRAFT), prompt, sampling, eos=eos, **settings)
     if draw.random() < 0.2:
         limit = draw.randint(0, 20)
-        decoder.cancelled = lambda: decoder.emitted >= limit
+        decoder.cancelled = lambda: decoder.text.emitted >= limit
     return decoder
 
 
@@ -103,7 +103,7 @@ def test_beside_others_each_keeps_the_targets_law():
     decoders = [toy_decoder(TARGET, d, [0], WARM, gamma=1 + i, seed=i, **settings) for i, d in enumerate(drafters)]
     together(decoders)
     for decoder in decoders:
-        assert decoder.emitted == 400 and markov_p_value(TARGET, decoder.committed[1:], WARM) > FALSE_ALARM
+        assert decoder.text.emitted == 400 and markov_p_value(TARGET, decoder.text.ids[1:], WARM) > FALSE_ALARM
 
 
 def test_a_long_prompt_beside_others_takes_turns_with_them(monkeypatch):
@@ -161,7 +161,7 @@ def decoder_of(runners, prompt, method="none", gamma=0, limit=60, sampling=GREED
     config = RunConfig("x", sampling=sampling, max_new_tokens=limit, stop=stop, seed=len(prompt))
     recorder = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)]))
     decoder = SpeculativeDecoder(config, prompt, target, drafter, FixedGamma(gamma), frozenset(eos), recorder)
-    decoder.cancelled = lambda: decoder.emitted >= cancelled_after
+    decoder.cancelled = lambda: decoder.text.emitted >= cancelled_after
     return decoder
 
 
@@ -193,8 +193,8 @@ def test_greedy_rows_that_end_stop_or_are_cancelled_are_as_alone(runners, settin
     for each, decoder, ours in zip(settings, decoders, together(decoders), strict=True):
         alone = decoder_of(runners, **each)
         same_or_near_tie(ours, list(alone.rounds()))
-        assert decoder.reason == alone.reason and decoder.target.cache is None
-    assert [d.reason for d in decoders] == ["length", "length", "cancelled", "length", "eos", "stop"]
+        assert decoder.text.reason == alone.text.reason and decoder.target.cache is None
+    assert [d.text.reason for d in decoders] == ["length", "length", "cancelled", "length", "eos", "stop"]
 
 
 def test_sampled_rows_have_the_numbers_of_the_run_alone(runners, settings):

@@ -57,14 +57,14 @@ def test_over_all_seeds_a_branch_keeps_the_targets_law(method):
 def test_the_given_tokens_count_as_output():
     run = toy_decoder(TARGET, NoDrafter(), [0, 1], WARM, max_new_tokens=9, prefix=(2, 3, 4))
     rounds = list(run.rounds())
-    assert len(ids_of(rounds)) == 6 and run.reason == "length" and run.committed[2:5] == [2, 3, 4]
-    assert run.text.startswith("c d e") and rounds[0].context == 4 and rounds[0].tokens[0].position == 3
+    assert len(ids_of(rounds)) == 6 and run.text.reason == "length" and run.text.ids[2:5] == [2, 3, 4]
+    assert run.text.output.startswith("c d e") and rounds[0].context == 4 and rounds[0].tokens[0].position == 3
 
 
 def test_a_stop_text_may_begin_in_the_given_tokens():
     text = "c d " + TARGET.words[ids_of(toy_decoder(TARGET, NoDrafter(), [0, 1], GREEDY, prefix=(2, 3)).rounds())[0]]
     run = toy_decoder(TARGET, NoDrafter(), [0, 1], GREEDY, prefix=(2, 3), stop=(text[2:5],))
-    assert len(list(run.rounds())) == 1 and run.reason == "stop"
+    assert len(list(run.rounds())) == 1 and run.text.reason == "stop"
 
 
 @pytest.mark.parametrize("prefix, words", [

@@ -196,7 +196,7 @@ def test_chains_that_are_judged_keep_the_targets_law(policy, acceptance):
     run = toy_decoder(TARGET, make_drafter("lm", DRAFT), PROMPT, sampling, **settings)
     shapes = {(r.gamma, r.draft_steps - r.gamma) for r in run.rounds()}
     assert len({gamma for gamma, _ in shapes}) > 2 and {0, 1} == {more for _, more in shapes}, "too much alike to tell"
-    assert markov_p_value(TARGET, run.committed, sampling) > FALSE_ALARM
+    assert markov_p_value(TARGET, run.text.ids, sampling) > FALSE_ALARM
 
 
 def test_a_judge_that_looks_at_the_token_is_caught():

@@ -151,7 +151,7 @@ def p_value_of_places_drafted_again():
     decoder = toy_decoder(TARGET, make_drafter("lm", DRAFT), PROMPT, **settings)
     for round_ in decoder.rounds():
         if round_.gamma and policy.at in policy.discarded:
-            before = [*PROMPT, *decoder.committed[len(PROMPT) :][: policy.at]]
+            before = [*PROMPT, *decoder.text.ids[len(PROMPT) :][: policy.at]]
             observed[round_.emitted[0].id] += 1
             expected.update(dict(enumerate(TARGET.probabilities(before, PLAIN).tolist())))
         policy.watch(round_)

@@ -53,8 +53,8 @@ class ForkedScript(Drafter):
 def test_every_emitted_token_is_accepted_resampled_bonus_or_plain(method, sampling):
     run = toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], sampling, gamma=3, max_new_tokens=60, seed=4)
     rounds, position = list(run.rounds()), 0
-    assert sum(token.status in EMITTED for token in tokens_of(rounds)) == 60 == run.emitted
-    assert ids_of(rounds) == run.committed[2:]
+    assert sum(token.status in EMITTED for token in tokens_of(rounds)) == 60 == run.text.emitted
+    assert ids_of(rounds) == run.text.ids[2:]
     for r in rounds:
         assert [token.position - position for token in r.emitted] == list(range(len(r.emitted)))
         assert r.context == 1 + position
@@ -174,7 +174,7 @@ def test_exactly_as_many_tokens_as_asked(method, limit):
     drafter = make_drafter(method, TARGET)
     run = toy_decoder(TARGET, drafter, [0, 1], GREEDY, gamma=GAMMA, max_new_tokens=limit)
     rounds = list(run.rounds())
-    assert run.reason == "length" and ids_of(rounds) == RIGHT[:limit]
+    assert run.text.reason == "length" and ids_of(rounds) == RIGHT[:limit]
 
 
 def counting(size: int = 24) -> ToyLM:
@@ -195,10 +195,10 @@ def test_an_end_token_inside_a_block(method, room, at):
     settings = {"gamma": GAMMA, "max_new_tokens": room or at, "eos": (at,)}
     run = toy_decoder(model, make_drafter(method, model), [0], GREEDY, **settings)
     rounds = list(run.rounds())
-    assert run.reason == "eos" and ids_of(rounds) == list(range(1, at + 1)) == run.committed[1:]
+    assert run.text.reason == "eos" and ids_of(rounds) == list(range(1, at + 1)) == run.text.ids[1:]
     late = [t for t in rounds[-1].tokens if t.depth > len(rounds[-1].emitted)]
     assert {t.status for t in late} <= {"discarded"} and all(t.u is None for t in late)
-    assert run.text == " ".join("abcdefghijklm"[1:at]), "the end token has no text"
+    assert run.text.output == " ".join("abcdefghijklm"[1:at]), "the end token has no text"
 
 
 @pytest.mark.parametrize("words", ["c", "c d", "e f g", "k l"])
@@ -206,8 +206,11 @@ def test_stop_strings_end_the_run_in_the_block_that_completes_them(words):
     model = counting()
     run = toy_decoder(model, make_drafter("lm", model), [0], GREEDY, gamma=GAMMA, max_new_tokens=20, stop=("zz", words))
     rounds = list(run.rounds())
-    assert run.reason == "stop" and run.text == "b c d e f g h i j k l"[: run.text.index(words) + len(words)]
-    assert "".join(token.text for r in rounds for token in r.emitted) == run.text
+    assert (
+        run.text.reason == "stop"
+        and run.text.output == "b c d e f g h i j k l"[: run.text.output.index(words) + len(words)]
+    )
+    assert "".join(token.text for r in rounds for token in r.emitted) == run.text.output
 
 
 @pytest.mark.parametrize("after, leaves", [(0, False), (1, False), (3, False), (1, True)])
@@ -221,8 +224,8 @@ def test_run_cancelled_or_left_ends_within_a_round_and_frees_memory(after, leave
         rounds.append(r)
         if leaves and len(rounds) >= after:
             stream.close()
-    assert run.reason == (None if leaves else "cancelled") and len(rounds) <= (after + 1 if after else 0)
-    assert "".join(token.text for r in rounds for token in r.emitted) == run.text
+    assert run.text.reason == (None if leaves else "cancelled") and len(rounds) <= (after + 1 if after else 0)
+    assert "".join(token.text for r in rounds for token in r.emitted) == run.text.output
     assert run.target.ids == [] and drafter.runner.ids == []
 
 

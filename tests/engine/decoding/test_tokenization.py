@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_models import byte_tokenizer, fallback_tokenizer
 
 from engine.config import RunConfig
-from engine.decoding.stop_texts import StopTexts
+from engine.decoding.text import StopTexts
 from engine.decoding.tokenization import Detokenizer, encode_prompt, join
 from engine.errors import BadInput
 

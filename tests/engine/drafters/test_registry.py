@@ -50,5 +50,5 @@ def test_greedy_output_is_the_targets_own_and_drafts_are_accepted(name):
     """Others are tested on models: models/test_heads.py, test_quantised.py, exactness/test_translated_drafts.py."""
     run = toy_decoder(TARGET, MADE[name](drafter_class(name)), PROMPT, SamplingParams(), 3, max_new_tokens=40)
     statuses = {token.status for each in run.rounds() for token in each.tokens}
-    assert run.committed[len(PROMPT) :] == [int(TARGET.logits(run.committed[:i]).argmax()) for i in range(13, 53)]
+    assert run.text.ids[len(PROMPT) :] == [int(TARGET.logits(run.text.ids[:i]).argmax()) for i in range(13, 53)]
     assert "accepted" in statuses

@@ -94,7 +94,7 @@ def drafts_of(run) -> int:
 
 
 def output(run) -> tuple[int, ...]:
-    return tuple(run.committed[len(run.prompt) :])
+    return tuple(run.text.ids[len(run.prompt) :])
 
 
 def answer(run) -> tuple[int, ...]:

@@ -89,7 +89,7 @@ def lookup_p_value(sampling: SamplingParams, runs: int, rules: Rules = TRUE_RULE
         run = toy_decoder(target, NgramDrafter(), prompt, sampling, **settings)
         first, *_ = run.rounds()
         assert first.parents.count(0) == 3
-        outputs[tuple(run.committed[len(prompt) :][:2])] += 1
+        outputs[tuple(run.text.ids[len(prompt) :][:2])] += 1
     return joint_p_value(outputs, exact_distribution(target, prompt, 2, sampling))
 
 

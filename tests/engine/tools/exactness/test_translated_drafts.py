@@ -68,8 +68,8 @@ def test_a_long_run(kind, gamma, acceptance):
 def test_greedy_has_one_answer_and_drafts_are_accepted(kind):
     run = toy_decoder(TARGET, drafter(kind), PROMPT, SamplingParams(), 3, max_new_tokens=40)
     rounds = list(run.rounds())
-    plain = [TARGET.logits(run.committed[:i]).argmax().item() for i in range(2, 42)]
-    assert run.committed[2:] == plain
+    plain = [TARGET.logits(run.text.ids[:i]).argmax().item() for i in range(2, 42)]
+    assert run.text.ids[2:] == plain
     assert any(t.status == "accepted" for r in rounds for t in r.tokens)
 
 
@@ -89,7 +89,7 @@ def test_the_draft_has_read_the_committed_text_and_nothing_else(kind):
     run = toy_decoder(TARGET, one, PROMPT, SamplingParams(0.7), gamma_policy=policy, max_new_tokens=120)
     assert {t.status for r in run.rounds() for t in r.tokens} >= {"accepted", "rejected", "bonus", "plain"}
     texts = toy_translation().draft.vocabulary.texts
-    written = bytes(b"abcdef"[i] for i in run.committed).replace(b"e", b"")  # the letter that it lacks
+    written = bytes(b"abcdef"[i] for i in run.text.ids).replace(b"e", b"")  # the letter that it lacks
     assert all(written.startswith(b"".join(texts[i] for i in text)) for text in seen)
     assert len(seen) > 20 and len(seen[-1]) > 80
 
