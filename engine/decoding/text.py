@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from engine.config import RunConfig
 from engine.decoding.tokenization import Detokenizer
 from engine.errors import BadInput
-from engine.models.runner import Runner
+from engine.models.decoder.runner import Runner
 from engine.sampling.constraint import GrammarReader, is_set
 from engine.sampling.warping import History
 from engine.trace.events import Reason
