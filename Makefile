@@ -26,7 +26,7 @@ TSC := $(VENV)/typescript-$(TSC_VERSION)/node_modules/.bin/tsc
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map fake picture format bench bench-gpu load clean
+.PHONY: run cluster test test-all test-numeric test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map fake picture format bench bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -53,6 +53,11 @@ test test-all: $(DEV)
 	$(PARALLEL) -m "$(ONLY) not timing" $(ARGS); first=$$?; test $$first = 0 || test $$first = 5 || exit $$first; \
 	$(PY) -m pytest $(TIMED) -m "$(ONLY) timing" $(ARGS); second=$$?; test $$second = 5 || exit $$second; \
 	test $$first = 0 || { echo '$(NONE)'; exit 1; }
+
+# The tests of forward passes once more, with the plainest kernels of torch and MKL, which add up in another order.
+test-numeric: $(DEV)
+	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(PARALLEL) -m "not slow and not timing" \
+		tests/engine/models tests/helpers $(ARGS)
 
 # The cluster's own behaviour, with two engines on this machine.
 test-cluster: $(DEV) $(CLUSTER)

@@ -72,8 +72,8 @@ def test_acceptance_and_loss_are_what_counting_by_hand_gives(learning, monkeypat
     student, data = learning.student(kind), learning.data(kind)
     table = by_hand(learning, kind, student, data.validation, steps)
     found = distil.acceptance(student, learning.teacher, data, steps, rows=1000)
-    assert found["greedy"] == approx([agree / n for n, agree, _, _ in table])
-    assert found["sampled"] == approx([overlap / n for n, _, overlap, _ in table])
+    assert found["greedy"] == [round(agree / n, 4) for n, agree, _, _ in table]
+    assert found["sampled"] == pytest.approx([overlap / n for n, _, overlap, _ in table], abs=1e-4)  # in four digits
     recipe = Recipe(10, 8, 1e-3, decay=0.5)
     value = distil.loss(student, learning.teacher, data.batch(data.validation), recipe, steps, torch.Generator())
     mean = sum(0.5**k * d / n for k, (n, _, _, d) in enumerate(table)) / sum(0.5**k for k in range(steps))
