@@ -7,18 +7,24 @@ import os
 from dataclasses import replace
 
 from fake_worker import FakeEngine
-from lab_pages import PAIR, sweep_form
+from lab_pages import PAIR, short_form
 
 from app.jobs.service import Service
 from app.lab import work_units
 from app.lab.experiment import PageState
 from app.lab.sweep import view
-from app.lab.sweep.handlers import SweepHandlers, parse_form
+from app.lab.sweep.page import Sweep
 from app.lab.sweep.work import OWN, SweepPlan, SweepResult, prompts
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from engine.config import AUTO
 from engine.tools.bench.sweep_results import Cell, to_csv
+
+SWEEP = Sweep(Service(FakeEngine(), Limits()))
+
+
+def asked(**changes) -> list:
+    return short_form("sweep", SWEEP, **changes)
 
 
 def cell(method, gamma, category="all", speedup=1.0, temperature=0.0, low=None, high=None, turns=2) -> Cell:
@@ -35,21 +41,20 @@ CELLS = (
 
 
 def test_length_of_this_engine_alone_is_no_configuration_for_another():
-    handlers = SweepHandlers(Service(FakeEngine(), Limits()))
     auto, one = cell("ngram", AUTO, speedup=1.4, low=1.35, high=1.45), cell("ngram", 1, speedup=1.2, low=1.1, high=1.3)
-    _, plan = parse_form(*sweep_form(gammas=["1", "auto"]))
+    _, plan = SWEEP.parse(asked(gammas=[1, AUTO]))
 
     def told(*cells: Cell) -> dict:
         result = SweepResult(PAIR, plan, (cell("none", 0), *cells))
-        return json.loads(handlers.draw_part(result, 0.0).recipes)
+        return json.loads(SWEEP.draw_part(result, 0.0).recipes)
 
     assert "no γ = auto" in told(auto, one)["lead"] and "γ = 1" in told(auto, one)["lead"]
     assert "Only γ = auto" in told(auto)["lead"] and not told(auto)["engines"]
 
 
 def test_a_plan_counts_its_work():
-    changes = {"categories": ["quote", "chat"], "each": 2.0, "temperatures": [0, 1], "repeats": 3, "own": " mine "}
-    _, plan = parse_form(*sweep_form(gammas=["1", "auto"], **changes))
+    changes = {"kinds": ["quote", "chat"], "each": 2.0, "temperatures": [0, 1], "repeats": 3, "own": " mine "}
+    _, plan = SWEEP.parse(asked(gammas=[1, AUTO], **changes))
     assert plan.gammas == (1, AUTO) and plan.categories == ("chat", "quote")
     assert [name for name, _ in plan.texts] == [OWN, "chat", "quote", "chat", "quote"]
     assert plan.turns == 5 * 2 * 3 and plan.runs == 30 * (1 + 2)
@@ -121,22 +126,22 @@ def test_a_saved_interval_is_the_one_on_screen():
     wide = replace(cell("lm", 1, speedup=1.3, low=0.2, high=530.4), tau=1.4)
     (row,) = csv.DictReader(io.StringIO(to_csv((wide,), {"device": "here"})))
     assert float(row["high"]) == wide.measured.ends[1] < 2 and float(row["low"]) == 0.2 and row["device"] == "here"
-    (saved,) = json.loads(view.as_json((wide,), {}))["cells"]
+    numbers = view.files(SweepResult(PAIR, SWEEP.parse(asked())[1], (wide,)), {})["speclens-sweep.json"]
+    (saved,) = json.loads(numbers)["cells"]
     assert (saved["low"], saved["high"]) == wide.measured.ends
 
 
 def test_a_temperature_is_chosen_and_files_hold_every_cell():
-    handlers = SweepHandlers(Service(FakeEngine(), Limits()))
-    _, plan = parse_form(*sweep_form(temperatures=[0.0, 1.0]))
+    _, plan = SWEEP.parse(asked(temperatures=[0.0, 1.0]))
     result = SweepResult(PAIR, plan, (*CELLS, cell("ngram", 2, speedup=7.0, temperature=1.0)), True)
-    shown = handlers.select_part(PageState(result=result), 1.0)
+    shown = SWEEP.select_part(PageState(result=result), 1.0)
     assert "temperature 1" in json.loads(shown.table)["caption"] and json.loads(shown.recipes)["lead"]
-    assert set(map(str, handlers.select_part(PageState(result=result), 0.7))) == {str(SKIP)}
-    table, numbers = handlers.files(result).values()
+    assert set(map(str, SWEEP.select_part(PageState(result=result), 0.7))) == {str(SKIP)}
+    table, numbers = SWEEP.files(result).values()
     assert len(table.splitlines()) == 1 + 11
     assert json.loads(numbers)["sweep"]["pair"] == PAIR and len(json.loads(numbers)["cells"]) == 11
-    assert json.loads(handlers.size(*sweep_form()))["text"] == "3 turns, 6 runs of up to 6 tokens."
-    assert "at least one" in json.loads(handlers.size(*sweep_form(methods=[])))["text"]
+    assert json.loads(SWEEP.size(*asked()))["text"] == "3 turns, 6 runs of up to 8 tokens."
+    assert "at least one" in json.loads(SWEEP.size(*asked(methods=[])))["text"]
 
 
 def test_old_sweeps_go(tmp_path, monkeypatch):

@@ -5,18 +5,24 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import PAIR, rows, users_form
+from lab_pages import PAIR, rows, short_form
 
 from app.jobs.service import Service
 from app.lab.experiment import PageState
 from app.lab.users import view, work
-from app.lab.users.handlers import UsersHandlers, parse_form
+from app.lab.users.page import Users
 from app.lab.users.work import LONG, SHORT, UsersResult
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from engine.config import AUTO
 from engine.tools.bench.users_results import UsersRow
 from engine.trace.costs import CostModel
+
+USERS = Users(Service(FakeEngine(), Limits()))
+
+
+def form(**changes) -> list:
+    return short_form("users", USERS, **changes)
 
 
 def row(users: int, method: str, total: float, gain: float | None = 1.0, **more) -> UsersRow:
@@ -42,7 +48,7 @@ COSTS = {name: CostModel(c, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.1) for name, c in 
 
 def test_a_plan_counts_its_work():
     asked = {"methods": ["ngram", AUTO], "contexts": [LONG, SHORT], "gamma": AUTO, "repeats": 3.0}
-    _, plan = parse_form(*users_form(users=" 16;2 2\n1", **asked))
+    _, plan = USERS.parse(form(numbers=" 16;2 2\n1", **asked))
     assert plan.users == (1, 2, 16) and plan.contexts == (SHORT, LONG) and plan.gamma == AUTO
     assert plan.texts == 16 and plan.cells == 2 * 3 * (2 + 1) * 3
     short, long = plan.prompts(SHORT), plan.prompts(LONG)
@@ -143,17 +149,16 @@ def test_the_finding_says_from_how_many_users_on_drafting_no_longer_pays(gains, 
 
 
 def test_prompts_of_one_length_are_chosen_and_files_hold_all():
-    handlers = UsersHandlers(Service(FakeEngine(), Limits()))
-    config, plan = parse_form(*users_form(methods=["lm"], contexts=[SHORT, LONG]))
+    config, plan = USERS.parse(form(methods=["lm"], contexts=[SHORT, LONG]))
     state = PageState(result=UsersResult(PAIR, plan, ROWS, COSTS, True))
-    assert [name for _, name in handlers.end(state)[-1]["choices"]] == [SHORT, LONG]
-    table = handlers.select_part(state, LONG)[2]
+    assert [name for _, name in USERS.end(state)[-1]["choices"]] == [SHORT, LONG]
+    table = USERS.select_part(state, LONG)[2]
     assert json.loads(table)["caption"].startswith("After a long text") and len(rows(table)) == 2
-    assert set(map(str, handlers.select_part(state, "endless"))) == {str(SKIP)}
-    table, numbers = handlers.files(state.result).values()
+    assert set(map(str, USERS.select_part(state, "endless"))) == {str(SKIP)}
+    table, numbers = USERS.files(state.result).values()
     assert "passes" not in table.splitlines()[0] and json.loads(numbers).keys() >= {"device", "precision", "saved"}
     assert len(table.splitlines()) == 1 + 8 and len(json.loads(numbers)["rows"][LONG]) == 2
-    assert json.loads(handlers.size(*users_form()))["text"] == "4 points, each of 2 answers with 6 tokens."
-    assert "choose from 1 to 32" in json.loads(handlers.size(*users_form(users="0")))["text"]
-    ticked = handlers.select_pair(config.pair, ["ngram", "eagle", AUTO])
+    assert json.loads(USERS.size(*form()))["text"] == "4 points, each of 2 answers with 8 tokens."
+    assert "choose from 1 to 32" in json.loads(USERS.size(*form(numbers="0")))["text"]
+    ticked = USERS.select_pair(config.pair, ["ngram", "eagle", AUTO])
     assert ticked["value"] == ["ngram", AUTO] and "none" not in dict(ticked["choices"]).values()
