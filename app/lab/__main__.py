@@ -47,7 +47,7 @@ def record(service: Service, name: str, despite_noise: bool = False) -> None:
     sys.stderr.write("\n")
     if last["kind"] == "error" or last["text"].startswith("Stopped"):
         raise SystemExit(1)
-    doubts = experiment.doubts(state.result)
+    doubts = experiment.view.doubts(state.result)
     if doubts and not despite_noise:
         raise SystemExit(f"{name} is not stored.{doubts} {AGAIN}")
     files = experiment.files(state.result)

@@ -22,7 +22,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import lab_visitor_id
 from app.lab.form import Field, read, title_choices
 from app.lab.recorded import FOLDER, Recorded
-from app.lab.work_units import Again, Eta, Points, Step, work_units
+from app.lab.work_units import Again, Eta, Step, work_units
 from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP
 from app.views.notice import notice, over_old
@@ -50,7 +50,7 @@ class Experiment:
     NAME: str  # begins the ids of its elements
     Outputs: Any  # the type that `define_outputs` returned
     RECORDED: str  # the file of the recorded result, as the page saves it
-    read_saved: Callable[[bytes], Recorded]  # reads that file
+    view: Any  # the module that renders a result: read_saved, draw, verdict, doubts, files
     RUN = "Run"  # the button's label
     FILES: Sequence[tuple[str, str]]  # the id of each button that saves a file, and its label
     REMAINS = "The points so far stay."  # said after an error
@@ -58,39 +58,13 @@ class Experiment:
     AFTER_RELOAD = "to run this again"
     PREFERRED: Sequence[str] = ()  # methods in the order in which a list offers them
 
+    # What a subclass says of its own:
+    form: Any  # the rows of the form
+    lay_out: Any  # lays out the tab with the parts of a `Layout`
+    updates: Any  # (request, state, values, how) → the outputs of one press; ``how``: as of `press`
+
     def __init__(self, service: Service):
         self.service, self.exports = service, Exports()
-
-    # ── what differs ──
-
-    def form(self) -> list[list[Field]]:
-        """Returns the rows of the form."""
-        raise NotImplementedError
-
-    def lay_out(self, page: Any) -> None:
-        """Lays out the tab with the parts of a `Layout`."""
-        raise NotImplementedError
-
-    def updates(self, request: VisitorRequest, state: PageState, values: Sequence, how: Any) -> Iterator:
-        """Yields the outputs of one press. ``how``: as `press` was called with."""
-        raise NotImplementedError
-
-    def draw(self, result, values: Sequence = ()) -> Any:
-        """Returns the outputs that show a result. ``values``: those of the inputs, none for the recorded one."""
-        raise NotImplementedError
-
-    def files(self, result) -> Mapping[str, str | bytes]:
-        """Returns the content of each file by its name; empty where there is nothing to save."""
-        raise NotImplementedError
-
-    def verdict(self, result) -> str:
-        """Says in a sentence what a result has shown."""
-        raise NotImplementedError
-
-    def doubts(self, result) -> str:
-        """Warns of noise and of a busy machine, in the words of `engine.trace.speedup_words.doubts`. Returns an empty
-        text for a sound result, and where nothing was timed."""
-        return ""
 
     # ── the form ──
 
@@ -154,7 +128,7 @@ class Experiment:
     def opening_result(self) -> Recorded | None:
         """None before one is recorded."""
         file = FOLDER / self.RECORDED
-        return self.read_saved(file.read_bytes()) if file.exists() else None
+        return self.view.read_saved(file.read_bytes()) if file.exists() else None
 
     def opening(self) -> Any:
         """Returns the outputs that show the recorded result, with its mark."""
@@ -168,7 +142,11 @@ class Experiment:
         models = f" with {self.service.offer.titles.get(recorded.pair, recorded.pair)}" if recorded.pair else ""
         where = ", ".join(filter(None, (recorded.device, recorded.precision)))
         words = f"Recorded on {recorded.day}{models}{f' on {where}' if where else ''}."
-        return f"{words} {self.verdict(recorded.result)}".rstrip()
+        return f"{words} {self.view.verdict(recorded.result)}".rstrip()
+
+    def draw(self, result, values: Sequence = ()) -> Any:
+        """Returns the outputs that show a result. ``values``: those of the inputs, none for the recorded one."""
+        return self.Outputs(**self.view.draw(result))
 
     def on_page(self, state: PageState) -> Any:
         """Returns the result that the page shows: the visitor's own, or else the recorded one."""
@@ -269,6 +247,10 @@ class Experiment:
             gr.Warning(f"The files could not be written on the server. {reason}".rstrip())
             return []
 
+    def files(self, result) -> Mapping[str, str | bytes]:
+        """Returns the content of each file by its name."""
+        return self.view.files(result, self.where())
+
     def where(self) -> dict[str, str]:
         """Returns the device and precision of the loaded engine, all versions, and the time, for saved files."""
         engine, now = self.service.engine, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -284,22 +266,16 @@ class Measurement(Experiment):
     AFTER_RELOAD = "to measure: what was finished is not measured again"
     result_type: type  # made of a pair and a plan; empty without points
 
-    def parse(self, values: Sequence) -> tuple[RunConfig, Any]:
-        """Returns a run with the largest settings, which is checked against the server's limits, and the plan. Raises
-        BadInput that names the control."""
-        raise NotImplementedError
-
-    def open_points(self, engine: Any, config: RunConfig, plan: Any, again: bool, measured: Any) -> Points:
-        """Returns the points on an engine. ``again``: without those measured before; ``measured``: the newest."""
-        raise NotImplementedError
+    # (values) → a run with the largest settings, which is checked against the server's limits, and the plan; BadInput.
+    parse: Any
+    extent: Any  # (pair, plan) → how much work it is
+    # (engine, config, plan, again, measured) → the points on an engine. ``again``: without those measured before;
+    # ``measured``: the newest result.
+    open_points: Any
 
     def finding(self, result, is_new: bool) -> str:
         """Returns the notice for a complete result; ``is_new``: some of it was measured now."""
-        return notice("quiet", self.verdict(result))
-
-    def extent(self, pair: str, plan) -> str:
-        """Returns how much work a plan is."""
-        raise NotImplementedError
+        return notice("quiet", self.view.verdict(result))
 
     def known_result(self, state: PageState, config: RunConfig, plan) -> Any:
         """Returns what the page has of this plan, or an empty result. Raises Unavailable where a method cannot run."""
@@ -374,24 +350,8 @@ class InParts(Measurement):
 
     WHAT: str  # can be chosen in the form
     LEAD: str  # HTML above it
-    CHARTS: dict[str, str]  # the titles of the charts by name
     SHOWN: str  # the label of the list of parts
     RECIPES = ""  # the title of the configurations, where there are some
-
-    def parts(self, result) -> list[tuple[str, Any]]:
-        """Returns (words, part) of those with points."""
-        raise NotImplementedError
-
-    def part_shown(self, result) -> Any:
-        """Returns the part that a result is shown with."""
-        return self.parts(result)[0][1]
-
-    def draw_part(self, result, part) -> Any:
-        """Returns the outputs that show one part."""
-        raise NotImplementedError
-
-    def advice(self, result, part) -> str:
-        raise NotImplementedError
 
     def lay_out(self, page: Any) -> None:
         """Lays out the button first, then the form, folded, and the results."""
@@ -404,7 +364,7 @@ class InParts(Measurement):
         page.size_notice()
         listed = self.list_parts(self.opening_result.result if self.opening_result else None)
         shown = gr.Radio(**listed, label=self.SHOWN, elem_id=page.id("shown"))
-        page.charts(self.CHARTS)
+        page.charts(self.view.CHARTS)
         page.show("table")
         page.files()
         if self.RECIPES:
@@ -416,21 +376,21 @@ class InParts(Measurement):
         shown.input(self.select_part, [page.state, shown], page.streamed, **QUIET)
 
     def draw(self, result, values: Sequence = ()) -> Any:
-        return self.draw_part(result, self.part_shown(result))
+        return self.draw_part(result, result.part_shown)
 
-    def verdict(self, result) -> str:
-        return self.advice(result, self.part_shown(result))
+    def draw_part(self, result, part) -> Any:
+        return self.Outputs(**self.view.draw(result, part))
 
     def finding(self, result, is_new: bool) -> str:
-        return notice("quiet", self.advice(result, self.part_shown(result)))
+        return notice("quiet", self.view.advice(result, result.part_shown))
 
     def lists(self, form: Mapping[str, Any]) -> dict[str, Any]:
         return {"methods": self.select_pair(form["pair"], form["methods"])}
 
     def list_parts(self, result) -> dict[str, Any]:
         """Returns the choice of the parts of a result, which is hidden where there is one."""
-        parts = self.parts(result) if result else []
-        return {"choices": parts, "value": self.part_shown(result) if parts else None, "visible": len(parts) > 1}
+        parts = self.view.parts(result) if result else []
+        return {"choices": parts, "value": result.part_shown if parts else None, "visible": len(parts) > 1}
 
     def end(self, state: PageState) -> list:
         """Returns the end of every measurement, and the parts to choose from."""
@@ -441,9 +401,9 @@ class InParts(Measurement):
     def select_part(self, state: PageState, part: Any) -> Any:
         """Returns the outputs of another part."""
         result = self.on_page(state)
-        if not result or part not in (value for _, value in self.parts(result)):
+        if not result or part not in (value for _, value in self.view.parts(result)):
             return self.Outputs()
-        return self.draw_part(result, part)._replace(notice=notice("quiet", self.advice(result, part)))
+        return self.draw_part(result, part)._replace(notice=notice("quiet", self.view.advice(result, part)))
 
 
 def largest_method(methods: Sequence[str]) -> str:

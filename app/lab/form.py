@@ -25,6 +25,24 @@ class Field(Control):
     layout: Mapping[str, Any] = field(default_factory=dict)
 
 
+def slider(name: str, label: str, hint: str, value: float, low: float, high: float, step=1, **layout) -> Field:
+    return Field(name, label, hint, value, "slider", low, high, step, layout=layout)
+
+
+def boxes(name: str, label: str, hint: str, value: list, choices: Mapping, one: str = "", **layout) -> Field:
+    """Describes boxes. ``one``: as in Field."""
+    return Field(name, label, hint, value, "boxes", choices=choices, one=one, layout=layout)
+
+
+def dropdown(name: str, label: str, hint: str, value: str, choices: Sequence, **layout) -> Field:
+    """Describes a list. ``choices``: (words, value) of each."""
+    return Field(name, label, hint, value, "choice", layout={"choices": choices} | layout)
+
+
+def text(name: str, label: str, hint: str, value: str = "", lines: int = 1, **layout) -> Field:
+    return Field(name, label, hint, value, "text", lines=lines, layout=layout)
+
+
 def place(described: Control, **layout: Any) -> Field:
     """Returns a control of the playground as a field."""
     return Field(**{each.name: getattr(described, each.name) for each in fields(Control)}, layout=layout)
@@ -36,8 +54,8 @@ def pair_field(service: Service, **layout: Any) -> Field:
 
 
 def methods_field(methods: Sequence[str], ticked: Sequence[str], hint: str, one: str = "") -> Field:
-    listed = {"choices": title_choices(methods), "min_width": 220}
-    return Field("methods", "Methods", hint, [*ticked], "boxes", one=one, layout=listed)
+    known = title_choices(methods)
+    return Field("methods", "Methods", hint, [*ticked], "boxes", one=one, layout={"choices": known, "min_width": 220})
 
 
 def title_choices(methods: Sequence[str]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import gradio as gr
 
 from app.lab.answer import recordings, view
 from app.lab.experiment import Measurement, PageState, define_outputs, largest_method
-from app.lab.form import Field, widget
+from app.lab.form import Field, dropdown, slider, text, widget
 from app.lab.layout import Layout
 from app.lab.sweep.work import OWN, prompts
 from app.lab.work_units import tidy
@@ -22,10 +22,9 @@ from engine.config import MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError, quantity
 from engine.files import cache_root
 from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
-from engine.tools.bench.answer_words import duration, people
+from engine.tools.bench.answer_words import duration
 from engine.tools.bench.prompts import parse_prompts, rows_of_list
 from engine.trace.noise import is_crowded
-from engine.trace.speedup_words import doubts
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
 PLACE = "Speedups are measured. For another server, only tokens per pass are counted, unless you open its recordings."
@@ -40,7 +39,7 @@ class Answer(Measurement):
     NAME = "answer"
     Outputs = define_outputs("answer", "charts", "recipes")
     RECORDED = "answer.json"
-    read_saved = staticmethod(view.from_json)
+    view = view
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Part"
@@ -50,16 +49,14 @@ class Answer(Measurement):
     def form(self) -> list[list[Field]]:
         """Returns the columns of the form; the name of the reader's own model comes last."""
         offer, most = self.service.offer, self.service.limits.new_tokens
-        kinds = {"choices": list(prompts())}
         return [
-            [Field("own", "Your texts", HINT, "", "text", lines=3,
-                   layout={"max_lines": 6, "placeholder": "Paste what your users ask."})],
-            [Field("kind", "Or a kind of text", "", "chat", "choice", layout=kinds),
-             Field("tokens", "Tokens of an answer", "", min(48, most), "slider", 16, most, 1),
-             Field("temperature", "Temperature", "", 0, "slider", 0, 1.5, 0.1)],
-            [Field("users", "How many at once", "", 1, "slider", 1, MAX_SHARERS, 1),
-             Field("place", "Where it will run", PLACE, offer.pair, "choice", layout={"choices": self.places()}),
-             Field("model", "Your model", MODEL, "", "text", layout={"placeholder": "OWNER/NAME", "max_lines": None})],
+            [text("own", "Your texts", HINT, lines=3, max_lines=6, placeholder="Paste what your users ask.")],
+            [dropdown("kind", "Or a kind of text", "", "chat", list(prompts())),
+             slider("tokens", "Tokens of an answer", "", min(48, most), 16, most),
+             slider("temperature", "Temperature", "", 0, 0, 1.5, 0.1)],
+            [slider("users", "How many at once", "", 1, 1, MAX_SHARERS),
+             dropdown("place", "Where it will run", PLACE, offer.pair, self.places()),
+             text("model", "Your model", MODEL, max_lines=None, placeholder="OWNER/NAME")],
         ]  # fmt: skip
 
     def places(self) -> list[tuple[str, str]]:
@@ -131,11 +128,11 @@ class Answer(Measurement):
                 "`python -m engine answer FILE.jsonl`, which takes any number."
             )
         limit = self.service.limits.prompt_chars
-        for number, (_, text) in enumerate(texts, 1):
-            if len(text) > limit:
+        for number, (_, prompt) in enumerate(texts, 1):
+            if len(prompt) > limit:
                 raise BadInput(
-                    f"Text {number} of {len(texts)} has {len(text):,} characters, and this page takes up to {limit:,} "
-                    "of each. Nothing was cut: shorten it, or raise SPECLENS_MAX_PROMPT_CHARS."
+                    f"Text {number} of {len(texts)} has {len(prompt):,} characters, and this page takes up to "
+                    f"{limit:,} of each. Nothing was cut: shorten it, or raise SPECLENS_MAX_PROMPT_CHARS."
                 )
         return texts
 
@@ -160,18 +157,10 @@ class Answer(Measurement):
     # ── the answer ──
 
     def draw(self, result: AnswerResult, values: Sequence = ()) -> Any:
-        recipes = self._recipes(result, values[-1] if values else "")
-        return self.Outputs(answer=view.value(result), charts=view.picture(result), recipes=recipes)
-
-    def verdict(self, result: AnswerResult) -> str:
-        kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""
-        return f"The question: {quantity(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.largest_load)}."
-
-    def doubts(self, result: AnswerResult) -> str:
-        return doubts(result.has_noise, [result.busy])
+        return self.Outputs(**view.draw(result), recipes=self._recipes(result, values[-1] if values else ""))
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
-        words = f"Done. Below is the configuration; look closer in the tabs above.{self.doubts(result)}"
+        words = f"Done. Below is the configuration; look closer in the tabs above.{view.doubts(result)}"
         return notice("slow" if is_crowded(result.busy) else "quiet", words)
 
     def name_model(self, state: PageState, model: str) -> Any:
@@ -182,9 +171,6 @@ class Answer(Measurement):
     def _recipes(self, result: AnswerResult, model: str | None) -> str:
         names = self.service.engine.models
         return view.recipes(result, lambda method: names(result.pair, method), (model or "").strip())
-
-    def files(self, result: AnswerResult) -> Mapping[str, str]:
-        return view.files(result)
 
     # ── uploads ──
 

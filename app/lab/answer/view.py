@@ -1,6 +1,7 @@
 """Renders an answer: its sentences, one picture, configurations of other engines, and files."""
 
 import json
+from collections.abc import Mapping
 
 from app.lab.recorded import Recorded
 from app.views import figures
@@ -9,6 +10,7 @@ from app.views.figures import Figure
 from app.views.safe_json import encode
 from app.views.table import csv_text
 from engine.config import METHODS
+from engine.errors import quantity
 from engine.tools.bench.answer import (
     CURVE,
     GAMMAS,
@@ -24,6 +26,7 @@ from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, ceiling
+from engine.trace.speedup_words import doubts as words_of_doubts
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
@@ -31,12 +34,21 @@ LEAST_TAU = 1.05  # tokens per pass below which lookup is not worth a try
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 
 
-def value(result: AnswerResult) -> str:
-    """Returns the value of the answer component."""
-    return encode(sentences(result)) if result else ""
+def draw(result: AnswerResult) -> dict[str, str]:
+    """Returns the sentences and the picture."""
+    return {"answer": encode(sentences(result)) if result else "", "charts": picture(result)}
 
 
-def from_json(saved: bytes) -> Recorded:
+def verdict(result: AnswerResult) -> str:
+    kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""
+    return f"The question: {quantity(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.largest_load)}."
+
+
+def doubts(result: AnswerResult) -> str:
+    return words_of_doubts(result.has_noise, [result.busy])
+
+
+def read_saved(saved: bytes) -> Recorded:
     """Reads the JSON of an answer that is whole, without noise and of this machine. The texts are not in
     it."""
     content = json.loads(saved)
@@ -55,8 +67,8 @@ def from_json(saved: bytes) -> Recorded:
     return Recorded.from_file(result, content | {"saved": content["measured"]})
 
 
-def files(result: AnswerResult) -> dict[str, str]:
-    """Returns the files by name."""
+def files(result: AnswerResult, where: Mapping[str, str]) -> dict[str, str]:
+    """Returns the files by name. An answer has its own machine and time, in place of ``where``."""
     rows = [[row[column] for column in COLUMNS] for row in to_rows(result)]
     where = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured", "speclens")}
     return {

@@ -90,6 +90,19 @@ class RecordedColumn(Column):
         return f"{self.trace.started.pair[: servers.LONGEST]}, {super().setting.split(':')[0]}"
 
 
+@dataclass(frozen=True)
+class ComparedRuns:
+    """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
+    in seconds since the epoch; None for runs made now. Without rounds it is empty."""
+
+    run: str
+    columns: tuple[Column, ...]
+    recorded_at: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(column.has_rounds for column in self.columns)
+
+
 def read_columns(paths: Sequence[str]) -> list[RecordedColumn]:
     """Raises BadInput for files that hold anything else."""
     if not 1 <= len(paths) <= MOST_RECORDINGS:

@@ -1,11 +1,9 @@
 """Runs two to four settings of one prompt side by side: the form as runs, their rounds as they come, and the files."""
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -17,17 +15,15 @@ from app.jobs.result_cache import RecordedRun
 from app.jobs.updates import Update
 from app.jobs.visitor import Session
 from app.lab.compare import view
-from app.lab.compare.columns import Column, read_columns
+from app.lab.compare.columns import Column, ComparedRuns, read_columns
 from app.lab.experiment import Experiment, PageState, define_outputs
 from app.lab.form import Field, pair_field, place, widget
 from app.lab.layout import Layout
-from app.lab.recorded import Recorded
 from app.playground.trace_files import uploads
 from app.ui.method_choices import method_choices
 from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.notice import notice
 from app.views.player_feed import Feed
-from app.views.status_words import ago
 from engine.config import ACCEPTANCE, AUTO
 from engine.errors import BadInput, EngineError, quantity
 from engine.trace.events import Round, RunFinished
@@ -43,32 +39,6 @@ SPARE = {"method": AUTO, "auto": True, "gamma": 4, "temperature": 0, "acceptance
 # The first columns: the baseline, then each method that a pair may have.
 START = (SPARE | {"method": "none", "auto": False}, SPARE | {"method": "ngram", "auto": False},
          SPARE | {"method": "lm", "auto": False, "gamma": 2}, SPARE | {"method": "eagle", "gamma": 2})  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ComparedRuns:
-    """``run``: an id by which the page tells one comparison from the next; ``recorded_at``: when its runs were made,
-    in seconds since the epoch; None for runs made now. Without rounds it is empty."""
-
-    run: str
-    columns: tuple[Column, ...]
-    recorded_at: float | None = None
-
-    @property
-    def conclusion(self) -> str:
-        """The notice that says who was fastest."""
-        when = "" if self.recorded_at is None else ago(time.time() - self.recorded_at)
-        return notice(*view.conclusion(self.columns, when))
-
-    def __bool__(self) -> bool:
-        return any(column.has_rounds for column in self.columns)
-
-
-def read_saved(saved: bytes) -> Recorded:
-    columns = view.from_zip(saved)
-    started = columns[0].trace.started
-    comparison = ComparedRuns("recorded", columns, datetime.fromisoformat(started.at).timestamp())
-    return Recorded(comparison, started.at, started.device, started.dtype, started.pair)
 
 
 def beginning(methods: Sequence[str]) -> list[dict]:
@@ -88,7 +58,7 @@ class Compare(Experiment):
     NAME = "compare"
     Outputs = define_outputs("grid", "table", "charts")
     RECORDED = "compare.zip"
-    read_saved = staticmethod(read_saved)
+    view = view
     FILES = (("traces", "Save the traces (JSON, zipped)"), ("csv", "Save the table (CSV)"))
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
@@ -250,7 +220,7 @@ class Compare(Experiment):
                 if isinstance(update, RecordedRun):
                     own = [replace(c, trace=update.traces[name]) for c, name in zip(own, names, strict=True)]
                     state.result = ComparedRuns(run, (*own, *beside), update.at)
-                    yield self.draw(state.result)._replace(notice=state.result.conclusion)
+                    yield self.draw(state.result)._replace(notice=view.notice_of(state.result))
                     return
                 at, timed_out = names.index(update.name), timed_out or update.timed_out
                 trace = update.fold.traces()[update.name]
@@ -301,30 +271,15 @@ class Compare(Experiment):
         before = state.result
         own = [column for column in before.columns if not column.source] if before else []
         state.result = ComparedRuns(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
-        return self.without_mark(self.draw(state.result)._replace(notice=state.result.conclusion))
+        return self.without_mark(self.draw(state.result)._replace(notice=view.notice_of(state.result)))
 
     # ── a result ──
-
-    def draw(self, result: ComparedRuns, values: Sequence = ()) -> Any:
-        columns, is_recorded = result.columns, result.recorded_at is not None
-        grid = view.full_grid(result.run, columns, is_recorded)
-        return self.Outputs(grid=grid, table=view.table(columns), charts=view.chart(columns))
-
-    def verdict(self, result: ComparedRuns) -> str:
-        return view.conclusion(result.columns)[1]
-
-    def doubts(self, result: ComparedRuns) -> str:
-        return view.doubts_about(result.columns)
 
     def end(self, state: PageState) -> list:
         """Ends a run; “Run again” is offered for a recording."""
         ends = super().end(state)
         is_recorded = bool(state.result) and state.result.recorded_at is not None
         return [*ends, SKIP if ends[0] is SKIP else gr.update(visible=is_recorded)]
-
-    def files(self, result: ComparedRuns) -> Mapping[str, str | bytes]:
-        columns = result.columns
-        return {"speclens-compare.zip": view.to_zip(columns), "speclens-compare.csv": view.to_csv(columns)}
 
 
 def _follow(method: str, auto: bool) -> list:

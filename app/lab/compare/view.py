@@ -6,14 +6,19 @@ the number of its column.
 
 import io
 import math
+import time
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
-from app.lab.compare.columns import Column
+from app.lab.compare.columns import Column, ComparedRuns
+from app.lab.recorded import Recorded
 from app.playground.trace_files import safe_letters
 from app.views import player_feed
 from app.views.figures import Figure, axes, encode_figures, timeline
+from app.views.notice import notice
 from app.views.safe_json import encode
+from app.views.status_words import ago
 from app.views.table import BEST, csv_text, empty, sheet, speedup_cell
 from app.views.tiles import speedup
 from engine.config import LOSSY
@@ -22,13 +27,35 @@ from engine.trace.branch import config_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
 from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
-from engine.trace.speedup_words import DASH, doubts, number
+from engine.trace.speedup_words import DASH, number
+from engine.trace.speedup_words import doubts as words_of_doubts
 from engine.trace.trace import from_json, to_json
 
 CHARTS = {"compare-tokens": "Tokens against time"}
 LOOKS = (("@plain", "dash"), ("@run", "solid"), ("@predicted", "dot"), ("@accept", "dashdot"),
          ("@rejected", "longdash"), ("@bonus", "longdashdot"))  # fmt: skip
 WAITING = Figure(note="Drawn as the runs end.")
+
+
+def draw(result: ComparedRuns) -> dict[str, str]:
+    columns = result.columns
+    grid = full_grid(result.run, columns, result.recorded_at is not None)
+    return {"grid": grid, "table": table(columns), "charts": chart(columns)}
+
+
+def verdict(result: ComparedRuns) -> str:
+    return conclusion(result.columns)[1]
+
+
+def notice_of(result: ComparedRuns) -> str:
+    """Returns the notice that says who was fastest."""
+    when = "" if result.recorded_at is None else ago(time.time() - result.recorded_at)
+    return notice(*conclusion(result.columns, when))
+
+
+def doubts(result: ComparedRuns) -> str:
+    """Warns of noise and of a busy machine."""
+    return words_of_doubts(_has_noise(result.columns), [_busiest(result.columns)])
 
 
 # ── the grid ──
@@ -125,11 +152,6 @@ def _quickest(runs: Sequence[Column]) -> list[int]:
         return single_speedup(speeds[first] / speeds[index], math.inf, None, *rounds, busy=busy).tone == "level"
 
     return [first, *(index for index in traces if index != first and may_be_as_fast(index))]
-
-
-def doubts_about(runs: Sequence[Column]) -> str:
-    """Warns of noise and of a busy machine."""
-    return doubts(_has_noise(runs), [_busiest(runs)])
 
 
 def _has_noise(runs: Sequence[Column]) -> bool:
@@ -278,8 +300,16 @@ def to_zip(runs: Sequence[Column]) -> bytes:
     return out.getvalue()
 
 
-def from_zip(saved: bytes) -> tuple[Column, ...]:
-    """Reads a file that `to_zip` wrote, and returns the columns that have rounds."""
+def files(result: ComparedRuns, where: Mapping[str, str]) -> dict[str, str | bytes]:
+    """Returns the files by name. Each run has its own machine and time, in place of ``where``."""
+    return {"speclens-compare.zip": to_zip(result.columns), "speclens-compare.csv": to_csv(result.columns)}
+
+
+def read_saved(saved: bytes) -> Recorded:
+    """Reads a file that `to_zip` wrote."""
     with zipfile.ZipFile(io.BytesIO(saved)) as archive:
         runs = [from_json(archive.read(name)) for name in archive.namelist()]
-    return tuple(Column(config_of(run), run) for run in runs)
+    started = runs[0].started
+    columns = tuple(Column(config_of(run), run) for run in runs)
+    comparison = ComparedRuns("recorded", columns, datetime.fromisoformat(started.at).timestamp())
+    return Recorded(comparison, started.at, started.device, started.dtype, started.pair)

@@ -14,12 +14,11 @@ from app.lab.distribution.work import (
     TOY_PROMPT,
     RuleTest,
     RuleTests,
-    Tested,
     rules_of,
     work_units,
 )
 from app.lab.experiment import Experiment, PageState, define_outputs
-from app.lab.form import Field
+from app.lab.form import Field, dropdown, slider, text
 from app.lab.layout import Layout
 from app.ui.widgets import QUIET, SKIP
 from app.views.notice import notice
@@ -58,7 +57,7 @@ class Distribution(Experiment):
     NAME = "lossless"
     Outputs = define_outputs("charts", "rules", "outcomes")
     RECORDED = "distribution.json"
-    read_saved = staticmethod(view.from_json)
+    view = view
     FILES = (("json", "Save everything (JSON)"), ("rules-csv", "Save the rules (CSV)"),
              ("outcomes-csv", "Save the last rule's outcomes (CSV)"))  # fmt: skip
     REMAINS = "The results so far stay."
@@ -69,30 +68,28 @@ class Distribution(Experiment):
         titles = {TOY: "The toy: three words, no model needed", JSON_TOY: "The toy that a grammar holds to JSON"}
         if self.service.runs.offers_experiments:
             titles |= self.service.offer.titles
-        start = TOY_START
+        start, most = TOY_START, f"More runs see smaller errors. Up to {MOST_RUNS:,}."
         return [
-            [Field("pair", "Model", "The toy shows every mistake; a real pair shows that the engine is right.", TOY,
-                   "choice", layout={"choices": choices(titles), "min_width": 240, "scale": 3}),
-             Field("rule", "Rule", "How drafts are accepted: the right way, or with one mistake.", RIGHT, "choice",
-                   layout={"choices": view.rule_choices(TOY), "min_width": 260, "scale": 4}),
-             Field("method", "Method", "What guesses ahead. On the toy, each mistake sets the method that shows it.",
-                   start["method"], "choice",
-                   layout={"choices": choices(TOY_METHODS), "min_width": 240, "scale": 3})],
-            [Field("prompt", "Text to continue", "Every run continues it.", "The weather today is", "text", lines=2,
-                   layout={"visible": False})],
-            [Field("gamma", "Draft length γ", "Tokens guessed in a round.", 2, "slider", 1, 8, 1),
-             Field("temperature", "Temperature", "Above 0; 1 leaves the model as it is.", start["temperature"],
-                   "slider", 0.05, 2, 0.05),
-             Field("top_k", "Top-k", "Only the k likeliest tokens, so that outcomes can be counted; 0 is off.",
-                   start["top_k"], "slider", 0, 20, 1),
-             Field("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", start["top_p"], "slider", 0.05,
-                   1, 0.01)],
-            [Field("runs", "Runs", f"More runs see smaller errors. Up to {MOST_RUNS:,}.", start["runs"], "number", 20,
-                   MOST_RUNS, 1),
-             Field("length", "Tokens looked at", "How many tokens at the start of each run are compared.",
-                   start["length"], "slider", 1, 4, 1),
+            [dropdown("pair", "Model", "The toy shows every mistake; a real pair shows that the engine is right.", TOY,
+                      choices(titles), min_width=240, scale=3),
+             dropdown("rule", "Rule", "How drafts are accepted: the right way, or with one mistake.", RIGHT,
+                      view.rule_choices(TOY), min_width=260, scale=4),
+             dropdown("method", "Method",
+                      "What guesses ahead. On the toy, each mistake sets the method that shows it.", start["method"],
+                      choices(TOY_METHODS), min_width=240, scale=3)],
+            [text("prompt", "Text to continue", "Every run continues it.", "The weather today is", 2, visible=False)],
+            [slider("gamma", "Draft length γ", "Tokens guessed in a round.", 2, 1, 8, min_width=210),
+             slider("temperature", "Temperature", "Above 0; 1 leaves the model as it is.", start["temperature"], 0.05,
+                    2, 0.05, min_width=210),
+             slider("top_k", "Top-k", "Only the k likeliest tokens, so that outcomes can be counted; 0 is off.",
+                    start["top_k"], 0, 20, min_width=210),
+             slider("top_p", "Top-p", "The likeliest tokens up to this mass; 1 is off.", start["top_p"], 0.05, 1, 0.01,
+                    min_width=210)],
+            [Field("runs", "Runs", most, start["runs"], "number", 20, MOST_RUNS, 1, layout={"min_width": 210}),
+             slider("length", "Tokens looked at", "How many tokens at the start of each run are compared.",
+                    start["length"], 1, 4, min_width=210),
              Field("first", "First seed", "Each run has the next one. Start at another seed for other runs.", 0,
-                   "number", 0, 2**53 - 1, 1)],
+                   "number", 0, 2**53 - 1, 1, layout={"min_width": 210})],
         ]  # fmt: skip
 
     def lay_out(self, page: Layout) -> None:
@@ -205,24 +202,11 @@ class Distribution(Experiment):
             earlier = {rule: each for rule, each in earlier.items() if rule != report.rule}
             state.result = earlier = earlier | {report.rule: report}  # the newest comes last
             words = view.progress(report, tests.tests.index(report.test) + 1, len(tests.tests))
-            drawn = self.draw(state.result, at_work="" if report.complete else report.rule)
-            yield drawn._replace(notice=notice("progress", words, tests.share))
+            drawn = view.draw(state.result, at_work="" if report.complete else report.rule)
+            yield self.Outputs(notice("progress", words, tests.share), **drawn)
         if not tests.results:
             yield self.Outputs(self.early_stop(state))
             return
         results = [*tests.results.values()]
-        words = view.verdict(results[0]) if len(rules) == 1 else ("quiet", view.tally(results, len(rules)))
+        words = view.judge(results[0]) if len(rules) == 1 else ("quiet", view.tally(results, len(rules)))
         yield self.draw(state.result)._replace(notice=notice(*words))
-
-    def draw(self, result: Tested, values: Sequence = (), at_work: str = "") -> Any:
-        """Draws the results so far. ``at_work``: the rule whose runs are still coming in."""
-        newest = list(result.values())[-1]
-        return self.Outputs(
-            charts=view.charts(newest, result), rules=view.rules(result, at_work), outcomes=view.outcomes(newest)
-        )
-
-    def verdict(self, result: Tested) -> str:
-        return view.tally([*result.values()], len(result))
-
-    def files(self, result: Tested) -> Mapping[str, str]:
-        return view.files(result, self.where())

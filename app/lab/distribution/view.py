@@ -13,7 +13,7 @@ from app.lab.distribution.work import REVEALING, TOY_PROMPT, RuleReport, RuleTes
 from app.lab.recorded import Recorded
 from app.views.figures import Figure, axes, encode_figures, fill, points, whiskers
 from app.views.safe_json import short
-from app.views.table import csv_text, empty, sheet
+from app.views.table import csv_text, sheet
 from engine.config import RunConfig, SamplingParams
 from engine.errors import quantity
 from engine.tools.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOYS, Draws, Outcome, RuleTestResult
@@ -49,10 +49,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # ── charts ──
 
 
-def charts(report: RuleReport, results: Tested) -> str:
-    """``results``: ``report`` and the other rules with the same settings."""
-    drawn = _law(report), _distance(report.result), _rules(results)
-    return encode_figures(dict(zip(CHARTS, drawn, strict=True)))
+def draw(results: Tested, at_work: str = "") -> dict[str, str]:
+    """Returns the charts, and the tables of the rules and of the newest rule's outcomes. ``at_work``: the rule whose
+    runs are still coming in."""
+    newest = [*results.values()][-1]
+    drawn = _law(newest), _distance(newest.result), _rules(results)
+    charts = encode_figures(dict(zip(CHARTS, drawn, strict=True)))
+    return {"charts": charts, "rules": rules(results, at_work), "outcomes": outcomes(newest)}
 
 
 def outcomes_to_show(report: RuleReport) -> list[Outcome]:
@@ -160,7 +163,11 @@ def _rules_note(results: Tested) -> str:
 # ── words ──
 
 
-def verdict(report: RuleReport) -> tuple[str, str]:
+def verdict(results: Tested) -> str:
+    return tally([*results.values()], len(results))
+
+
+def judge(report: RuleReport) -> tuple[str, str]:
     """Returns the kind of notice, and the verdict in sentences."""
     result, is_right = report.result, report.rule == RIGHT
     rule = "" if is_right else f" On purpose: {MISTAKES[report.rule].words}"
@@ -191,6 +198,10 @@ def _about_broken_json(report: RuleReport) -> str:
     count, first = sum(map(report.count, report.impossible)), report.impossible[0]
     words = f"{count:,} of {report.result.runs:,} answers are broken JSON"
     return f" {words}, most often “{report.json(first)}” instead of “{report.right_json(first)}”."
+
+
+def doubts(results: Tested) -> str:
+    return ""  # nothing is timed
 
 
 def tally(results: Sequence[RuleReport], of: int) -> str:
@@ -272,8 +283,6 @@ def _visible(words: Sequence[str]) -> str:
 def rules(results: Tested, at_work: str = "") -> str:
     """Writes the table of the rules. ``at_work``: the rule whose runs are still coming in. A verdict before the end
     would be another, weaker test."""
-    if not results:
-        return empty()
     rows = []
     for rule, report in results.items():
         result, early = report.result, "" if report.complete else " (stopped early)"
@@ -339,7 +348,7 @@ def _content(report: RuleReport) -> dict:
     }  # fmt: skip
 
 
-def from_json(saved: bytes) -> Recorded:
+def read_saved(saved: bytes) -> Recorded:
     """Reads the JSON of `files`."""
     content = json.loads(saved)
     reports = [_report(test) for test in content["tests"]]

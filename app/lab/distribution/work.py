@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from app.jobs.updates import Report
 from engine.config import RunConfig
@@ -169,35 +170,28 @@ class RuleTests:
 def work_units(tests: RuleTests) -> Iterator[Work]:
     """Yields work until every test has its runs. The caller adds each report to ``tests`` before the next unit."""
     for test, earlier in tests.missing():
-        yield _toy(test, earlier) if test.toy else _pair(test, earlier)
+        yield partial(_unit, test, earlier)
 
 
-def _toy(test: RuleTest, earlier: RuleReport | None) -> Work:
-    def work(engine, cancelled) -> Iterator[Report]:
-        lab, config = _lab(), test.config
-        toy = lab.toy_test(config.pair, test.length, config.sampling, config.gamma, test.method, test.rule)
-
-        def texts(outcomes):
-            return {outcome: tuple(toy.words[token] for token in outcome) for outcome in outcomes}
-
-        seeded = SeededRuns(lab, test, toy.law, texts, earlier, first=config.seed)
-        yield from seeded.reports(toy.runs, BATCH, cancelled)
-
-    return work
-
-
-def _pair(test: RuleTest, earlier: RuleReport | None) -> Work:
-    def work(engine, cancelled) -> Iterator[Report]:
-        lab = _lab()
-        law = earlier.result.law if earlier else lab.exact_law(engine, test.config, test.length)
-        mutant = lab.mutant_of(test.rule)
-        rules = {"rules": mutant.rules} if mutant else {}
-        config = replace(test.config, acceptance=mutant.mistake.acceptance) if mutant else test.config
-        runs = lab.engine_runs(engine, config, test.length, cancelled=cancelled, **rules)
-        seeded = SeededRuns(lab, test, law, lambda outcomes: lab.outcome_words(engine, outcomes), earlier, first=0)
-        yield from seeded.reports(runs, 1, cancelled)
-
-    return work
+def _unit(test: RuleTest, earlier: RuleReport | None, engine, cancelled: Callable[[], bool]) -> Iterator[Report]:
+    """Yields at most two reports a second, and fewer where judging takes long; the last one holds every run."""
+    lab = _lab()
+    law, run, words, first = (_toy if test.toy else _pair)(lab, engine, test, earlier, cancelled)
+    draws, batch = earlier.result.draws if earlier else Draws(Counter()), BATCH if test.toy else 1
+    until, due, reported = time.monotonic() + SECONDS, 0.0, draws.runs
+    while draws.runs < test.runs and not cancelled():
+        seeds = range(first + draws.runs, first + min(draws.runs + batch, test.runs))
+        draws += lab.count_outcomes(run, seeds, test.length, cancelled=cancelled)
+        now = time.monotonic()
+        is_over = now >= until or draws.runs >= test.runs
+        if draws.runs > reported and (is_over or now >= due):
+            reported = draws.runs
+            yield _report(lab, test, law, draws, words)
+            due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - now))
+        if is_over:
+            return
+    if draws.runs > reported:  # stopped
+        yield _report(lab, test, law, draws, words)
 
 
 def _lab():
@@ -208,29 +202,26 @@ def _lab():
     return lab
 
 
-class SeededRuns:
-    """The runs of one test, continued from ``earlier``. ``first``: the seed that the first run is called with."""
+def _report(lab, test: RuleTest, law: Mapping, draws: Draws, words: Callable) -> Report:
+    return Report(RuleReport(test, lab.judge(law, draws), words([*dict.fromkeys([*law, *draws.counts])])))
 
-    def __init__(self, lab, test: RuleTest, law, words: Callable, earlier: RuleReport | None, first: int):
-        self.lab, self.test, self.law, self.words, self.first = lab, test, law, words, first
-        self.draws = earlier.result.draws if earlier else Draws(Counter())
 
-    def reports(self, runs: Callable, batch: int, cancelled: Callable[[], bool]) -> Iterator[Report]:
-        """Yields at most two reports a second, and fewer where judging takes long; the last one holds every run."""
-        until, due, reported = time.monotonic() + SECONDS, 0.0, self.draws.runs
-        while self.draws.runs < self.test.runs and not cancelled():
-            done = self.draws.runs
-            seeds = range(self.first + done, self.first + min(done + batch, self.test.runs))
-            self.draws += self.lab.count_outcomes(runs, seeds, self.test.length, cancelled=cancelled)
-            if time.monotonic() >= due and self.draws.runs > reported:
-                before, reported = time.monotonic(), self.draws.runs
-                yield Report(self._report())
-                due = time.monotonic() + max(SECONDS_BETWEEN_REPORTS, 5 * (time.monotonic() - before))
-            if time.monotonic() >= until:
-                break
-        if self.draws.runs > reported:
-            yield Report(self._report())
+def _toy(lab, engine, test: RuleTest, earlier: RuleReport | None, cancelled) -> tuple:
+    """Returns the law, a function from a seed to a run, one from outcomes to their words, and the first seed."""
+    config = test.config
+    toy = lab.toy_test(config.pair, test.length, config.sampling, config.gamma, test.method, test.rule)
 
-    def _report(self) -> RuleReport:
-        result = self.lab.judge(self.law, self.draws)
-        return RuleReport(self.test, result, self.words([*dict.fromkeys([*self.law, *self.draws.counts])]))
+    def words(outcomes):
+        return {outcome: tuple(toy.words[token] for token in outcome) for outcome in outcomes}
+
+    return toy.law, toy.runs, words, config.seed
+
+
+def _pair(lab, engine, test: RuleTest, earlier: RuleReport | None, cancelled) -> tuple:
+    """Returns the same as `_toy`; a run's own seed comes on top of its settings'."""
+    law = earlier.result.law if earlier else lab.exact_law(engine, test.config, test.length)
+    mutant = lab.mutant_of(test.rule)
+    rules = {"rules": mutant.rules} if mutant else {}
+    config = replace(test.config, acceptance=mutant.mistake.acceptance) if mutant else test.config
+    runs = lab.engine_runs(engine, config, test.length, cancelled=cancelled, **rules)
+    return law, runs, partial(lab.outcome_words, engine), 0

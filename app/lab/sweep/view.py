@@ -2,11 +2,12 @@
 only meet text that is checked."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from app.lab.recorded import Recorded
 from app.lab.sweep.work import SweepPlan, SweepResult
+from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import TITLES, Figure, axes, draw_speedups, encode_figures, level, look, setting_title
 from app.views.safe_json import short
 from app.views.table import sheet, speedup_cell
@@ -17,7 +18,8 @@ from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import Cell, leaders, shown_interval, to_csv
 from engine.trace.noise import NOISE, Speedup
-from engine.trace.speedup_words import DASH, doubts, number
+from engine.trace.speedup_words import DASH, number
+from engine.trace.speedup_words import doubts as words_of_doubts
 
 CHARTS = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedup against the draft length"}
 WAITING = Figure(note="Drawn as soon as the first text has been through every setting.")
@@ -25,9 +27,20 @@ WAITING = Figure(note="Drawn as soon as the first text has been through every se
 SCALE = [[0.0, "#D55E00"], [0.5, "#F5F5F5"], [1.0, "#56B4E9"]]
 
 
-def draw_charts(cells: Sequence[Cell], temperature: float) -> str:
-    here = [cell for cell in cells if cell.temperature == temperature]
-    return encode_figures({"sweep-heat": draw_heat_map(here), "sweep-lengths": draw_lengths(here)})
+def parts(result: SweepResult) -> list[tuple[str, float]]:
+    """Returns (words, temperature) of each."""
+    return [(f"{temperature:g}", temperature) for temperature in result.plan.temperatures]
+
+
+def draw(result: SweepResult, temperature: float) -> dict[str, str]:
+    """Returns the charts and the table of one temperature."""
+    cells = _cells_at(result, temperature)
+    charts = encode_figures({"sweep-heat": draw_heat_map(cells), "sweep-lengths": draw_lengths(cells)})
+    return {"charts": charts, "table": table(cells, temperature)}
+
+
+def _cells_at(result: SweepResult, temperature: float) -> list[Cell]:
+    return [cell for cell in result.cells if cell.temperature == temperature]
 
 
 def _settings(cells: Sequence[Cell]) -> list[tuple[str, int | str]]:
@@ -38,8 +51,12 @@ def _categories(cells: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(cell.category for cell in cells))
 
 
-def doubts_about(cells: Sequence[Cell]) -> str:
-    return doubts(any(not cell.measured.is_possible for cell in cells), (cell.busy for cell in cells))
+def doubts(result: SweepResult) -> str:
+    return _doubts(result.cells)
+
+
+def _doubts(cells: Sequence[Cell]) -> str:
+    return words_of_doubts(any(not cell.measured.is_possible for cell in cells), (cell.busy for cell in cells))
 
 
 # ── the charts ──
@@ -64,7 +81,7 @@ def draw_heat_map(cells: Sequence[Cell]) -> Figure:
     }  # fmt: skip
     layout = {"yaxis": {"autorange": "reversed"}, "xaxis": {"side": "top"}}
     note = "1.00 is plain decoding: blue is faster, orange slower. ≈ may be either."
-    return Figure([chart], layout, note + doubts_about(cells))
+    return Figure([chart], layout, note + _doubts(cells))
 
 
 def _brief(speedup: Speedup | None) -> str:
@@ -78,7 +95,7 @@ def draw_lengths(cells: Sequence[Cell]) -> Figure:
     measured = [cell for cell in cells if cell.category == ALL and cell.method != BASELINE]
     overall = [cell for cell in measured if cell.measured.is_possible]
     if not overall:
-        return Figure(note=f"Every setting was too noisy.{doubts_about(cells)}") if measured else WAITING
+        return Figure(note=f"Every setting was too noisy.{_doubts(cells)}") if measured else WAITING
     order = [str(g) for g in sorted({c.gamma for c in overall}, key=lambda g: (isinstance(g, str), g))]
     data = []
     for at, method in enumerate(dict.fromkeys(cell.method for cell in overall)):
@@ -100,29 +117,31 @@ def draw_lengths(cells: Sequence[Cell]) -> Figure:
 
 def table(cells: Sequence[Cell], temperature: float) -> str:
     """Writes a row for each setting: on all texts, then the speedup on each kind."""
-    here = [cell for cell in cells if cell.temperature == temperature]
-    kinds = [category for category in _categories(here) if category != ALL]
-    by_place, top, rows = {(c.method, c.gamma, c.category): c for c in here}, leaders(here), []
-    for setting in _settings(here):
+    kinds = [category for category in _categories(cells) if category != ALL]
+    by_place, top, rows = {(c.method, c.gamma, c.category): c for c in cells}, leaders(cells), []
+    for setting in _settings(cells):
         overall, *each = [by_place.get((*setting, kind)) for kind in (ALL, *kinds)]
         speed = number(overall.tokens_per_second, 1) if overall.measured.is_possible else DASH
         numbers = [speed, number(overall.alpha, 2), number(overall.tau, 2)]
-        on_kinds = [_speedup(cell, top) if cell else DASH for cell in each]
-        rows.append([setting_title(*setting), _speedup(overall, top), *numbers, *on_kinds])
+        first, *others = [
+            speedup_cell(cell.measured, top[temperature, cell.category] == [cell]) if cell else DASH
+            for cell in (overall, *each)
+        ]
+        rows.append([setting_title(*setting), first, *numbers, *others])
     heads = ["setting", "all texts", "tokens/s", "α, share accepted", "τ, tokens per pass", *kinds]
     caption = f"Speedup over plain decoding at temperature {temperature:g}; ★ is certainly the fastest on its text"
     return sheet(caption, heads, rows)
 
 
-def _speedup(cell: Cell, top: dict) -> tuple[str, str]:
-    return speedup_cell(cell.measured, top[cell.temperature, cell.category] == [cell])
+def verdict(result: SweepResult) -> str:
+    return advice(result, result.part_shown)
 
 
-def advice(cells: Sequence[Cell], temperature: float) -> str:
+def advice(result: SweepResult, temperature: float) -> str:
     """Names the fastest setting on all texts where there is a certain one, else those that may be equally fast, and the
     kinds of text with another certain winner or a certainly larger gain."""
-    here = [cell for cell in cells if cell.temperature == temperature]
-    top = {category: first for (_, category), first in leaders(here).items()}
+    cells = _cells_at(result, temperature)
+    top = {category: first for (_, category), first in leaders(cells).items()}
     if ALL not in top:
         return ""
     words = [_overall(top[ALL])]
@@ -130,7 +149,7 @@ def advice(cells: Sequence[Cell], temperature: float) -> str:
         if kind != ALL and _stands_out(first, top[ALL]):
             words.append(f"On {kind}, {setting_title(first[0].method, first[0].gamma)}, leads with "
                          f"{first[0].measured.words}.")  # fmt: skip
-    return " ".join(words) + doubts_about(here)
+    return " ".join(words) + _doubts(cells)
 
 
 def _stands_out(first: Sequence[Cell], overall: Sequence[Cell]) -> bool:
@@ -166,11 +185,37 @@ def _overall(first: Sequence[Cell]) -> str:
     return f"Faster than plain decoding: {'; '.join(sure)}. {rest}; more texts or repeats would tell."
 
 
+# ── the fastest, in other engines ──
+
+
+def recipes(result: SweepResult, temperature: float, models: Callable) -> str:
+    """Returns the fastest setting of a fixed length, because other engines have no γ = auto; none where plain decoding
+    may be as fast. ``models``: gives the names of a pair's models, with a method."""
+    cells = [cell for cell in _cells_at(result, temperature) if cell.category == ALL]
+    first = leaders(cells).get((temperature, ALL))
+    if not first or any(cell.method == BASELINE for cell in first):
+        words = "No setting was certainly faster than plain decoding on these texts, so there is nothing to configure."
+        return nothing(words)
+    fixed = leaders([cell for cell in cells if cell.gamma != AUTO])[temperature, ALL]
+    if any(cell.method == BASELINE for cell in fixed):
+        return nothing("Only γ = auto was certainly faster than plain decoding, and other engines do not have it.")
+    fastest = fixed[0]
+    names = models(result.pair, fastest.method)
+    choice = Choice.from_models(names, fastest.method, fastest.gamma, greedy=temperature == 0)
+    origin = "the fastest above" if fixed == [fastest] else "one of the fastest above"
+    if fastest not in first:
+        origin += " whose length is fixed, because other engines have no γ = auto"
+    if fixed != [fastest]:
+        origin += " (these cannot be told apart)"
+    return production(choice, origin, f"Measured {fastest.measured.words}, one request at a time.")
+
+
 # ── files ──
 
 
 def files(result: SweepResult, where: Mapping[str, str]) -> dict[str, str]:
-    """Returns the files by name. ``where``: pair, device, precision, version and time."""
+    """Returns the files by name. ``where``: device, precision, version and time."""
+    where = {"pair": result.pair, **where}
     cells = [asdict(cell) | shown_interval(cell.measured) for cell in result.cells]
     content = {"sweep": {**where, **asdict(result.plan)}, "cells": cells}
     return {
@@ -179,7 +224,7 @@ def files(result: SweepResult, where: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def from_json(saved: bytes) -> Recorded:
+def read_saved(saved: bytes) -> Recorded:
     """Reads the JSON of a whole sweep."""
     content = json.loads(saved)
     about, cells = content["sweep"], parse_values(tuple[Cell, ...], content["cells"])

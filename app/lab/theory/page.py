@@ -9,7 +9,7 @@ import gradio as gr
 from app.form import METHOD_LABELS, choices
 from app.jobs.visitor import Session
 from app.lab.experiment import Measurement, PageState, define_outputs
-from app.lab.form import Field, pair_field
+from app.lab.form import Field, boxes, dropdown, pair_field, slider
 from app.lab.layout import Layout
 from app.lab.theory import view
 from app.lab.theory.server import lay_out_server
@@ -46,7 +46,7 @@ class Theory(Measurement):
     NAME = "theory"
     Outputs = define_outputs("curves", "break_even", "points")
     RECORDED = "theory.json"
-    read_saved = staticmethod(view.from_json)
+    view = view
     FILES = (("csv", "Save the points (CSV)"), ("json", "Save everything (JSON)"))
     RUN = "Measure these points here"
     REMAINS = "The points so far stay: measure again to go on with the rest."
@@ -55,21 +55,20 @@ class Theory(Measurement):
 
     def form(self) -> list[list[Field]]:
         methods, limit = self.drafting_methods(self.service.offer.pair), min(192, self.service.limits.new_tokens)
-        listed = {"choices": choices(METHOD_LABELS, methods), "scale": 3, "min_width": 220}
-        wide, half = {"scale": 4, "min_width": 280}, {"scale": 2, "min_width": 220}
+        known = choices(METHOD_LABELS, methods)
         return [
             [pair_field(self.service, scale=3),
-             Field("method", "Method",
-                   "The method whose draft cost is used. N-gram lookup drafts only where the text repeats.", methods[0],
-                   "choice", layout=listed)],
-            [Field("alphas", "Acceptance α", "The chance that a draft is accepted.", [0.3, 0.5, 0.7, 0.9], "boxes",
-                   choices=ALPHAS, one="α to measure at", layout=wide),
-             Field("gammas", "Draft lengths γ", "Tokens drafted in a round.", [2, 4], "boxes", choices=GAMMAS,
-                   one="draft length γ", layout=half)],
-            [Field("tokens", "Tokens of a run", "Longer runs are steadier.", min(48, limit), "slider", min(16, limit),
-                   limit, 1, layout={"min_width": 220}),
-             Field("repeats", "Repeats", "How often each point is measured. More repeats give narrower intervals.", 3,
-                   "slider", 1, 5, 1, layout={"min_width": 220})],
+             dropdown("method", "Method",
+                      "The method whose draft cost is used. N-gram lookup drafts only where the text repeats.",
+                      methods[0], known, scale=3, min_width=220)],
+            [boxes("alphas", "Acceptance α", "The chance that a draft is accepted.", [0.3, 0.5, 0.7, 0.9], ALPHAS,
+                   "α to measure at", scale=4, min_width=280),
+             boxes("gammas", "Draft lengths γ", "Tokens drafted in a round.", [2, 4], GAMMAS, "draft length γ",
+                   scale=2, min_width=220)],
+            [slider("tokens", "Tokens of a run", "Longer runs are steadier.", min(48, limit), min(16, limit), limit,
+                    min_width=220),
+             slider("repeats", "Repeats", "How often each point is measured. More repeats give narrower intervals.", 3,
+                    1, 5, min_width=220)],
         ]  # fmt: skip
 
     def lay_out(self, page: Layout) -> None:
@@ -152,20 +151,12 @@ class Theory(Measurement):
         session = values[0] if values else Session()
         ticked = dict(zip((field.name for field in self.fields), values[1:], strict=False)).get("gammas") or ()
         curves = self._curves(session, result, [gamma for gamma in GAMMAS if gamma in ticked])
-        return self.Outputs(
-            curves=curves, break_even=view.break_even_table(result), points=view.points_table(result)
-        )  # fmt: skip
+        return self.Outputs(curves=curves, **view.tables(result))
 
     def finding(self, result: PointSet, is_new: bool) -> str:
         before = "" if is_new else "All of this had been measured. Start over measures it again. "
         is_faster = any(point.measured.tone == "faster" for point in result.points.values())
-        return notice("good" if is_faster else "quiet", before + view.summary(result))
-
-    def verdict(self, result: PointSet) -> str:
-        return view.summary(result)
-
-    def doubts(self, result: PointSet) -> str:
-        return view.doubts_about(result)
+        return notice("good" if is_faster else "quiet", before + view.verdict(result))
 
     def files(self, result: PointSet) -> Mapping[str, str]:
         name = f"speclens-any-alpha-{safe_letters(result.pair)}-{safe_letters(result.method)}"

@@ -24,7 +24,8 @@ from engine.trace.costs import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate, predicted_speedup
-from engine.trace.speedup_words import doubts, number
+from engine.trace.speedup_words import doubts as words_of_doubts
+from engine.trace.speedup_words import number
 from engine.trace.trace import Trace
 
 MOST_GAMMA = 16  # on the charts' γ axis
@@ -168,6 +169,10 @@ def _numbers(point: Point, costs: DeviceCosts) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def tables(measured: PointSet) -> dict[str, str]:
+    return {"break_even": break_even_table(measured), "points": points_table(measured)}
+
+
 def points_table(measured: PointSet) -> str:
     """Writes a row for each point, measured beside predicted; the one that is certainly the fastest is marked."""
     points, costs, rows = measured.by_gamma, measured.costs, []
@@ -222,7 +227,7 @@ def crossing(points: Sequence[Point]) -> str:
 # ── sentences ──
 
 
-def summary(measured: PointSet) -> str:
+def verdict(measured: PointSet) -> str:
     """Says from which α drafting pays, which point is fastest, and how far measured and predicted speedups differ."""
     points, costs = [point for point in measured.by_gamma if point.measured.is_possible], measured.costs
     machine = f"{noise.about_machine(_busiest(measured.by_gamma))} {_about_busy_costs(costs)}".strip()
@@ -244,10 +249,10 @@ def summary(measured: PointSet) -> str:
     return f"{best} Measured ÷ predicted from τ went from {spread}.{NOISY if is_far else ''} {machine}".rstrip()
 
 
-def doubts_about(measured: PointSet) -> str:
+def doubts(measured: PointSet) -> str:
     """Warns of noise, of a busy machine, and of costs that were measured on one."""
     points = measured.by_gamma
-    words = doubts(any(not point.measured.is_possible for point in points), [_busiest(points)])
+    words = words_of_doubts(any(not point.measured.is_possible for point in points), [_busiest(points)])
     return f"{words} {_about_busy_costs(measured.costs)}".rstrip()
 
 
@@ -285,7 +290,7 @@ def files(measured: PointSet, where: Mapping[str, str]) -> tuple[str, str]:
     )
 
 
-def from_json(saved: bytes) -> Recorded:
+def read_saved(saved: bytes) -> Recorded:
     """Reads the JSON of `files`."""
     content = json.loads(saved)
     about, costs = content["costs"], parse_values(CostModel, content["costs"])

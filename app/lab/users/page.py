@@ -1,11 +1,10 @@
 """Measures many users on the page: the form as a plan, and the charts as cells come in."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from app.lab.experiment import InParts, define_outputs, largest_method
-from app.lab.form import Field, methods_field, pair_field, whole_number
+from app.lab.form import Field, boxes, methods_field, pair_field, slider, text, whole_number
 from app.lab.users import view
 from app.lab.users.work import SHORT, UsersPlan, UsersPoints, UsersResult
 from engine.config import AUTO, RunConfig
@@ -23,29 +22,28 @@ class Users(InParts):
     NAME = "users"
     Outputs = define_outputs("charts", "table")
     RECORDED = "users.json"
-    read_saved = staticmethod(view.from_json)
+    view = view
     result_type = UsersResult
     RUN = "Measure many users"
-    WHAT, LEAD, CHARTS, SHOWN = "numbers of users, methods and prompts", LEAD, view.CHARTS, "Shown"
+    WHAT, LEAD, SHOWN = "numbers of users, methods and prompts", LEAD, "Shown"
     REMAINS = "The points so far are kept: press the button again to go on."
 
     def form(self) -> list[list[Field]]:
         methods, limit = self.drafting_methods(self.service.offer.pair), min(256, self.service.limits.new_tokens)
         first = [*usual(name for name in methods if name != AUTO), AUTO]
-        wide, narrow = {"min_width": 260}, {"min_width": 160}
         return [
             [pair_field(self.service),
-             Field("numbers", "Users at once", f"Numbers from 1 to {MOST_USERS}, with commas.", "1, 2, 4, 8, 16",
-                   "text", layout={"max_lines": 1, "min_width": 220})],
+             text("numbers", "Users at once", f"Numbers from 1 to {MOST_USERS}, with commas.", "1, 2, 4, 8, 16",
+                  max_lines=1, min_width=220)],
             [methods_field(methods, first, "Compared with plain decoding."),
              Field("gamma", "Draft length γ", "The same for every method; auto chooses its own.", 2, "radio",
-                   choices=GAMMAS, layout=wide)],
-            [Field("contexts", "Prompts", "A long text makes every user's cache large.", [SHORT], "boxes",
-                   choices=view.CONTEXTS, one="kind of prompts", layout=wide),
-             Field("tokens", "Max tokens", "The longest that an answer may get.", min(32, limit), "slider", 8, limit,
-                   8, layout=narrow),
-             Field("repeats", "Repeats", "How often each point is measured. More repeats give narrower intervals.", 3,
-                   "slider", 1, 5, 1, layout=narrow)],
+                   choices=GAMMAS, layout={"min_width": 260})],
+            [boxes("contexts", "Prompts", "A long text makes every user's cache large.", [SHORT], view.CONTEXTS,
+                   "kind of prompts", min_width=260),
+             slider("tokens", "Max tokens", "The longest that an answer may get.", min(32, limit), 8, limit, 8,
+                    min_width=160),
+             slider("repeats", "Repeats", "How often each point is measured. More repeats give narrower intervals.", 3,
+                    1, 5, min_width=160)],
         ]  # fmt: skip
 
     def drafting_methods(self, pair: str) -> list[str]:
@@ -69,26 +67,3 @@ class Users(InParts):
 
     def open_points(self, engine, config: RunConfig, plan: UsersPlan, again: bool, measured) -> UsersPoints:
         return UsersPoints(engine, config.pair, plan, again)
-
-    def verdict(self, result: UsersResult) -> str:
-        return f"Answers of {quantity(result.plan.tokens, 'token')}, γ = {result.plan.gamma}. {super().verdict(result)}"
-
-    def doubts(self, result: UsersResult) -> str:
-        return view.doubts_about(result.rows)
-
-    def parts(self, result: UsersResult) -> list[tuple[str, str]]:
-        return [(view.CONTEXTS[name], name) for name in result.contexts]
-
-    def part_shown(self, result: UsersResult) -> str:
-        """Names the context to show: the first of a complete result, and before that the one being measured."""
-        return result.contexts[0 if result.is_complete else -1]
-
-    def draw_part(self, result: UsersResult, part: str) -> Any:
-        drawn = view.draw_charts(result.rows, part, result.plan.methods, result.costs)
-        return self.Outputs(charts=drawn, table=view.table(result.rows[part], result.plan.methods, part))
-
-    def advice(self, result: UsersResult, part: str) -> str:
-        return view.finding(result.rows[part], result.plan.methods)
-
-    def files(self, result: UsersResult) -> Mapping[str, str]:
-        return view.files(result, self.where())

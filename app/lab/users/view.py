@@ -22,7 +22,7 @@ from app.views.figures import (
 )
 from app.views.table import BEST, csv_text, sheet, speedup_cell
 from engine.config import method_of
-from engine.errors import and_list
+from engine.errors import and_list, quantity
 from engine.tools.bench.answer_words import people
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import BASELINE
@@ -31,7 +31,8 @@ from engine.tools.bench.users_results import UsersRow, least_chances, refuted_us
 from engine.trace.costs import CostModel
 from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
 from engine.trace.speedup_model import interpolate
-from engine.trace.speedup_words import DASH, doubts, number
+from engine.trace.speedup_words import DASH, number
+from engine.trace.speedup_words import doubts as words_of_doubts
 
 CONTEXTS = {SHORT: "Prompts as they are", LONG: "After a long text"}
 CHARTS = {
@@ -46,14 +47,20 @@ DASHES = {SHORT: "solid", LONG: "dot"}
 Rows = Sequence[UsersRow]
 
 
-def draw_charts(rows: Mapping[str, Rows], context: str, methods: Sequence[str], costs: Mapping[str, CostModel]) -> str:
-    """Draws every chart. ``rows`` are by context; charts that have room for one show ``context``."""
-    here, drafting = rows[context], [method for method in methods if method != BASELINE]
+def parts(result: UsersResult) -> list[tuple[str, str]]:
+    """Returns (words, context) of each that has points."""
+    return [(CONTEXTS[name], name) for name in result.contexts]
+
+
+def draw(result: UsersResult, context: str) -> dict[str, str]:
+    """Returns every chart, and the table of a context. Charts that have room for one context show that one."""
+    rows, methods = result.rows[context], [method for method in result.plan.methods if method != BASELINE]
     figures = (
-        draw_tokens(here, drafting, False), draw_tokens(here, drafting, True), draw_gains(rows, drafting),
-        draw_break_even(here, drafting, costs),
+        draw_tokens(rows, methods, False), draw_tokens(rows, methods, True), draw_gains(result.rows, methods),
+        draw_break_even(rows, methods, result.costs),
     )  # fmt: skip
-    return encode_figures(dict(zip(CHARTS, figures, strict=True)))
+    charts = encode_figures(dict(zip(CHARTS, figures, strict=True)))
+    return {"charts": charts, "table": table(rows, methods, context)}
 
 
 def _look(method: str, methods: Sequence[str]) -> dict:
@@ -95,15 +102,15 @@ def _gain_of_sharing(plain: Rows) -> Speedup | None:
 
 
 def _doubts(rows: Rows) -> str:
-    return doubts(any(map(_is_noise, rows)), (row.busy for row in rows))
+    return words_of_doubts(any(map(_is_noise, rows)), (row.busy for row in rows))
 
 
-def doubts_about(rows: Mapping[str, Rows]) -> str:
+def doubts(result: UsersResult) -> str:
     """Warns of noise in any context, also in the gain from sharing passes, and of a busy machine."""
-    every = [row for each in rows.values() for row in each]
-    shared = [gain for each in rows.values() if (gain := _gain_of_sharing(_rows_of(each, BASELINE)))]
+    every = [row for each in result.rows.values() for row in each]
+    shared = [gain for each in result.rows.values() if (gain := _gain_of_sharing(_rows_of(each, BASELINE)))]
     has_noise = any(map(_is_noise, every)) or not all(gain.is_possible for gain in shared)
-    return doubts(has_noise, (row.busy for row in every))
+    return words_of_doubts(has_noise, (row.busy for row in every))
 
 
 # ── the charts ──
@@ -212,8 +219,14 @@ def _total(row: UsersRow, share: int) -> str:
     return NOISE if _is_noise(row) else number(rate and rate / share, 1)
 
 
-def finding(rows: Rows, methods: Sequence[str]) -> str:
+def verdict(result: UsersResult) -> str:
+    answers = f"Answers of {quantity(result.plan.tokens, 'token')}, γ = {result.plan.gamma}."
+    return f"{answers} {advice(result, result.part_shown)}"
+
+
+def advice(result: UsersResult, context: str) -> str:
     """Says what sharing passes gains, then from how many users on each method no longer pays."""
+    rows = result.rows[context]
     plain, sentences = _rows_of(rows, BASELINE), []
     if gain := _gain_of_sharing(plain):
         who = "one" if plain[0].users == 1 else f"{plain[0].users}"
@@ -221,7 +234,7 @@ def finding(rows: Rows, methods: Sequence[str]) -> str:
         if not gain.is_possible:
             words = f"seem to get more than is possible compared with {who}: that is noise, so measure again"
         sentences.append(f"Without drafting, {plain[-1].users} users together {words}.")
-    for name in methods:
+    for name in result.plan.methods:
         if line := _gains(rows, name):
             title = method_title(name)
             sentences.append(_verdict(title[:1].upper() + title[1:], line))
@@ -278,7 +291,7 @@ def _values(row: UsersRow) -> dict:
     return asdict(row) | (shown_interval(row.measured) if row.measured else {})
 
 
-def from_json(saved: bytes) -> Recorded:
+def read_saved(saved: bytes) -> Recorded:
     """Reads the JSON of a whole experiment."""
     content = json.loads(saved)
     plan, costs = parse_values(UsersPlan, content), parse_values(dict[str, CostModel], content["costs"])

@@ -59,7 +59,7 @@ def saved(results) -> list[str]:
 
 
 def figure(name: str, result: RuleReport, results=None) -> dict:
-    return json.loads(view.charts(result, results or {}))["figures"][f"lossless-{name}"]
+    return json.loads(view.draw({**(results or {}), result.rule: result})["charts"])["figures"][f"lossless-{name}"]
 
 
 def measure(test: RuleTest, engine=None, cancelled=lambda: False) -> tuple[RuleReport, int]:
@@ -162,7 +162,7 @@ def test_text_that_the_target_never_writes_comes_first():
     result = report(draws=draws, words={(2, 2): ("wind", "wind")}, p_value=0.0, statistic=float("inf"), freedom=1)
     assert view.outcomes_to_show(result)[0] == (2, 2)
     assert "never" in rows(view.outcomes(result))[0]
-    kind, text = view.verdict(result)
+    kind, text = view.judge(result)
     assert kind == "slow" and "χ² is infinite" in text
     assert "The first bar is text that the target never writes" in figure("law", result)["note"]
     assert json.loads(saved({RIGHT: result})[0])["tests"][0]["chi_squared"] is None
@@ -179,7 +179,7 @@ def test_note_calls_rules_that_accept_more_as_the_table_does():
 def test_a_models_text_never_meets_a_chart_nor_a_formula():
     words = {(0, 0): ("<b>bold", " =1+1"), (0, 1): ("=cmd()", "\n"), (1, 0): ("{{1}}", "${1}")}
     result = report(on_pair(), words)
-    charts = view.charts(result, {RIGHT: result})
+    charts = view.draw({RIGHT: result})["charts"]
     assert not any(text in charts for text in ("bold", "cmd", "{{1}}", "${1}"))
     assert [bar["x"] for bar in figure("law", result)["data"]] == [["1", "2", "3"]] * 2
     table = view.outcomes(result)
@@ -210,7 +210,7 @@ def test_files_hold_every_number():
     ],
 )
 def test_verdicts(test, changes, kind, words):
-    verdict = view.verdict(report(test, **changes))
+    verdict = view.judge(report(test, **changes))
     assert verdict[0] == kind and words in verdict[1]
 
 
@@ -232,10 +232,10 @@ def test_broken_json_is_shown_beside_the_right_one():
     assert wrong.result.verdict == "wrong" and len(wrong.impossible) >= 2
     broken = rows(last.outcomes)[0]
     assert broken[1] == "never" and not broken[0].endswith('"} ∎') and broken[-1] in map(right.json, right.outcomes)
-    kind, words = view.verdict(wrong)
+    kind, words = view.judge(wrong)
     assert kind == "slow" and "of 100 answers are broken JSON, most often “" in words and "” instead of “{" in words
-    assert "broken" not in view.verdict(right)[1]
-    again = view.from_json(saved(state.result)[0].encode()).result
+    assert "broken" not in view.judge(right)[1]
+    again = view.read_saved(saved(state.result)[0].encode()).result
     assert again[RIGHT] == right and handlers.draw(again)[:-1] == handlers.draw(state.result)[:-1]
 
 

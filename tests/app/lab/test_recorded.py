@@ -57,9 +57,9 @@ def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
 def test_recorded_file_is_of_a_quiet_machine_and_as_the_page_saves_it(name):
     experiment = opened(name)
     result, ending = experiment.opening_result.result, experiment.RECORDED.rpartition(".")[2]
-    assert not experiment.doubts(result)
+    assert not experiment.view.doubts(result)
     saved = next(content for file, content in experiment.files(result).items() if file.endswith(ending))
-    assert experiment.read_saved(saved.encode() if isinstance(saved, str) else saved).result == result
+    assert experiment.view.read_saved(saved.encode() if isinstance(saved, str) else saved).result == result
 
 
 def busy_run(trace):
@@ -114,7 +114,7 @@ DOUBTS = [
 @pytest.mark.parametrize(("name", "spoil", "words"), DOUBTS)
 def test_doubts_are_about_the_numbers_of_a_result(name, spoil, words):
     experiment = opened(name)
-    assert words in experiment.doubts(spoil(experiment.opening_result.result))
+    assert words in experiment.view.doubts(spoil(experiment.opening_result.result))
 
 
 @pytest.mark.parametrize("name", ["users", "compare"])

@@ -170,9 +170,9 @@ def test_the_files_hold_the_points_and_their_single_runs():
 def test_a_point_that_cannot_be_is_shown_nowhere():
     wrong = point(0.9, 2, 3.21)  # at two tokens per pass
     both = points(point(0.5, 2, 0.9), wrong)
-    shown = view.summary(both) + view.points_table(both) + view.break_even_table(both)
+    shown = view.verdict(both) + view.points_table(both) + view.break_even_table(both)
     shown += json.dumps(told(recorded(), measured=both)["here"]) + view.files(both, {})[0]
-    assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
+    assert "3.2" not in shown and "noise" in shown and "Measure again" in view.verdict(points(wrong))
 
 
 def test_more_points_and_repeats_continue_but_other_settings_do_not(engine):
