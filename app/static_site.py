@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.lab.theory import view as theory
-from app.lab.theory.request import PointSet
+from app.lab.theory.work import PointSet
 from app.lessons_tab import handlers, sheets, view
 from app.lessons_tab import page as lessons_page
 from app.playground import html_export, tab_link

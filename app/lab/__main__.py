@@ -9,17 +9,15 @@ import json
 import sys
 from typing import Annotated, Any, cast
 
-import gradio as gr
 import typer
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.lab.distribution.handlers import QUICK
+from app.lab.distribution.page import QUICK
 from app.lab.experiment import PageState
-from app.lab.page import PAGES, QUESTIONS
+from app.lab.page import EXPERIMENTS
 from app.lab.recorded import FOLDER
 from app.lab.sweep.work import prompts
-from app.lab.wiring import Wiring
 from engine.tools.exactness.results import RIGHT
 
 KINDS, EACH = ("chat", "code", "rewrite"), 2
@@ -37,19 +35,19 @@ AGAIN = "Measure on a quiet machine, with SPECLENS_CACHE naming an empty folder,
 def record(service: Service, name: str, despite_noise: bool = False) -> None:
     """Measures one experiment and stores it. Ends the program if it did not end by itself, or if the result is doubtful
     and is not to be stored ``despite_noise``."""
-    with gr.Blocks(), gr.Tabs(), gr.Tab():
-        wiring = PAGES[name](service, gr.State(Session()))
-    experiment, state = cast(Any, wiring.experiment), PageState()
-    press = experiment.only(*QUICK, RIGHT) if name == "distribution" else experiment.run
+    experiment, state = cast(Any, EXPERIMENTS[name](service)), PageState()
+    values = [CHANGES.get(f"{experiment.NAME}-{field.name}", field.default) for field in experiment.fields]
+    session = [Session()] if name == "theory" else []
+    rules = (*QUICK, RIGHT) if name == "distribution" else None
     experiment.begin(None, state)
     last = {}
-    for update in press(None, state, *_values(wiring)):
+    for update in experiment.press(rules)(None, state, *session, *values):
         last = json.loads(update.notice) if isinstance(update.notice, str) else last
         sys.stderr.write(f"\r\x1b[K{name}: {last['text']}"[:200])
     sys.stderr.write("\n")
     if last["kind"] == "error" or last["text"].startswith("Stopped"):
         raise SystemExit(1)
-    doubts = experiment.doubts(state.result)
+    doubts = experiment.view.doubts(state.result)
     if doubts and not despite_noise:
         raise SystemExit(f"{name} is not stored.{doubts} {AGAIN}")
     files = experiment.files(state.result)
@@ -61,19 +59,15 @@ def record(service: Service, name: str, despite_noise: bool = False) -> None:
     (FOLDER / experiment.RECORDED).write_bytes(saved)
 
 
-def _values(wiring: Wiring) -> list:
-    return [CHANGES.get(control.elem_id, control.value) for control in wiring.inputs]
-
-
 def main(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Tabs; all by default.")] = None,
     despite_noise: Annotated[bool, typer.Option("--despite-noise", help="Store a doubtful result, too.")] = False,
 ):
     """Record the results that the Lab opens with: answer, theory, sweep, compare, distribution, users."""
-    if unknown := set(names or ()) - QUESTIONS.keys():
-        raise typer.BadParameter(f"there is no tab {min(unknown)[:40]!r}; choose from {', '.join(QUESTIONS)}")
+    if unknown := set(names or ()) - EXPERIMENTS.keys():
+        raise typer.BadParameter(f"there is no tab {min(unknown)[:40]!r}; choose from {', '.join(EXPERIMENTS)}")
     service = Service()
-    for name in names or QUESTIONS:
+    for name in names or EXPERIMENTS:
         record(service, name, despite_noise)
 
 

@@ -1,17 +1,16 @@
 """Lays out the Lab tab: the answer first, then the experiments to look closer, each in a tab of its own."""
 
-from collections.abc import Callable
-
 import gradio as gr
 
 from app.jobs.service import Service
-from app.lab.answer.page import answer
-from app.lab.compare.page import compare
-from app.lab.distribution.page import distribution
-from app.lab.sweep.page import sweep
-from app.lab.theory.page import theory
-from app.lab.users.page import users
-from app.lab.wiring import Wiring
+from app.lab.answer.page import Answer
+from app.lab.compare.page import Compare
+from app.lab.distribution.page import Distribution
+from app.lab.experiment import Experiment
+from app.lab.layout import Layout
+from app.lab.sweep.page import Sweep
+from app.lab.theory.page import Theory
+from app.lab.users.page import Users
 from lessons.schema import LABS
 
 QUESTIONS = {
@@ -22,17 +21,10 @@ QUESTIONS = {
     "distribution": "Many seeded runs against the target's own distribution; then break the rule.",
     "users": "Many users share each pass. How much do they get together, and does drafting still pay?",
 }
-
-
-# Lay out each experiment in the tab around them; the session is what the visitor last ran in the playground.
-PAGES: dict[str, Callable[[Service, gr.State], Wiring]] = {
-    "answer": lambda service, session: answer(service),
-    "theory": theory,
-    "sweep": lambda service, session: sweep(service),
-    "compare": compare,
-    "distribution": lambda service, session: distribution(service),
-    "users": lambda service, session: users(service),
-}
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    "answer": Answer, "theory": Theory, "sweep": Sweep, "compare": Compare, "distribution": Distribution,
+    "users": Users,
+}  # fmt: skip
 
 
 def lab(service: Service, session: gr.State) -> None:
@@ -41,4 +33,5 @@ def lab(service: Service, session: gr.State) -> None:
         for name, title in LABS.items():
             with gr.Tab(title, id=f"lab-{name}", elem_id=f"lab-{name}"):
                 gr.HTML(f'<h2 class="sl-lab-question">{QUESTIONS[name]}</h2>', apply_default_css=False)
-                PAGES[name](service, session)
+                experiment = EXPERIMENTS[name](service)
+                experiment.lay_out(Layout(experiment, session))

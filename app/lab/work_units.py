@@ -1,6 +1,9 @@
-"""Measures an experiment point after point, each a unit of work, so that other visitors get a turn in between."""
+"""Measures an experiment point after point, each a unit of work, so that other visitors get a turn in between, and
+estimates how much longer that takes."""
 
+import time
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,7 @@ from app.jobs.updates import Report
 MOST_FILES = 200
 WARMING_UP = "warming up"
 Again = Literal["all", "noise"]
+_HIGHER = 1.25  # an estimate that grew by less than this is not worth a word
 
 
 @dataclass(frozen=True)
@@ -58,21 +62,6 @@ class Points(Protocol):
         ...
 
 
-class WarmUpOnce:
-    """Warms an engine up once. Because another visitor's pair may replace it between two units, it is remembered."""
-
-    def __init__(self):
-        self._engine = lambda: None
-
-    def is_due(self, engine) -> bool:
-        return self._engine() is not engine
-
-    def __call__(self, engine, warm: Callable[[], None]) -> None:
-        if self.is_due(engine):
-            warm()
-            self._engine = weakref.ref(engine)
-
-
 def work_units(
     open_points: Callable[[Any, bool], Points], latest: Callable[[], Step | None], again: Again | None = None
 ) -> Iterator[Work]:
@@ -81,36 +70,31 @@ def work_units(
     ``open_points`` takes an engine and whether to forget the points measured before. ``again``: which of them are
     measured again. ``latest``: the step that came in last.
     """
-    yield _measured_before(open_points, again)
-    warm_up = WarmUpOnce()
-    while not latest().is_complete:
-        yield _next_point(open_points, warm_up)
+    warm: Any = None  # a reference to the engine that is warm; another visitor's pair may replace it
 
-
-def _measured_before(open_points: Callable[[Any, bool], Points], again: Again | None) -> Work:
-    def work(engine, cancelled):
+    def measured_before(engine, cancelled):
         points = open_points(engine, again == "all")
         if again == "noise":
             points.forget_noise()
         yield Report(Step(*points.size(), result=points.result()))
 
-    return work
-
-
-def _next_point(open_points: Callable[[Any, bool], Points], warm_up: WarmUpOnce) -> Work:
-    def work(engine, cancelled):
+    def next_point(engine, cancelled):
+        nonlocal warm
         points = open_points(engine, False)
         missing, (done, of) = points.missing(), points.size()
         if missing:
-            if warm_up.is_due(engine):
+            if warm is None or warm() is not engine:
                 yield Report(Step(done, of, WARMING_UP))
-            warm_up(engine, lambda: points.warm(cancelled))
+                points.warm(cancelled)
+                warm = weakref.ref(engine)
             for doing, share in points.measure(missing[0], cancelled):
                 yield Report(Step(done + share, of, doing, left=points.work_left(share)))
         if not cancelled():
             yield Report(Step(*points.size(), result=points.result(), left=points.work_left()))
 
-    return work
+    yield measured_before
+    while not latest().is_complete:
+        yield next_point
 
 
 def tidy(keep: Path) -> None:
@@ -120,3 +104,45 @@ def tidy(keep: Path) -> None:
     for path in files[:-MOST_FILES]:
         if path != keep:
             path.unlink(missing_ok=True)
+
+
+class Eta:
+    """Estimates the time left from this very job: from how long the newer half of its work took. The estimate never
+    grows without a word."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._times: list[float] = []
+        self._left: list[float] = []  # the work that was left at each of them
+        self._least = float("inf")  # seconds, of all estimates so far
+
+    def add(self, step: Step) -> None:
+        if step.left is not None and (not self._left or step.left != self._left[-1]):
+            self._times.append(self._clock())
+            self._left.append(step.left)
+
+    def words(self) -> str:
+        """Says how long it will take; empty until some work has been seen."""
+        seconds = self._seconds()
+        if seconds is None:
+            return ""
+        step = 60 if seconds >= 90 else 5 if seconds >= 20 else 1  # no more digits than such an estimate can have
+        seconds = max(1, round(seconds / step) * step)
+        self._least = min(self._least, seconds)
+        is_longer = seconds >= _HIGHER * self._least
+        if not is_longer:
+            seconds = self._least
+        how_long = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+        return f", about {how_long} left{', longer than it seemed' if is_longer else ''}"
+
+    def _seconds(self) -> float | None:
+        if len(self._times) < 2:
+            return None
+        last = self._times[-1]
+        middle = bisect_right(self._times, (self._times[0] + last) / 2) - 1
+        done = self._left[middle] - self._left[-1]
+        if done <= 0:
+            return None
+        expected = (last - self._times[middle]) / done * self._left[-1]
+        # Half of the estimate stays when a part takes longer than it should.
+        return max(expected - (self._clock() - last), expected / 2)

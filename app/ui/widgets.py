@@ -25,7 +25,8 @@ def control(described: Control, **layout: Any) -> Any:
     common: dict[str, Any] = {"label": described.label, "info": described.hint, "elem_id": described.name} | layout
     match described.kind:
         case "text":
-            return gr.Textbox(described.default, lines=described.lines, max_lines=max(16, described.lines), **common)
+            lines: dict[str, Any] = {"lines": described.lines, "max_lines": max(16, described.lines)}
+            return gr.Textbox(described.default, **lines | common)
         case "switch":
             return gr.Checkbox(described.default, **common)
         case "slider":

@@ -4,6 +4,7 @@ Colours are roles ("@run"), which the page maps to its light or dark palette. Mo
 Plotly reads some HTML in every text that it draws.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -113,6 +114,14 @@ def draw_predicted(name: str, x: Iterable, y: Iterable[float | None], mark: dict
     """Draws a thin dashed line, in the colour of the ``mark`` of the measured one."""
     line = {"width": 2, "color": mark["color"], "dash": "dash"}
     return points(name, [*x], [*y], mode="lines", line=line, **more)
+
+
+def users_axes(users: Sequence[int], y: str, **more) -> dict:
+    """Lays numbers of users out on a logarithmic axis, with a tick at each."""
+    layout, margin = axes("users at once", y, **more), 1.08
+    layout["xaxis"] |= {"type": "log", "tickvals": [*users], "ticktext": [str(number) for number in users]}
+    layout["xaxis"]["range"] = [short(math.log10(users[0] / margin)), short(math.log10(users[-1] * margin))]
+    return layout
 
 
 def level(at: float, is_upright: bool = False) -> dict:

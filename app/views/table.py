@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 from app.views.safe_json import encode
 from engine.files import escape_formula
+from engine.trace.noise import NOISE, PLAIN, Speedup
+from engine.trace.speedup_words import DASH
 
 BEST = "best"
 
@@ -16,6 +18,13 @@ def sheet(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tupl
     "wrong", or NOISE, beside which the page offers to measure again."""
     cells = [[cell if isinstance(cell, tuple) else (cell, "") for cell in row] for row in rows]
     return encode({"caption": caption, "heads": list(heads), "rows": cells})
+
+
+def speedup_cell(speedup: Speedup | None, is_best: bool = False) -> tuple[str, str]:
+    """Returns the cell of a speedup with its interval: 1 for plain decoding, and a dash for none. Noise is marked."""
+    if speedup is None or not speedup.is_possible:
+        return (NOISE, NOISE) if speedup else (DASH, "")
+    return "1" if speedup == PLAIN else speedup.words, BEST if is_best else ""
 
 
 def empty() -> str:

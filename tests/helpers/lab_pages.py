@@ -1,14 +1,11 @@
-"""Helpers for tests of the lab's handlers: a visitor, the forms, a worker that runs units of work, and notices."""
+"""Helpers for tests of the lab's handlers: a visitor, forms, a worker that runs units of work, and notices."""
 
 import json
 from types import SimpleNamespace
 
 from fake_worker import FakeWorker
 
-from app.form import defaults
 from app.jobs.visitor import Session
-from app.lab.compare.handlers import OWN, SHARED, beginning
-from app.lab.distribution.handlers import CONTROLS, NAMES
 
 VISITOR = SimpleNamespace(session_hash="a")
 PAIR = "smollm2-135m"
@@ -29,39 +26,28 @@ class WorkingWorker(FakeWorker):
         return self.real
 
 
-def sweep_form(**changes) -> list:
-    values = {
-        "pair": PAIR, "methods": ["ngram"], "gammas": ["2"], "temperatures": [0.0],
-        "categories": ["chat", "code", "maths"], "each": 1, "own": "", "repeats": 1, "tokens": 6,
-    } | changes  # fmt: skip
-    return list(values.values())
+def form(experiment, *before, **changes) -> list:
+    """The values of an experiment's form, with these ``changes``; ``before``: the inputs in front of them."""
+    values = {field.name: field.default for field in experiment.fields} | changes
+    assert len(values) == len(experiment.fields), "there is no such field"
+    return [*before, *values.values()]
 
 
-def users_form(**changes) -> list:
-    values = {
-        "pair": PAIR, "methods": ["ngram"], "users": "1, 2", "gamma": "2", "contexts": ["short"], "tokens": 6,
-        "repeats": 1,
-    } | changes  # fmt: skip
-    return list(values.values())
+# Short work, in place of what each form begins with.
+SHORT = {
+    "answer": {"tokens": 16},
+    "sweep": {"methods": ["ngram"], "gammas": [2], "kinds": ["chat", "code", "maths"], "repeats": 1, "tokens": 8},
+    "users": {"methods": ["ngram"], "numbers": "1, 2", "tokens": 8, "repeats": 1},
+    "theory": {"method": "lm", "alphas": [0.1, 0.5, 0.9], "gammas": [2], "tokens": 24, "repeats": 1},
+    "compare": {"shown": 3, "prompt": "Hi", "tokens": 24},
+    "distribution": {"runs": 60},
+}
 
 
-def theory_form(session=None, **changes) -> list:
-    values = {"pair": PAIR, "method": "lm", "alphas": [0.1, 0.5, 0.9], "gammas": [2], "tokens": 24, "repeats": 1}
-    return [session or Session(), *(values | changes).values()]
-
-
-def compare_form(shown=3, own=None, **changes) -> list:
-    """``own``: by number of the column, what differs from the start."""
-    shared = defaults() | {"tokens": 24, "prompt": "Hi"} | changes
-    columns = [dict(start) for start in beginning(("none", "ngram", "lm"))]
-    for number, values in (own or {}).items():
-        columns[number] |= values
-    return [*(shared[name] for name in SHARED), shown, *(column[name] for column in columns for name in OWN)]
-
-
-def rule_form(**changes) -> list:
-    start = {control.name: control.default for control in CONTROLS} | {"runs": 60} | changes
-    return [start[name] for name in NAMES]
+def short_form(name: str, experiment, **changes) -> list:
+    """The values of the form of the tab ``name`` for little work, with these ``changes``."""
+    session = [Session()] if name == "theory" else []
+    return form(experiment, *session, **SHORT[name] | changes)
 
 
 def said(outputs) -> dict:

@@ -1,71 +1,198 @@
-"""Lays out the answer: three questions, one button, and the answer."""
+"""Answers the question on the page: three questions and one button, the answer as it is measured, configurations."""
 
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from app.jobs.service import Service
-from app.lab.answer.handlers import AnswerHandlers
-from app.lab.answer.view import PICTURE
-from app.lab.experiment import PageState
-from app.lab.sweep.work import prompts
-from app.lab.wiring import Wiring
-from app.ui.charts import charts
-from app.ui.html_component import component
-from app.ui.notice import notice
-from app.ui.widgets import QUIET, download, open_files
-from engine.config import MAX_SHARERS
+from app.lab.answer import recordings, view
+from app.lab.experiment import Measurement, PageState, define_outputs, largest_method
+from app.lab.form import Field, dropdown, slider, text, widget
+from app.lab.layout import Layout
+from app.lab.sweep.work import OWN, prompts
+from app.lab.work_units import tidy
+from app.playground.trace_files import read_each, uploads
+from app.ui.widgets import QUIET, SKIP, open_files
+from app.views.figures import encode_figures
+from app.views.notice import notice
+from app.views.safe_json import encode
+from engine.config import MAX_SHARERS, RunConfig, SamplingParams
+from engine.errors import BadInput, EngineError, quantity
+from engine.files import cache_root
+from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
+from engine.tools.bench.answer_words import duration
+from engine.tools.bench.prompts import parse_prompts, rows_of_list
+from engine.trace.noise import is_crowded
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
 PLACE = "Speedups are measured. For another server, only tokens per pass are counted, unless you open its recordings."
 MODEL = "Its name, for the commands below. Leave it empty for this page's."
+MOST_TEXTS, EACH = 64, 2
+RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
+SEPARATOR = re.compile(r"^[ \t]*---[ \t]*$", re.MULTILINE)  # between several texts of one's own
+OTHER_SERVER = "Another server (tokens per pass only)"
 
 
-def answer(service: Service) -> Wiring:
-    handlers, state = AnswerHandlers(service), gr.State(PageState())
-    opening = handlers.opening()
-    with gr.Row(elem_classes="sl-answer-form"):
-        inputs, file = _form(handlers, service)
-    with gr.Row(elem_classes="sl-actions"):
-        run, stop = handlers.buttons("answer")
-        over = gr.Button("Measure again", elem_id="answer-over", interactive=False, scale=1, min_width=110)
-        recorded = open_files("Answer from recordings of your server", "answer-recordings")
-    words = notice("answer-notice", handlers.size(*(each.value for each in inputs)))
-    mark = notice("answer-recorded", opening.mark)
-    outputs = handlers.Outputs(
-        words, component("answer", opening.answer, "answer-words"),
-        charts(opening.picture, "answer-charts", {PICTURE: "What was measured"}),
-        component("engine_recipes", opening.recipes, "answer-production", title="Switch it on"), mark,
-    )  # fmt: skip
-    with gr.Row(elem_classes="sl-files"):
-        files = download("Save the table (CSV)", "answer-csv"), download("Save all numbers (JSON)", "answer-json")
-    wiring = Wiring(handlers, inputs, outputs, state, [run, stop, *files, over])
-    wiring.connect(run.click, handlers.run)
-    wiring.connect(over.click, handlers.start_over)
-    opened = recorded.upload(handlers.open_recordings, [state, recorded], list(outputs), **QUIET)
-    opened.success(handlers.end, state, list(wiring.ends), **QUIET)
-    file.upload(handlers.read_file, file, inputs[0], **QUIET)
-    inputs[-1].change(handlers.name_model, [state, inputs[-1]], outputs.recipes, **QUIET)
-    gr.on([each.change for each in inputs[:-1]], handlers.size, inputs, words, **QUIET)
-    return wiring
+class Answer(Measurement):
+    NAME = "answer"
+    Outputs = define_outputs("answer", "charts", "recipes")
+    RECORDED = "answer.json"
+    view = view
+    result_type = AnswerResult
+    RUN = "Find the answer"
+    NOUN = "Part"
+    REMAINS = "Every finished turn of all settings is kept, and the same question goes on from there."
+    FIRST = "every setting had run once"
 
+    def form(self) -> list[list[Field]]:
+        """Returns the columns of the form; the name of the reader's own model comes last."""
+        offer, most = self.service.offer, self.service.limits.new_tokens
+        return [
+            [text("own", "Your texts", HINT, lines=3, max_lines=6, placeholder="Paste what your users ask.")],
+            [dropdown("kind", "Or a kind of text", "", "chat", list(prompts())),
+             slider("tokens", "Tokens of an answer", "", min(48, most), 16, most),
+             slider("temperature", "Temperature", "", 0, 0, 1.5, 0.1)],
+            [slider("users", "How many at once", "", 1, 1, MAX_SHARERS),
+             dropdown("place", "Where it will run", PLACE, offer.pair, self.places()),
+             text("model", "Your model", MODEL, max_lines=None, placeholder="OWNER/NAME")],
+        ]  # fmt: skip
 
-def _form(handlers: AnswerHandlers, service: Service) -> tuple[list[Any], gr.UploadButton]:
-    """Lays out the controls of the question, the last of them the name of the reader's own model, and the upload."""
-    with gr.Column(scale=3, min_width=260):
-        own = gr.Textbox(label="Your texts", lines=3, max_lines=6, elem_id="answer-own", info=HINT,
-                         placeholder="Paste what your users ask.")  # fmt: skip
-        file = gr.UploadButton(
-            "Open a text or JSONL file", file_types=["text", ".jsonl"], elem_id="answer-file", size="sm"
-        )
-    with gr.Column(scale=2, min_width=220):
-        kind = gr.Dropdown(list(prompts()), value="chat", label="Or a kind of text", elem_id="answer-kind")
-        tokens = gr.Slider(16, service.limits.new_tokens, min(48, service.limits.new_tokens), step=1,
-                           label="Tokens of an answer", elem_id="answer-tokens")  # fmt: skip
-        temperature = gr.Slider(0, 1.5, 0, step=0.1, label="Temperature", elem_id="answer-temperature")
-    with gr.Column(scale=2, min_width=220):
-        users = gr.Slider(1, MAX_SHARERS, 1, step=1, label="How many at once", elem_id="answer-users")
-        place = gr.Dropdown(handlers.places(), value=service.offer.pair, label="Where it will run",
-                            info=PLACE, elem_id="answer-place")  # fmt: skip
-        model = gr.Textbox(label="Your model", elem_id="answer-model", info=MODEL, placeholder="OWNER/NAME")
-    return [own, kind, users, place, tokens, temperature, model], file
+    def places(self) -> list[tuple[str, str]]:
+        """Lists this machine, by pair, then any other."""
+        here = [(f"This machine: {title}", name) for name, title in self.service.offer.titles.items()]
+        return [*here, (OTHER_SERVER, ELSEWHERE)]
+
+    def lists(self, form: Mapping[str, Any]) -> dict[str, Any]:
+        if form["place"] not in dict(self.places()).values():
+            raise LookupError(form["place"])
+        return {}
+
+    def lay_out(self, page: Layout) -> None:
+        with gr.Row(elem_classes="sl-answer-form"):
+            for column, (scale, width) in zip(self.rows, ((3, 260), (2, 220), (2, 220)), strict=True):
+                with gr.Column(scale=scale, min_width=width):
+                    page.widgets |= {field.name: widget(field, self.NAME) for field in column}
+                    if column is self.rows[0]:
+                        kinds = ["text", ".jsonl"]
+                        file = gr.UploadButton("Open a text or JSONL file", file_types=kinds, elem_id="answer-file",
+                                               size="sm")  # fmt: skip
+        with gr.Row(elem_classes="sl-actions"):
+            page.run_and_stop()
+            over = page.over_button("Measure again")
+            recorded = open_files("Answer from recordings of your server", "answer-recordings")
+        page.size_notice()
+        page.show("answer", "answer", "words")
+        page.charts({view.PICTURE: "What was measured"})
+        page.recipes("Switch it on")
+        page.files()
+        page.wire_measurement(over)
+        page.open_recordings(recorded)
+        own, *others, model = page.widgets.values()
+        file.upload(self.read_file, file, own, **QUIET)
+        model.change(self.name_model, [page.state, model], page.outputs["recipes"], **QUIET)
+        page.follow_size([own, *others])
+
+    # ── the question ──
+
+    def parse(self, values: Sequence) -> tuple[RunConfig, AnswerPlan]:
+        form = self.read(values)
+        is_elsewhere, tokens = form["place"] == ELSEWHERE, form["tokens"]
+        pair = self.service.offer.pair if is_elsewhere else form["place"]
+        texts, methods = self._texts(form["own"], form["kind"]), usual(self.drafting_methods(pair))
+        if not methods:
+            raise BadInput("These models have nothing to draft with; choose others.")
+        sampling = SamplingParams(float(form["temperature"] or 0))
+        place = ELSEWHERE if is_elsewhere else HERE
+        plan = AnswerPlan(texts, methods, (form["users"],), tokens, sampling.temperature, place=place)
+        longest = max((text for _, text in texts), key=len)
+        method = largest_method(methods)
+        return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
+
+    def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
+        """Returns each text as (kind, prompt): from JSON lines or one list, from texts with --- between them, or all of
+        the chosen kind."""
+        own = own.replace("\r\n", "\n").strip()
+        if own.startswith("{") or rows_of_list(own):
+            texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
+        else:
+            texts = tuple((OWN, text.strip()) for text in SEPARATOR.split(own) if text.strip())
+        if not texts:
+            if kind not in prompts():
+                raise BadInput("Paste a text of your own, or choose a kind of text.")
+            return tuple((kind, text) for text in prompts()[kind][:EACH])
+        if len(texts) > MOST_TEXTS:
+            raise BadInput(
+                f"These are {len(texts)} texts, and this page takes up to {MOST_TEXTS}: leave some out, or run "
+                "`python -m engine answer FILE.jsonl`, which takes any number."
+            )
+        limit = self.service.limits.prompt_chars
+        for number, (_, prompt) in enumerate(texts, 1):
+            if len(prompt) > limit:
+                raise BadInput(
+                    f"Text {number} of {len(texts)} has {len(prompt):,} characters, and this page takes up to "
+                    f"{limit:,} of each. Nothing was cut: shorten it, or raise SPECLENS_MAX_PROMPT_CHARS."
+                )
+        return texts
+
+    def extent(self, pair: str, plan: AnswerPlan) -> str:
+        loads = f", then {' and '.join(map(str, plan.loads))} users at once, longer where that decides nothing"
+        texts, costs = quantity(len(plan.texts), "text"), self.service.offer.plain_costs(pair)
+        work = f"{texts}: about {quantity(plan.runs, 'short run')}{loads if plan.loads else ''}."
+        if costs:  # a pass of the pair has been timed here
+            work += f" That takes {duration(plan.seconds(costs))}."
+        return f"{work} Stop keeps every finished turn, which is one text with all {plan.runs // plan.turns} settings."
+
+    def open_points(self, engine, config: RunConfig, plan: AnswerPlan, again: bool, measured) -> Any:
+        from engine.tools.bench.answer_points import AnswerPoints
+
+        return AnswerPoints(engine, plan, cache_root() / "lab", again, keep=tidy)
+
+    def updates(self, request, state: PageState, values: Sequence, how):
+        """Measures again only the noise of an answer that has some, else everything."""
+        has_noise = how == "all" and state.result and state.result.has_noise
+        yield from super().updates(request, state, values, "noise" if has_noise else how)
+
+    # ── the answer ──
+
+    def draw(self, result: AnswerResult, values: Sequence = ()) -> Any:
+        return self.Outputs(**view.draw(result), recipes=self._recipes(result, values[-1] if values else ""))
+
+    def finding(self, result: AnswerResult, is_new: bool) -> str:
+        words = f"Done. Below is the configuration; look closer in the tabs above.{view.doubts(result)}"
+        return notice("slow" if is_crowded(result.busy) else "quiet", words)
+
+    def name_model(self, state: PageState, model: str) -> Any:
+        """Writes the configurations again, with the name of the reader's model. Recordings have none."""
+        result = self.on_page(state)
+        return self._recipes(result, model) if result else SKIP
+
+    def _recipes(self, result: AnswerResult, model: str | None) -> str:
+        names = self.service.engine.models
+        return view.recipes(result, lambda method: names(result.pair, method), (model or "").strip())
+
+    # ── uploads ──
+
+    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
+        """Answers from recordings of the visitor's server, which are then deleted here."""
+        try:
+            with uploads(paths) as files:
+                if not state.is_over:
+                    raise BadInput("Let the measurement end first, then open the recordings again.")
+                own = recordings.Recordings(read_each(files))
+        except EngineError as error:
+            return self.Outputs(notice("error", str(error)))
+        state.result = RECORDINGS
+        words = f"From your recordings of {own.title}. No model of this page was used."
+        picture = encode_figures({view.PICTURE: recordings.picture(own)})
+        recipes = view.nothing(recordings.configuration(own))
+        sentences = encode(recordings.sentences(own))
+        return self.without_mark(self.Outputs(notice("quiet", words), sentences, picture, recipes))
+
+    def read_file(self, path: str | None) -> Any:
+        """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""
+        if not path:
+            return SKIP
+        with uploads([path]):
+            return Path(path).read_text(encoding="utf-8-sig", errors="replace")

@@ -1,22 +1,16 @@
 """Renders an answer: its sentences, one picture, configurations of other engines, and files."""
 
 import json
+from collections.abc import Mapping
 
 from app.lab.recorded import Recorded
+from app.views import figures
 from app.views.engine_recipes import Choice, nothing, production
-from app.views.figures import (
-    Figure,
-    axes,
-    draw_line,
-    draw_predicted,
-    draw_speedups,
-    encode_figures,
-    level,
-    look,
-    with_gaps,
-)
-from app.views.safe_json import encode, short
+from app.views.figures import Figure
+from app.views.safe_json import encode
+from app.views.table import csv_text
 from engine.config import METHODS
+from engine.errors import quantity
 from engine.tools.bench.answer import (
     CURVE,
     GAMMAS,
@@ -24,15 +18,15 @@ from engine.tools.bench.answer import (
     AnswerPlan,
     AnswerResult,
     Load,
-    Setting,
     drafting_leaders,
     schedule,
 )
-from engine.tools.bench.answer_words import name, people, sentences, to_dict
+from engine.tools.bench.answer_words import COLUMNS, name, people, sentences, to_dict, to_rows
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup, ceiling
+from engine.trace.speedup_words import doubts as words_of_doubts
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
@@ -40,17 +34,22 @@ LEAST_TAU = 1.05  # tokens per pass below which lookup is not worth a try
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 
 
-def value(result: AnswerResult) -> str:
-    """Returns the value of the answer component."""
-    return encode(sentences(result)) if result else ""
+def draw(result: AnswerResult) -> dict[str, str]:
+    """Returns the sentences and the picture."""
+    return {"answer": encode(sentences(result)) if result else "", "charts": picture(result)}
 
 
-def as_json(result: AnswerResult) -> str:
-    return json.dumps(to_dict(result), ensure_ascii=False, indent=1)
+def verdict(result: AnswerResult) -> str:
+    kinds = f" of {quantity(len(result.kinds), 'kind')}" if result.kinds else ""
+    return f"The question: {quantity(len(result.plan.texts), 'text')}{kinds}, {people(result.plan.largest_load)}."
 
 
-def from_json(saved: bytes) -> Recorded:
-    """Reads what `as_json` gave of an answer that is whole, without noise and of this machine. The texts are not in
+def doubts(result: AnswerResult) -> str:
+    return words_of_doubts(result.has_noise, [result.busy])
+
+
+def read_saved(saved: bytes) -> Recorded:
+    """Reads the JSON of an answer that is whole, without noise and of this machine. The texts are not in
     it."""
     content = json.loads(saved)
     question, rows = content["question"], content["rows"]
@@ -68,23 +67,32 @@ def from_json(saved: bytes) -> Recorded:
     return Recorded.from_file(result, content | {"saved": content["measured"]})
 
 
+def files(result: AnswerResult, where: Mapping[str, str]) -> dict[str, str]:
+    """Returns the files by name. An answer has its own machine and time, in place of ``where``."""
+    rows = [[row[column] for column in COLUMNS] for row in to_rows(result)]
+    where = {name: str(result.about.get(name) or "") for name in ("device", "precision", "measured", "speclens")}
+    return {
+        "speclens-answer.csv": csv_text(COLUMNS, rows, where),
+        "speclens-answer.json": json.dumps(to_dict(result), ensure_ascii=False, indent=1),
+    }
+
+
 # ── the picture ──
 
 
 def picture(result: AnswerResult) -> str:
-    if not result:
-        return encode_figures({PICTURE: WAITING})
-    return encode_figures({PICTURE: _tokens(result) if result.is_elsewhere else _speedups(result)})
+    figure = WAITING if not result else _tokens(result) if result.is_elsewhere else _speedups(result)
+    return figures.encode_figures({PICTURE: figure})
 
 
 def _tokens(result: AnswerResult) -> Figure:
     """Charts tokens per pass against drafts a round, a line for each method."""
-    data = []
+    data, hover = [], "%{y:.2f} tokens, drafts a round: %{x}"
     for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
         taus = {gamma: cell.tau for (own, gamma), cell in sorted(result.alone.items()) if own == method}
-        hover = "%{y:.2f} tokens, drafts a round: %{x}"
-        data.append(draw_line(METHODS[method].title, taus, taus.values(), look(place, 11), hovertemplate=hover))
-    layout = axes("drafts a round", "tokens per pass", shapes=[level(1.0)])
+        mark = figures.look(place, 11)
+        data.append(figures.draw_line(METHODS[method].title, taus, taus.values(), mark, hovertemplate=hover))
+    layout = figures.axes("drafts a round", "tokens per pass", shapes=[figures.level(1.0)])
     layout["xaxis"] |= {"tickvals": list(GAMMAS), "ticktext": [str(gamma) for gamma in GAMMAS]}
     return Figure(data, layout, "Counted on your texts. A speedup is less, and has to be measured on that server.")
 
@@ -94,30 +102,23 @@ def _speedups(result: AnswerResult) -> Figure:
     the prediction dashed."""
     data, settings = [], [setting for setting in result.settings if setting in result.alone]
     for place, setting in enumerate(settings):
-        mark, measured = look(place, 11), _speedups_by_users(result, setting)
-        if measured:
-            line, hover = with_gaps(measured, result.measured_loads), "%{y:.2f}×, users at once: %{x}"
-            data.append(draw_speedups(name(setting), line, line.values(), mark, hovertemplate=hover))
+        mark, known = figures.look(place, 11), {1: result.alone[setting].measured}
+        known |= {load.users: load.speedup for load in result.loads if load.setting == setting}
+        measured = {users: speedup for users, speedup in known.items() if speedup.is_possible}
+        if line := figures.with_gaps(measured, result.measured_loads):
+            hover = "%{y:.2f}×, users at once: %{x}"
+            data.append(figures.draw_speedups(name(setting), line, line.values(), mark, hovertemplate=hover))
         if setting[0] in result.costs:
             curve = [result.predict(setting, users).possible_value for users in CURVE]
             more = {"showlegend": not measured, "hovertemplate": "%{y:.2f}× predicted, users at once: %{x}"}
-            data.append(draw_predicted(f"{name(setting)}, predicted", CURVE, curve, mark, **more))
+            data.append(figures.draw_predicted(f"{name(setting)}, predicted", CURVE, curve, mark, **more))
     if not data:
         return WAITING
-    layout = axes("users at once", "× plain decoding", shapes=[level(1.0)])
-    layout["xaxis"] |= {"type": "log", "tickvals": list(CURVE), "ticktext": [str(users) for users in CURVE]}
-    layout["xaxis"]["range"] = [short(-0.05), short(1.86)]
     note = "Marks are measured, with the interval of each, and lines connect neighbours. Dashed: predicted from costs. "
     note += "Above 1 drafting pays."
     if result.refuted_predictions():
         note += " Where a point's interval excludes the dashed line, the point is right."
-    return Figure(data, layout, note)
-
-
-def _speedups_by_users(result: AnswerResult, setting: Setting) -> dict[int, Speedup]:
-    points_of = {1: result.alone[setting].measured}
-    points_of |= {load.users: load.speedup for load in result.loads if load.setting == setting}
-    return {users: speedup for users, speedup in sorted(points_of.items()) if speedup.is_possible}
+    return Figure(data, figures.users_axes(CURVE, "× plain decoding", shapes=[figures.level(1.0)]), note)
 
 
 # ── configurations ──

@@ -1,67 +1,76 @@
-"""Lays out the sweep: what to measure, and the charts and tables of the results."""
+"""Sweeps settings on the page: the form as a plan, the charts as turns come in, and configurations of other engines."""
 
+from collections.abc import Sequence
 from typing import Any
 
-import gradio as gr
-
-from app.jobs.service import Service
-from app.lab.controls import methods_control, pair_control
-from app.lab.in_parts import lay_out
-from app.lab.sweep.handlers import GAMMAS, MOST_EACH, MOST_REPEATS, TEMPERATURES, SweepHandlers
-from app.lab.sweep.work import prompts
-from app.lab.wiring import Wiring
-from app.ui.html_component import component
-from app.ui.widgets import QUIET
-from engine.config import METHODS
+from app.lab.experiment import InParts, define_outputs, largest_method
+from app.lab.form import Field, boxes, methods_field, pair_field, slider, text
+from app.lab.sweep import view
+from app.lab.sweep.work import SweepPlan, SweepPoints, SweepResult, prompts
+from engine.config import AUTO, METHODS, RunConfig
+from engine.errors import BadInput, quantity
 
 LEAD = """<p class="sl-lab-lead">Each turn runs one prompt without drafting, then once with every setting. The speedup
 is their ratio, so both share whatever else the machine is doing. Stop keeps every finished turn, and the same
 sweep goes on from there.</p>"""
-TITLES = {"sweep-heat": "Speedup on each kind of text", "sweep-lengths": "Speedup against the draft length"}
+GAMMAS = {gamma: f"{gamma}" for gamma in (1, 2, 3, 4, 6, 8, AUTO)}
+TEMPERATURES = {temperature: f"{temperature:g}" for temperature in (0.0, 0.5, 1.0)}
 
 
-def sweep(service: Service) -> Wiring:
-    handlers = SweepHandlers(service)
+class Sweep(InParts):
+    NAME = "sweep"
+    Outputs = define_outputs("charts", "table", "recipes")
+    RECORDED = "sweep.json"
+    view = view
+    result_type = SweepResult
+    RUN = "Run the sweep"
+    NOUN = "Run"
+    WHAT, LEAD = "methods, draft lengths and texts", LEAD
+    SHOWN, RECIPES = "Shown at temperature", "The best setting, in other engines"
+    REMAINS = "Every finished turn of all settings is kept, and the same sweep goes on from there."
+    FIRST = "every setting had run once"
 
-    def recipes(opening) -> list[Any]:
-        title = "The best setting, in other engines"
-        return [component("engine_recipes", opening.recipes, "sweep-production", title=title)]
+    def form(self) -> list[list[Field]]:
+        methods, limit = self.drafting_methods(self.service.offer.pair), self.service.limits.new_tokens
+        # Leaves out the int4 copy (not every device has it), methods that share weights, and those rarely fastest.
+        known = {name: METHODS[name] for name in methods}
+        usual = [name for name, each in known.items() if each.competes and each.reads != "copy" and not each.shares]
+        kinds = {name: name for name in prompts()}
+        return [
+            [pair_field(self.service), methods_field(methods, usual, "What guesses ahead.", "method")],
+            [boxes("gammas", "Draft lengths γ", "Tokens guessed in a round; auto chooses again for each round.",
+                   [1, 2, 4, AUTO], GAMMAS, "draft length", min_width=260),
+             boxes("temperatures", "Temperatures", "0 is greedy: the likeliest token.", [0.0], TEMPERATURES,
+                   "temperature", min_width=260)],
+            [boxes("kinds", "Kinds of text", "Prompts that no draft was trained on.", ["chat", "code", "rewrite"],
+                   kinds)],
+            [slider("each", "Texts of each kind", "More texts, narrower intervals.", 1, 1, 8, min_width=160),
+             slider("repeats", "Repeats", "Repeats of the whole sweep, each with a different seed.", 3, 1, 5,
+                    min_width=160),
+             slider("tokens", "Max tokens", "The longest that a run may get.", min(48, limit), 8, min(256, limit), 8,
+                    min_width=160)],
+            [text("own", "Also a text of your own",
+                  "It counts as a kind of its own. Leave it empty to use only the kinds above.", lines=2,
+                  max_lines=8)],
+        ]  # fmt: skip
 
-    form = "methods, draft lengths and texts", lambda: _controls(service, handlers)
-    return lay_out(handlers, "sweep", LEAD, form, TITLES, "Shown at temperature", recipes)
+    def parse(self, values: Sequence) -> tuple[RunConfig, SweepPlan]:
+        form = self.read(values)
+        pair, kinds = form.pop("pair"), form.pop("kinds")
+        if not kinds and not form["own"].strip():
+            raise BadInput("Choose at least one kind of text, or give one of your own.")
+        plan = SweepPlan(categories=kinds, **form)
+        # The most that the sweep asks of this server: the visitor's own text, and the length of a run.
+        method, prompt = largest_method(plan.methods), plan.own.strip() or "A sweep"
+        return RunConfig(prompt, pair=pair, method=method, max_new_tokens=plan.tokens), plan
 
+    def extent(self, pair: str, plan: SweepPlan) -> str:
+        turns, runs = quantity(plan.turns, "turn"), quantity(plan.runs, "run")
+        return f"{turns}, {runs} of up to {quantity(plan.tokens, 'token')}."
 
-def _controls(service: Service, handlers: SweepHandlers) -> list:
-    """Lays out the controls, in the order of handlers.parse_form."""
-    methods = handlers.drafting_methods(service.offer.pair)
-    # Leaves out the int4 copy (not every device has it), methods that share weights, and those that are rarely fastest.
-    kinds = {name: METHODS[name] for name in methods}
-    usual = [name for name, kind in kinds.items() if kind.competes and kind.reads != "copy" and not kind.shares]
-    with gr.Row():
-        pair = pair_control(service, "sweep")
-        ticked = methods_control("sweep", methods, usual, "What guesses ahead.")
-    with gr.Row():
-        gammas = gr.CheckboxGroup(
-            GAMMAS, value=["1", "2", "4", "auto"], label="Draft lengths γ", elem_id="sweep-gammas", min_width=260,
-            info="Tokens guessed in a round; auto chooses again for each round.",
-        )  # fmt: skip
-        temperatures = gr.CheckboxGroup(
-            [(f"{t:g}", t) for t in TEMPERATURES], value=[0.0], label="Temperatures",
-            info="0 is greedy: the likeliest token.", elem_id="sweep-temperatures", min_width=220,
-        )  # fmt: skip
-    kinds = gr.CheckboxGroup(
-        list(prompts()), value=["chat", "code", "rewrite"], label="Kinds of text", elem_id="sweep-kinds",
-        info="Prompts that no draft was trained on.",
-    )  # fmt: skip
-    with gr.Row():
-        each = gr.Slider(1, MOST_EACH, 1, step=1, label="Texts of each kind", elem_id="sweep-each", min_width=160,
-                         info="More texts, narrower intervals.")  # fmt: skip
-        repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="sweep-repeats", min_width=160,
-                            info="Repeats of the whole sweep, each with a different seed.")  # fmt: skip
-        tokens = gr.Slider(8, min(256, service.limits.new_tokens), min(48, service.limits.new_tokens), step=8,
-                           label="Max tokens", info="The longest that a run may get.", elem_id="sweep-tokens",
-                           min_width=160)  # fmt: skip
-    own = gr.Textbox(label="Also a text of your own", lines=2, max_lines=8, elem_id="sweep-own",
-                     info="It counts as a kind of its own. Leave it empty to use only the kinds above.")  # fmt: skip
-    pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
-    return [pair, ticked, gammas, temperatures, kinds, each, own, repeats, tokens]
+    def open_points(self, engine, config: RunConfig, plan: SweepPlan, again: bool, measured) -> SweepPoints:
+        return SweepPoints(engine, config.pair, plan, again)
+
+    def draw_part(self, result: SweepResult, part: float) -> Any:
+        recipes = view.recipes(result, part, self.service.engine.models)
+        return super().draw_part(result, part)._replace(recipes=recipes)

@@ -58,6 +58,11 @@ class SweepResult:
     def __len__(self) -> int:
         return len(self.cells)
 
+    @property
+    def part_shown(self) -> float:
+        """The temperature that is shown first."""
+        return self.plan.temperatures[0]
+
 
 @lru_cache
 def prompts() -> dict[str, list[str]]:

@@ -1,13 +1,67 @@
 """Measures points at an acceptance set by hand, one turn per unit of work (see engine.tools.bench.fixed_acceptance)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from app.lab.theory.request import AlphaGamma, DeviceCosts, PointPlan, PointSet
 from app.lab.work_units import Points
 from engine.config import RunConfig
+from engine.tools.bench.sample import Point
+from engine.trace.costs import CostModel
+from engine.trace.noise import monotone_costs
 
 PROMPT = "Tell me about dogs."  # only its costs count, so any prompt will do
+AlphaGamma = tuple[float, int]
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """A method's costs, and the device and precision they were measured with."""
+
+    device: str
+    precision: str
+    model: CostModel
+
+    @property
+    def without_noise(self) -> CostModel:
+        return monotone_costs(self.model)
+
+
+@dataclass(frozen=True)
+class PointPlan:
+    """``alphas`` × ``gammas``, each ``repeats`` times."""
+
+    alphas: tuple[float, ...]
+    gammas: tuple[int, ...]
+    repeats: int = 1
+
+    @property
+    def turns(self) -> int:
+        return len(self.alphas) * len(self.gammas) * self.repeats
+
+    def missing(self, points: Mapping[AlphaGamma, Point]) -> list[AlphaGamma]:
+        """Returns the turns still to be measured, every point once before any of them twice."""
+        places = [(alpha, gamma) for gamma in self.gammas for alpha in self.alphas]
+        turns = {place: len(points[place].turns) if place in points else 0 for place in places}
+        return [place for repeat in range(self.repeats) for place in places if turns[place] <= repeat]
+
+
+@dataclass(frozen=True)
+class PointSet:
+    """Everything measured with one pair, method and length of run. Another Run with these settings extends it."""
+
+    pair: str = ""
+    method: str = ""
+    tokens: int = 0
+    costs: DeviceCosts | None = None
+    points: Mapping[AlphaGamma, Point] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def by_gamma(self) -> list[Point]:
+        """The points by γ, then by α."""
+        return sorted(self.points.values(), key=lambda point: (point.gamma, point.alpha))
 
 
 class TheoryPoints(Points):
@@ -21,7 +75,7 @@ class TheoryPoints(Points):
         self.measured = replace(measured, costs=costs)
 
     def missing(self) -> Sequence[AlphaGamma]:
-        return list(self.plan.missing(self.measured.points))
+        return self.plan.missing(self.measured.points)
 
     def forget_noise(self) -> None:
         sound = {at: point for at, point in self.measured.points.items() if point.measured.is_possible}

@@ -1,54 +1,69 @@
-"""Lays out the experiment with many users: what to measure, and the charts and the table of the results."""
+"""Measures many users on the page: the form as a plan, and the charts as cells come in."""
 
-import gradio as gr
+import re
+from collections.abc import Sequence
 
-from app.jobs.service import Service
-from app.lab.controls import methods_control, pair_control
-from app.lab.in_parts import lay_out
-from app.lab.users.handlers import GAMMAS, MOST_REPEATS, MOST_USERS, UsersHandlers
-from app.lab.users.view import CHARTS, CONTEXTS
-from app.lab.users.work import SHORT
-from app.lab.wiring import Wiring
-from app.ui.widgets import QUIET
-from engine.config import AUTO
+from app.lab.experiment import InParts, define_outputs, largest_method
+from app.lab.form import Field, boxes, methods_field, pair_field, slider, text, whole_number
+from app.lab.users import view
+from app.lab.users.work import SHORT, UsersPlan, UsersPoints, UsersResult
+from engine.config import AUTO, RunConfig
+from engine.errors import BadInput, quantity
 from engine.tools.bench.answer import usual
 
 LEAD = """<p class="sl-lab-lead">Users who ask at once share each pass of the target. So do drafts: both want the
 arithmetic that one user leaves idle. Measure from how many users on drafting no longer pays. Stop at any time: the
 points so far are kept.</p>"""
+GAMMAS = {gamma: f"{gamma}" for gamma in (1, 2, 3, 4, 6, AUTO)}
+MOST_USERS, MOST_NUMBERS = 32, 8
 
 
-def users(service: Service) -> Wiring:
-    handlers = UsersHandlers(service)
-    form = "numbers of users, methods and prompts", lambda: _controls(service, handlers)
-    return lay_out(handlers, "users", LEAD, form, CHARTS, "Shown")
+class Users(InParts):
+    NAME = "users"
+    Outputs = define_outputs("charts", "table")
+    RECORDED = "users.json"
+    view = view
+    result_type = UsersResult
+    RUN = "Measure many users"
+    WHAT, LEAD, SHOWN = "numbers of users, methods and prompts", LEAD, "Shown"
+    REMAINS = "The points so far are kept: press the button again to go on."
 
-
-def _controls(service: Service, handlers: UsersHandlers) -> list:
-    """Lays out the controls, in the order of handlers.parse_form."""
-    methods = handlers.drafting_methods(service.offer.pair)
-    with gr.Row():
-        pair = pair_control(service, "users")
-        numbers = gr.Textbox(
-            "1, 2, 4, 8, 16", label="Users at once", info=f"Numbers from 1 to {MOST_USERS}, with commas.",
-            elem_id="users-numbers", max_lines=1, min_width=220,
-        )  # fmt: skip
-    with gr.Row():
+    def form(self) -> list[list[Field]]:
+        methods, limit = self.drafting_methods(self.service.offer.pair), min(256, self.service.limits.new_tokens)
         first = [*usual(name for name in methods if name != AUTO), AUTO]
-        ticked = methods_control("users", methods, first, "Compared with plain decoding.")
-        gamma = gr.Radio(
-            GAMMAS, value="2", label="Draft length γ", elem_id="users-gamma", min_width=260,
-            info="The same for every method; auto chooses its own.",
-        )  # fmt: skip
-    with gr.Row():
-        contexts = gr.CheckboxGroup(
-            [(words, name) for name, words in CONTEXTS.items()], value=[SHORT], label="Prompts", min_width=260,
-            info="A long text makes every user's cache large.", elem_id="users-contexts",
-        )  # fmt: skip
-        limit = min(256, service.limits.new_tokens)
-        tokens = gr.Slider(8, limit, min(32, limit), step=8, label="Max tokens", elem_id="users-tokens", min_width=160,
-                           info="The longest that an answer may get.")  # fmt: skip
-        repeats = gr.Slider(1, MOST_REPEATS, 3, step=1, label="Repeats", elem_id="users-repeats", min_width=160,
-                            info="How often each point is measured. More repeats give narrower intervals.")  # fmt: skip
-    pair.change(handlers.select_pair, [pair, ticked], ticked, **QUIET)
-    return [pair, ticked, numbers, gamma, contexts, tokens, repeats]
+        return [
+            [pair_field(self.service),
+             text("numbers", "Users at once", f"Numbers from 1 to {MOST_USERS}, with commas.", "1, 2, 4, 8, 16",
+                  max_lines=1, min_width=220)],
+            [methods_field(methods, first, "Compared with plain decoding."),
+             Field("gamma", "Draft length γ", "The same for every method; auto chooses its own.", 2, "radio",
+                   choices=GAMMAS, layout={"min_width": 260})],
+            [boxes("contexts", "Prompts", "A long text makes every user's cache large.", [SHORT], view.CONTEXTS,
+                   "kind of prompts", min_width=260),
+             slider("tokens", "Max tokens", "The longest that an answer may get.", min(32, limit), 8, limit, 8,
+                    min_width=160),
+             slider("repeats", "Repeats", "How often each point is measured. More repeats give narrower intervals.", 3,
+                    1, 5, min_width=160)],
+        ]  # fmt: skip
+
+    def drafting_methods(self, pair: str) -> list[str]:
+        return [*super().drafting_methods(pair), AUTO]
+
+    def parse(self, values: Sequence) -> tuple[RunConfig, UsersPlan]:
+        form = self.read(values)
+        pair, numbers = form.pop("pair"), re.findall(r"[^,;\s]+", form.pop("numbers"))
+        users = {whole_number(number, "Users at once", 1, MOST_USERS) for number in numbers}
+        if not users:
+            raise BadInput("Give at least one number of users, such as 1, 2, 4.")
+        if len(users) > MOST_NUMBERS:
+            raise BadInput(f"Give at most {MOST_NUMBERS} numbers of users.")
+        plan = UsersPlan(tuple(sorted(users)), **form)
+        method = largest_method(plan.methods)
+        return RunConfig("Many users", pair=pair, method=method, max_new_tokens=plan.tokens), plan
+
+    def extent(self, pair: str, plan: UsersPlan) -> str:
+        points, answers = quantity(plan.cells, "point"), quantity(plan.texts, "answer")
+        return f"{points}, each of {answers} with {quantity(plan.tokens, 'token')}."
+
+    def open_points(self, engine, config: RunConfig, plan: UsersPlan, again: bool, measured) -> UsersPoints:
+        return UsersPoints(engine, config.pair, plan, again)

@@ -57,6 +57,11 @@ class UsersResult:
         return sum(map(len, self.rows.values()))
 
     @property
+    def part_shown(self) -> str:
+        """The context to show: the first of a complete result, and before that the one being measured."""
+        return self.contexts[0 if self.is_complete else -1]
+
+    @property
     def contexts(self) -> list[str]:
         """The contexts that have rows."""
         return [name for name in self.plan.contexts if self.rows.get(name)]

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lab_pages import VISITOR
+from lab_pages import VISITOR, form
 from tiny_pairs import model_folder
 
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.lab.answer import view
-from app.lab.answer.handlers import MOST_TEXTS, AnswerHandlers
+from app.lab.answer.page import MOST_TEXTS, Answer
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.errors import BadInput
@@ -121,12 +121,6 @@ def test_the_picture_has_no_line_over_a_load_without_a_point():
     assert line["error_y"]["array"] == pytest.approx([0.05, 0, 0.05])
 
 
-def form(**changes) -> list:
-    values = {"own": "", "kind": "chat", "users": 1, "place": "tiny", "tokens": 16, "temperature": 0,
-              "model": ""}  # fmt: skip
-    return list((values | changes).values())
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     root = tmp_path_factory.mktemp("asked")
@@ -134,12 +128,12 @@ def served(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECLENS_CACHE", str(root / "cache"))
         engine = EngineFacade(Worker("cpu"))
-        yield AnswerHandlers(Service(engine, Limits(pairs=(str(root / "target"),), new_tokens=16, prompt_chars=900)))
+        yield Answer(Service(engine, Limits(pairs=(str(root / "target"),), new_tokens=16, prompt_chars=900)))
         engine.worker.close()
 
 
 def ask(served, **changes):
-    return served.parse(form(**{"place": served.service.offer.pair} | changes))[1]
+    return served.parse(form(served, **changes))[1]
 
 
 def test_json_lines_are_texts_of_their_kinds(served):
@@ -161,7 +155,7 @@ def test_json_lines_are_texts_of_their_kinds(served):
 def test_a_line_of_three_dashes_separates_texts_wherever_it_stands(served, own, texts):
     """Such a line at either end of the field, or with a blank after it, was part of a text that was then measured."""
     assert [text for _, text in ask(served, own=own).texts] == texts
-    counted = json.loads(served.size(*form(own=own, place=served.service.offer.pair)))["text"]
+    counted = json.loads(served.size(*form(served, own=own)))["text"]
     assert counted.startswith(f"{len(texts)} text")
 
 
@@ -188,8 +182,7 @@ def test_an_uploaded_file_is_never_cut(served, tmp_path):
 
 
 def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeypatch):
-    served_pair = served.service.offer.pair
-    values = form(place=served_pair, users=8)
+    served_pair, values = served.service.offer.pair, form(served, users=8)
     assert "then 3 and 8 users at once, longer where that decides nothing." in json.loads(served.size(*values))["text"]
     costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
     monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs if pair == served_pair else None)
@@ -199,10 +192,10 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
 @pytest.mark.slow
 def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
     """Only "Stopped." was said, above the recorded answer to another question."""
-    state, texts = PageState(), form(place=served.service.offer.pair, own="the dog\n---\nthe log")
+    state, texts = PageState(), form(served, own="the dog\n---\nthe log")
     assert "Stop keeps every finished turn, which is one text with all 4 settings." in served.size(*texts)
     served.begin(VISITOR, state)
-    for update in served.run(VISITOR, state, *texts):
+    for update in served.press()(VISITOR, state, *texts):
         told = json.loads(update.notice)["text"]
         if told.startswith("Part 2 of"):
             served.stop(VISITOR)
@@ -211,7 +204,7 @@ def test_a_stop_within_the_first_turn_says_that_nothing_is_kept(served):
     )
     again = PageState()
     served.begin(VISITOR, again)
-    words = [json.loads(update.notice)["text"] for update in served.run(VISITOR, again, *texts)]
+    words = [json.loads(update.notice)["text"] for update in served.press()(VISITOR, again, *texts)]
     assert any(each.startswith("Part 1 of") for each in words), "as it says, the turn begins again"
 
 
@@ -221,15 +214,15 @@ def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeyp
     for module in (sweep_results, users_results):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
     handlers, state, updates = served, PageState(), []
-    values = form(place=handlers.service.offer.pair, users=2, own="the cat\n---\nthe hat")
+    values = form(served, users=2, own="the cat\n---\nthe hat")
     handlers.begin(VISITOR, state)
-    for update in handlers.run(VISITOR, state, *values):
+    for update in handlers.press()(VISITOR, state, *values):
         updates.append(update)
         if state.result:
             handlers.stop(VISITOR)
     assert not state.result.is_complete and "Not everything is measured yet" in json.loads(updates[-1].answer)["sure"]
     handlers.begin(VISITOR, state)
-    *_, last = handlers.run(VISITOR, state, *values)
+    *_, last = handlers.press()(VISITOR, state, *values)
     assert state.result.is_complete and {load.users for load in state.result.loads} == {2}
     assert json.loads(last.answer)["answer"].startswith("For 2 users at once")
     _, _, table, numbers, _ = handlers.end(state)
@@ -239,5 +232,5 @@ def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeyp
     assert json.loads(last.recipes)["lead"] and json.loads(handlers.name_model(state, "us/theirs"))["lead"]
     again = PageState()
     handlers.begin(VISITOR, again)
-    list(handlers.run(VISITOR, again, *values))
+    list(handlers.press()(VISITOR, again, *values))
     assert again.result.loads == state.result.loads, "an equal question finds what was measured"

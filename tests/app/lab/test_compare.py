@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import TEXT, FakeEngine, play
-from lab_pages import VISITOR, compare_form, said
+from lab_pages import VISITOR, said, short_form
 
 from app.jobs.service import Service
-from app.lab.compare import files, view
-from app.lab.compare.handlers import START, CompareHandlers, beginning, count, parse_form
-from app.lab.compare.view import Column
+from app.lab.compare import view
+from app.lab.compare.columns import Column
+from app.lab.compare.page import START, Compare, beginning, count
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from engine.config import RunConfig, SamplingParams
@@ -20,13 +20,12 @@ from engine.trace.noise import Speedup
 from engine.trace.trace import fold
 
 
-def page(worker=None, **limits) -> CompareHandlers:
-    return CompareHandlers(Service(FakeEngine(worker), Limits(**limits)))
+def page(worker=None, **limits) -> Compare:
+    return Compare(Service(FakeEngine(worker), Limits(**limits)))
 
 
-def run(handlers, again=False, state=None, **changes) -> list:
-    handler = handlers.run_again if again else handlers.run
-    return list(handler(VISITOR, PageState() if state is None else state, *compare_form(**changes)))
+def run(experiment, state, **changes) -> list:
+    return list(experiment.press()(VISITOR, state, *short_form("compare", experiment, **changes)))
 
 
 def column(method="ngram", gamma=4, text=TEXT, tokens=24, temperature=0.0, seed=0, trace=True) -> Column:
@@ -43,12 +42,16 @@ def test_a_pair_starts_with_what_it_has_to_draft_with():
     assert (START[1]["gamma"], START[2]["gamma"], START[3]["auto"]) == (4, 2, True)
 
 
+def read(**changes) -> list[Column]:
+    return page().read(short_form("compare", page(), **changes))
+
+
 def test_the_columns_become_requests():
-    made = parse_form(compare_form(shown=4, own={3: {"method": "lm", "auto": True, "temperature": 0.7}}))
+    made = read(shown=4, **{"method-4": "lm", "auto-4": True, "temperature-4": 0.7})
     found = [(c.config.method, c.config.gamma, c.config.sampling.temperature) for c in made]
     assert found == [("none", 0, 0), ("ngram", 4, 0), ("lm", 2, 0), ("lm", "auto", 0.7)]
     assert {c.config.prompt for c in made} == {"Hi"} and {c.config.max_new_tokens for c in made} == {24}
-    assert len(parse_form(compare_form(shown=2))) == 2
+    assert len(read(shown=2)) == 2
 
 
 @pytest.mark.parametrize(("low", "doubt"), [(0.98, "not certain"), (1.01, None)])
@@ -59,16 +62,15 @@ def test_a_ratio_that_may_be_chance_says_so_beside_it(monkeypatch, low, doubt):
 
 
 def test_lossy_column_is_marked_in_grid_table_sentence_and_files():
-    own = {1: {"acceptance": "typical", "temperature": 0.8}, 2: {"acceptance": "typical"}}
-    state = PageState()
-    screens = run(page(), state=state, own=own)
+    state, own = PageState(), {"acceptance-2": "typical", "temperature-2": 0.8, "acceptance-3": "typical"}
+    screens = run(page(), state, **own)
     grid = map(json.loads, screens[-1].grid.splitlines())
     heads = {line["column"]: line for line in grid if line["type"] == "head"}
     assert [bool(heads[column].get("lossy")) for column in range(3)] == [False, True, False], "greedy, it is exact"
     assert heads[1]["name"] == "N-gram lookup, γ = 4, typical acceptance"
     assert "(lossy)" in json.dumps(json.loads(screens[-1].table)) and "(lossy)" in said(screens[-1])["text"]
     columns = state.result.columns
-    found = list(csv.DictReader(io.StringIO(files.to_csv(columns))))
+    found = list(csv.DictReader(io.StringIO(view.to_csv(columns))))
     assert [row["exact"] for row in found] == ["exact", "lossy", "exact"]
     assert all(row["device"] and row["precision"] for row in found)
     sampled = [replace(column, config=columns[1].config) for column in columns[:2]]

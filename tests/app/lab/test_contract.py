@@ -8,23 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gradio as gr
-import lab_pages
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import PAIR, VISITOR, WorkingWorker, said
+from lab_pages import PAIR, VISITOR, WorkingWorker, said, short_form
 
 from app.jobs import press
 from app.jobs.baseline import with_baseline
 from app.jobs.service import Service
 from app.jobs.visitor import Session
-from app.lab.compare.handlers import CompareHandlers
 from app.lab.distribution import work as rule_work
-from app.lab.distribution.handlers import RuleTestHandlers
 from app.lab.experiment import PageState
-from app.lab.page import lab
-from app.lab.sweep.handlers import SweepHandlers
-from app.lab.theory.handlers import TheoryHandlers
-from app.lab.users.handlers import UsersHandlers
+from app.lab.page import EXPERIMENTS, lab
 from app.lab.work_units import Step
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
@@ -40,8 +34,6 @@ class Case:
     """``points``: of a result, the measurement at each place; ``value``: the part of it that only a new measurement
     changes; ``keeps``: the next press goes on from the points so far."""
 
-    handlers: type
-    form: Callable[..., list]
     points: Callable[..., dict]
     value: Callable = lambda point: point
     is_complete: Callable = lambda result: result.is_complete
@@ -49,48 +41,31 @@ class Case:
 
 
 CASES = {
-    "sweep": Case(
-        SweepHandlers,
-        lab_pages.sweep_form,
-        lambda sweep: {(c.category, c.method): c for c in sweep.cells if c.category != "all"},
-    ),
+    "sweep": Case(lambda sweep: {(c.category, c.method): c for c in sweep.cells if c.category != "all"}),
     "users": Case(
-        UsersHandlers,
-        lab_pages.users_form,
         lambda users: {(row.users, row.method): row for rows in users.rows.values() for row in rows},
         lambda row: row.seconds,
     ),
-    "theory": Case(
-        TheoryHandlers,
-        lab_pages.theory_form,
-        lambda result: result.points,
-        lambda point: point.turns,
-        lambda r: len(r) == 3,
-    ),
+    "theory": Case(lambda result: result.points, lambda point: point.turns, lambda result: len(result) == 3),
     "compare": Case(
-        CompareHandlers,
-        lab_pages.compare_form,
         lambda result: {at: column.trace for at, column in enumerate(result.columns) if column.trace},
         is_complete=lambda result: all(column.is_complete for column in result.columns),
         keeps=False,
     ),
-    "rules": Case(
-        RuleTestHandlers,
-        lab_pages.rule_form,
-        dict,
-        lambda report: report.result,
-        lambda result: all(report.complete for report in result.values()),
-        keeps=False,
+    "distribution": Case(
+        dict, lambda report: report.result, lambda result: all(report.complete for report in result.values()), False
     ),
 }
 
 
 class Page:
-    """One experiment's handlers, and what the visitor has measured."""
+    """One experiment, and what the visitor has measured."""
 
     def __init__(self, name: str, engine=None, before=lambda count: None, fail=None, **limits):
-        self.case, self.worker = CASES[name], WorkingWorker(engine, before, step=0.02, fail=fail)
-        self.handlers, self.state = self.case.handlers(Service(FakeEngine(self.worker), Limits(**limits))), PageState()
+        self.name, self.case = name, CASES[name]
+        self.worker = WorkingWorker(engine, before, step=0.02, fail=fail)
+        self.experiment = EXPERIMENTS[name](Service(FakeEngine(self.worker), Limits(**limits)))
+        self.state = PageState()
 
     def work(self) -> int:
         """The runs and units of work that have reached the engine."""
@@ -103,16 +78,19 @@ class Page:
     def is_complete(self) -> bool:
         return bool(self.state.result) and self.case.is_complete(self.state.result)
 
-    def press(self, how="run", **changes):
+    def press(self, how=None, **changes):
         """A generator of updates."""
-        self.handlers.begin(VISITOR, self.state)
-        return getattr(self.handlers, how)(VISITOR, self.state, *self.case.form(**changes))
+        self.experiment.begin(VISITOR, self.state)
+        return self.experiment.press(how)(VISITOR, self.state, *short_form(self.name, self.experiment, **changes))
 
     def press_until_points(self, **changes):
         updates = self.press(**changes)
         while not self.values():
             next(updates)
         return updates
+
+    def is_running(self) -> bool:
+        return self.experiment.end(self.state)[0] is SKIP
 
 
 @pytest.fixture
@@ -141,53 +119,47 @@ def test_an_earlier_result_is_said_to_be_old_until_a_figure_is_drawn(page, name)
 @pytest.mark.parametrize("name", CASES)
 def test_stop_keeps_the_points_and_the_next_press_goes_on(page, name):
     page = page(name)
+    experiment = page.experiment
     updates = page.press_until_points()
-    page.handlers.stop(VISITOR)
+    experiment.stop(VISITOR)
     last, stopped = list(updates)[-1], page.values()
     assert stopped and not page.is_complete() and said(last)["kind"] != "error"
     assert ("topped" if name != "sweep" else "goes on") in said(last)["text"]
-    run, stop, *rest = page.handlers.end(page.state)
-    assert run["value"] == page.handlers.RUN and not stop["interactive"]
-    assert all(file["interactive"] and Path(file["value"]).stat().st_size for file in rest[: page.handlers.FILES])
+    run, stop, *rest = experiment.end(page.state)
+    files = rest[: len(experiment.FILES)]
+    assert run["value"] == experiment.RUN and not stop["interactive"]
+    assert all(file["interactive"] and Path(file["value"]).stat().st_size for file in files)
+    assert not page.case.keeps or rest[len(files)]["interactive"], "now it can start over"
 
-    assert name in ("compare", "rules") or rest[page.handlers.FILES]["interactive"], "now it can start over"
     updates, page.worker.step = page.press_until_points(), 0.0
     if page.case.keeps:
         assert page.values() == stopped, "shown before any other is measured"
     list(updates)
     assert page.is_complete() and (not page.case.keeps or page.values().items() >= stopped.items())
-
     measured, work = page.values(), page.work()
     list(page.press())
     assert page.is_complete() and page.values() == measured
-    assert page.work() <= work + 1 or name == "rules", "an equal press measures nothing"
+    assert page.work() <= work + 1 or name == "distribution", "an equal press measures nothing"
 
 
 def test_an_experiment_that_another_replaces_says_so_and_keeps_its_points(page):
     page = page("sweep")
     updates, kept = page.press_until_points(), page.values()
-    page.handlers.begin(VISITOR, PageState())
+    page.experiment.begin(VISITOR, PageState())
     assert "Another experiment of yours took its place" in said(list(updates)[-1])["text"]
-    assert page.values() == kept and page.handlers.end(page.state)[0]["value"] == page.handlers.RUN
+    assert page.values() == kept and not page.is_running()
 
 
 def test_a_stop_names_the_run_under_way_and_the_runs_that_are_kept(page, monkeypatch):
     page = page("sweep")
     list(page.press())
     steps = [Step(2, 6, result=page.state.result), Step(3, 6, "the next turn")]
-    monkeypatch.setattr(page.handlers, "reports", lambda *_: iter(steps))
-    *_, last = page.press("start_over")
+    monkeypatch.setattr(page.experiment, "reports", lambda *_: iter(steps))
+    *_, last = page.press("all")
     assert said(last)["text"].startswith("Stopped at run 4 of 6, with 2 kept.")
 
 
-def test_nothing_starts_over_before_there_is_a_point():
-    with gr.Blocks() as lab_page:
-        lab(Service(FakeEngine(), Limits()), gr.State())
-    over = [block for block in lab_page.blocks.values() if str(block.elem_id).endswith(("-over", "-restart"))]
-    assert len(over) == 4 and not any(button.interactive for button in over)
-
-
-@pytest.mark.parametrize(("name", "how"), [("sweep", "start_over"), ("users", "start_over"), ("compare", "run_again")])
+@pytest.mark.parametrize(("name", "how"), [("sweep", "all"), ("users", "all"), ("compare", "again")])
 def test_start_over_measures_everything_anew(page, name, how):
     page = page(name)
     page.worker.step = 0.0
@@ -206,36 +178,24 @@ def test_own_result_stays_until_the_next_press_has_a_point(page, monkeypatch, na
     page.worker.step = 0.0
     list(page.press())
     own = page.state.result
-    monkeypatch.setattr(page.handlers, "reports", lambda *_: iter([Step(0, 3, result=replace(own, **empty))]))
+    monkeypatch.setattr(page.experiment, "reports", lambda *_: iter([Step(0, 3, result=replace(own, **empty))]))
     updates = list(page.press(tokens=32))  # another plan, stopped before its first point
     assert said(updates[-1])["text"].endswith("Below is still the earlier result.")
     assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)} and page.state.result is own
-    assert all(button["interactive"] for button in page.handlers.end(page.state)[2 : 3 + page.handlers.FILES])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_stop_before_the_stream_ends_it(page, name):
-    page = page(name)
-    updates = page.press()
-    page.handlers.stop(VISITOR)
-    last = list(updates)[-1]
-    assert not page.values() and not page.work()
-    early = f"Stopped before {page.handlers.FIRST}, so nothing is kept of it. Below is still the recorded example."
-    assert said(last)["text"] == early
+    assert all(button["interactive"] for button in page.experiment.end(page.state)[2:5])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_reloaded_form_is_filled_in_again_beside_the_recorded_result(name):
     page = Page(name)
-    kept = [value for value in page.case.form() if not isinstance(value, Session)]
-    form = len(kept)
-    *updates, mark = page.handlers.restore(kept)
-    assert [update["value"] for update in updates[:form]] == kept
+    kept = [value for value in short_form(name, page.experiment) if not isinstance(value, Session)]
+    *updates, mark = page.experiment.restore(kept)
+    assert [update["value"] for update in updates[: len(kept)]] == kept
     told = json.loads(mark)
     assert told["kind"] == "recorded" and " Recorded on " in told["text"]
-    assert told["text"].startswith(f"Your settings are back. Press {page.handlers.RUN} to ")
+    assert told["text"].startswith(f"Your settings are back. Press {page.experiment.RUN} to ")
     gone = ["another/pair" if value == PAIR else value for value in kept]
-    assert gone == kept or page.handlers.restore(gone) is SKIP, "its models are no longer here"
+    assert gone == kept or page.experiment.restore(gone) is SKIP, "its models are no longer here"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -245,9 +205,9 @@ def test_a_second_press_takes_the_page_over(page, name):
     page.worker.step = 0.0
     second = page.press()
     next(second)
-    assert list(first) == [] and set(map(str, page.handlers.end(page.state))) == {str(SKIP)}
+    assert list(first) == [] and page.is_running()
     list(second)
-    assert page.is_complete() and page.handlers.end(page.state)[0]["value"] == page.handlers.RUN
+    assert page.is_complete() and not page.is_running()
 
 
 def test_a_wrong_input_is_answered_without_a_word_on_earlier_points(page):
@@ -266,9 +226,9 @@ def test_an_error_keeps_the_points_and_the_next_press_works(page, name):
             raise gone
 
     page = page(name, before=fail, fail=gone)
-    changes = {"pair": PAIR, "top_k": 3, "length": 2, "runs": 20} if name == "rules" else {}
+    changes = {"pair": PAIR, "top_k": 3, "length": 2, "runs": 20} if name == "distribution" else {}
     last = list(page.press(**changes))[-1]
-    assert said(last)["kind"] == "error" and said(last)["text"] == f"{gone} {page.handlers.REMAINS}"
+    assert said(last)["kind"] == "error" and said(last)["text"] == f"{gone} {page.experiment.REMAINS}"
     assert page.values() and not page.is_complete()
     page.worker.fail, page.worker.step = None, 0.0
     list(page.press(**changes))
@@ -293,7 +253,7 @@ def test_noise_is_measured_again_with_plain_decoding_beside_it(page, monkeypatch
         return speedup and replace(speedup, ceiling=0.0 if own == wrong else 99.0)
 
     monkeypatch.setattr(kind, "measured", property(measured))
-    list(page.press("replace_noise"))
+    list(page.press("noise"))
     assert page.is_complete() and {at for at, value in page.values().items() if value != before[at]} == again
 
 
@@ -301,27 +261,28 @@ def test_noise_is_measured_again_with_plain_decoding_beside_it(page, monkeypatch
     ("name", "changes", "words"),
     [
         ("sweep", {"methods": []}, "at least one method"),
-        ("sweep", {"categories": [], "own": "  "}, "kind of text"),
-        ("sweep", {"gammas": ["x"]}, "Draft length must be a whole number"),
+        ("sweep", {"kinds": [], "own": "  "}, "kind of text"),
+        ("sweep", {"gammas": ["x"]}, "Draft lengths γ: choose among the boxes"),
         ("sweep", {"own": "x" * 9000}, "9,000 characters"),
-        ("users", {"users": None}, "at least one number of users"),
-        ("users", {"users": "1, many"}, "Users at once must be a whole number"),
-        ("users", {"users": "1,1000000"}, "is 1,000,000; choose from 1 to 32"),
-        ("users", {"users": "1 2 3 4 5 6 7 8 9"}, "at most 8 numbers"),
-        ("users", {"contexts": ["endless"]}, "kind of prompts"),
+        ("users", {"numbers": None}, "at least one number of users"),
+        ("users", {"numbers": "1, many"}, "Users at once must be a whole number"),
+        ("users", {"numbers": "1,1000000"}, "is 1,000,000; choose from 1 to 32"),
+        ("users", {"numbers": "1 2 3 4 5 6 7 8 9"}, "at most 8 numbers"),
+        ("users", {"contexts": []}, "kind of prompts"),
+        ("users", {"gamma": 99}, "Draft length γ: choose one of the list"),
         ("theory", {"alphas": []}, "at least one α"),
         ("theory", {"alphas": [0.55]}, "among the boxes"),
         ("theory", {"repeats": 99}, "Repeats is 99; choose from 1 to 5"),
-        ("theory", {"tokens": 1_000}, "this page allows 1 to 512"),
-        ("compare", {"own": {1: {"gamma": 99}}}, "Run 2: gamma is 99"),
-        ("compare", {"own": {2: {"temperature": None}}}, "Run 3: Temperature is empty"),
+        ("theory", {"tokens": 1_000}, "Tokens of a run is 1,000; choose from 16 to 192"),
+        ("compare", {"gamma-2": 99}, "Run 2: gamma is 99"),
+        ("compare", {"temperature-3": None}, "Run 3: Temperature is empty"),
         ("compare", {"pair": "giant"}, "giant needs about 900 GB"),
         ("compare", {"shown": 1}, "Choose 2 to 4 runs"),
-        ("rules", {"temperature": 0}, "one outcome and nothing to test"),
-        ("rules", {"runs": None}, "Runs is empty"),
-        ("rules", {"rule": "nonsense"}, "no rule 'nonsense'"),
-        ("rules", {"pair": PAIR, "rule": "raw-q"}, "cannot show this mistake"),
-        ("rules", {"pair": PAIR, "prompt": " "}, "prompt is empty"),
+        ("distribution", {"temperature": 0}, "one outcome and nothing to test"),
+        ("distribution", {"runs": None}, "Runs is empty"),
+        ("distribution", {"rule": "nonsense"}, "no rule 'nonsense'"),
+        ("distribution", {"pair": PAIR, "rule": "raw-q"}, "cannot show this mistake"),
+        ("distribution", {"pair": PAIR, "prompt": " "}, "prompt is empty"),
     ],
 )
 def test_nonsense_is_refused_in_a_sentence_and_reaches_no_engine(name, changes, words):
@@ -330,28 +291,30 @@ def test_nonsense_is_refused_in_a_sentence_and_reaches_no_engine(name, changes, 
     assert said(last)["kind"] == "error" and words in said(last)["text"] and not page.work()
 
 
-@pytest.mark.parametrize("name", ["sweep", "users", "theory", "rules"])
+@pytest.mark.parametrize("name", ["sweep", "users", "theory", "distribution"])
 def test_a_server_without_experiments_says_so(name):
-    page = Page(name, lab_seconds=0)
-    changes = {"pair": PAIR, "method": "lm"} if name == "rules" else {}
-    assert "offers no experiments that need a model" in said(list(page.press(**changes))[-1])["text"]
+    changes = {"pair": PAIR, "method": "lm"} if name == "distribution" else {}
+    last = list(Page(name, lab_seconds=0).press(**changes))[-1]
+    assert "offers no experiments that need a model" in said(last)["text"]
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
 def test_run_is_disabled_beside_the_reason_where_it_would_be_refused(seconds):
     with gr.Blocks() as demo:
         lab(Service(FakeEngine(), Limits(lab_seconds=seconds)), gr.State())
-    blocks = list(demo.blocks.values())
-    run = {str(each.elem_id): each.interactive for each in blocks if str(each.elem_id).endswith("-run")}
+    blocks = {str(each.elem_id): each for each in demo.blocks.values()}
+    run = {name: each.interactive for name, each in blocks.items() if name.endswith("-run")}
     refused = {"answer-run", "sweep-run", "users-run", "theory-run"}
     assert len(run) == 6 and {name for name, enabled in run.items() if not enabled} == (set() if seconds else refused)
-    reasons = [each for each in blocks if isinstance(each, gr.HTML) and "offers no experiments" in str(each.value)]
+    texts = [str(each.value) for each in demo.blocks.values() if isinstance(each, gr.HTML)]
+    reasons = [text for text in texts if "offers no experiments" in text]
     assert len(reasons) == (0 if seconds else len(refused))
-    assert all("<code>python -m engine answer FILE.jsonl" in each.value for each in reasons)
+    assert all("<code>python -m engine answer FILE.jsonl" in each for each in reasons)
+    over = [each for name, each in blocks.items() if name.endswith(("-over", "-restart"))]
+    assert len(over) == 4 and not any(button.interactive for button in over), "there is no point to start over from"
     if not seconds:
-        stored = {str(each.elem_id): each for each in blocks}
-        assert all("recorded" in stored[f"{name}-recorded"].value for name in ("answer", "sweep", "users", "theory"))
-        assert stored["answer-recordings"].interactive is not False, "recordings of a server can be opened"
+        assert all("recorded" in blocks[f"{name}-recorded"].value for name in ("answer", "sweep", "users", "theory"))
+        assert blocks["answer-recordings"].interactive is not False, "recordings of a server can be opened"
 
 
 def test_the_time_limit_is_said(page):
@@ -361,7 +324,7 @@ def test_the_time_limit_is_said(page):
 
 def test_others_get_their_turn_between_two_points(page):
     page, seen = page("sweep"), []
-    runs = page.handlers.service.runs
+    runs = page.experiment.service.runs
 
     def run():
         config = RunConfig("between", method="none", gamma=0, max_new_tokens=4)
@@ -373,6 +336,6 @@ def test_others_get_their_turn_between_two_points(page):
         if page.values() and not thread.ident:
             thread.start()
         if seen:
-            page.handlers.stop(VISITOR)
+            page.experiment.stop(VISITOR)
     thread.join(60)
     assert seen and not page.is_complete(), "the other visitor waited for the whole sweep"

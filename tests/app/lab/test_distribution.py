@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import VISITOR, rows, rule_form, said
+from lab_pages import VISITOR, form, rows, said
 
 from app.jobs.service import Service
-from app.lab.distribution import files, view, work
-from app.lab.distribution.handlers import NAMES, TOY_START, RuleTestHandlers, parse_form
-from app.lab.distribution.request import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, rules_of
+from app.lab.distribution import view, work
+from app.lab.distribution.page import TOY_START, Distribution
+from app.lab.distribution.work import REVEALING, TOY_PROMPT, RuleReport, RuleTest, RuleTests, rules_of
 from app.lab.experiment import PageState
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
@@ -24,14 +24,14 @@ from engine.tools.exactness.results import JSON_TOY, MISTAKES, RIGHT, TOY, Draws
 FEW = 300
 
 
-def page(**limits) -> RuleTestHandlers:
-    return RuleTestHandlers(Service(FakeEngine(), Limits(**limits)))
+def page(**limits) -> Distribution:
+    return Distribution(Service(FakeEngine(), Limits(**limits)))
 
 
 def press(handlers, state=None, rules=None, **changes) -> list:
-    handler, state = handlers.only(*rules) if rules else handlers.run, PageState() if state is None else state
+    state = PageState() if state is None else state
     handlers.begin(VISITOR, state)
-    return list(handler(VISITOR, state, *rule_form(**{"runs": FEW} | changes)))
+    return list(handlers.press(rules)(VISITOR, state, *form(handlers, **{"runs": FEW} | changes)))
 
 
 def toy(rule=RIGHT, runs=FEW, first=0) -> RuleTest:
@@ -54,8 +54,12 @@ def report(test=None, words=None, **changes) -> RuleReport:
     return RuleReport(test or toy(runs=100), RuleTestResult(**known | changes), text)
 
 
+def saved(results) -> list[str]:
+    return [*view.files(results, {"saved": "2026-11-26T00:00:00Z"}).values()]
+
+
 def figure(name: str, result: RuleReport, results=None) -> dict:
-    return json.loads(view.charts(result, results or {}))["figures"][f"lossless-{name}"]
+    return json.loads(view.draw({**(results or {}), result.rule: result})["charts"])["figures"][f"lossless-{name}"]
 
 
 def measure(test: RuleTest, engine=None, cancelled=lambda: False) -> tuple[RuleReport, int]:
@@ -93,11 +97,14 @@ def test_a_run_that_was_stopped_is_no_outcome(engine, looks):
 
 
 def test_the_form_becomes_a_test():
-    assert parse_form(rule_form(prompt="hidden on the toy"), RIGHT) == parse_form(rule_form(), RIGHT) == toy(runs=60)
-    config = parse_form(rule_form(pair="smollm2-135m", prompt="The sky", runs=50, first=7), RIGHT).config
+    def parse(rule: str = RIGHT, **changes) -> RuleTest:
+        return page().parse(form(page(), **changes), rule)
+
+    assert parse(prompt="hidden on the toy") == parse() == toy(runs=2_000)
+    config = parse(pair="smollm2-135m", prompt="The sky", runs=50, first=7).config
     assert (config.prompt, config.max_new_tokens, config.chat, config.gamma, config.seed) == ("The sky", 3, False, 2, 7)
-    assert parse_form(rule_form(method="ngram"), RIGHT).method == "ngram"
-    assert parse_form(rule_form(method="ngram"), "sibling-q").method == "without_replacement", "it shows the mistake"
+    assert parse(method="ngram").method == "ngram"
+    assert parse("sibling-q", method="ngram").method == "without_replacement", "it shows the mistake"
 
 
 def test_the_toy_needs_no_model_and_is_lossless():
@@ -117,7 +124,7 @@ def test_the_toy_needs_no_model_and_is_lossless():
 @pytest.mark.slow
 def test_every_rule_is_tested_in_turn():
     state = PageState()
-    last = list(page().every(VISITOR, state, *rule_form(runs=40)))[-1]
+    last = press(page(), state, "every", runs=40)[-1]
     mistakes = rules_of(TOY)[1:]
     assert len(mistakes) == 22 and not any(MISTAKES[name].masks for name in mistakes)
     assert list(state.result) == [RIGHT, *mistakes] and all(each.complete for each in state.result.values())
@@ -136,9 +143,10 @@ def test_every_rule_is_tested_in_turn():
 @pytest.mark.parametrize("rule", REVEALING)
 def test_a_button_loads_settings_that_reveal_a_mistake(rule):
     handlers, state = page(), PageState()
-    updates = dict(zip(NAMES, handlers.reveal(rule), strict=True))
+    names = [field.name for field in handlers.fields]
+    updates = dict(zip(names, handlers.reveal(rule), strict=True))
     loaded = {name: update["value"] for name, update in updates.items() if "value" in update}
-    assert loaded["pair"] == TOY and loaded["rule"] == rule and set(loaded) == {*NAMES} - {"first", "prompt"}
+    assert loaded["pair"] == TOY and loaded["rule"] == rule and set(loaded) == {*names} - {"first", "prompt"}
     press(handlers, state, **loaded)
     shown = state.result[rule]
     assert shown.complete and shown.result.verdict == "wrong" and shown.result.p_value < 1e-6
@@ -154,10 +162,10 @@ def test_text_that_the_target_never_writes_comes_first():
     result = report(draws=draws, words={(2, 2): ("wind", "wind")}, p_value=0.0, statistic=float("inf"), freedom=1)
     assert view.outcomes_to_show(result)[0] == (2, 2)
     assert "never" in rows(view.outcomes(result))[0]
-    kind, text = view.verdict(result)
+    kind, text = view.judge(result)
     assert kind == "slow" and "χ² is infinite" in text
     assert "The first bar is text that the target never writes" in figure("law", result)["note"]
-    assert json.loads(files.to_json({RIGHT: result}, {}))["tests"][0]["chi_squared"] is None
+    assert json.loads(saved({RIGHT: result})[0])["tests"][0]["chi_squared"] is None
 
 
 def test_note_calls_rules_that_accept_more_as_the_table_does():
@@ -171,21 +179,21 @@ def test_note_calls_rules_that_accept_more_as_the_table_does():
 def test_a_models_text_never_meets_a_chart_nor_a_formula():
     words = {(0, 0): ("<b>bold", " =1+1"), (0, 1): ("=cmd()", "\n"), (1, 0): ("{{1}}", "${1}")}
     result = report(on_pair(), words)
-    charts = view.charts(result, {RIGHT: result})
+    charts = view.draw({RIGHT: result})["charts"]
     assert not any(text in charts for text in ("bold", "cmd", "{{1}}", "${1}"))
     assert [bar["x"] for bar in figure("law", result)["data"]] == [["1", "2", "3"]] * 2
     table = view.outcomes(result)
     assert "<" not in table and rows(table)[0][0] == "1: <b>bold | ␣=1+1" and rows(table)[1][0] == "2: =cmd() | ⏎"
-    read = list(csv.DictReader(io.StringIO(files.outcomes_csv(result, {"device": "here"}))))
+    read = list(csv.DictReader(io.StringIO(view.outcomes_csv(result, {"device": "here"}))))
     assert [row["text"] for row in read] == ["<b>bold =1+1", "'=cmd()\n", "{{1}}${1}"]
     assert [row["seen"] for row in read] == ["52", "30", "18"]
 
 
 def test_files_hold_every_number():
     both = {RIGHT: report(), "raw-q": report(toy("raw-q", 100), p_value=1e-5)}
-    read = csv.DictReader(io.StringIO(files.rules_csv(both, {})))
+    read = csv.DictReader(io.StringIO(view.rules_csv(both, {})))
     assert [(row["rule"], row["verdict"]) for row in read] == [(RIGHT, "right"), ("raw-q", "wrong")]
-    content = json.loads(files.to_json(both, {}))["tests"][1]
+    content = json.loads(saved(both)[0])["tests"][1]
     assert content["asked"]["sampling"]["top_p"] == 0.95 and content["band"] == [0.01, 0.09]
     assert content["outcomes"][0] == {"tokens": [0, 0], "text": ["sun", "sun"], "probability": 0.5, "seen": 52}
 
@@ -202,13 +210,13 @@ def test_files_hold_every_number():
     ],
 )
 def test_verdicts(test, changes, kind, words):
-    verdict = view.verdict(report(test, **changes))
+    verdict = view.judge(report(test, **changes))
     assert verdict[0] == kind and words in verdict[1]
 
 
 def loaded(handlers, rule: str) -> dict:
     """Returns the values that a button puts into the form."""
-    updates = zip(NAMES, handlers.reveal(rule), strict=True)
+    updates = zip((field.name for field in handlers.fields), handlers.reveal(rule), strict=True)
     values = {name: update.get("value", SKIP) if isinstance(update, dict) else update for name, update in updates}
     return {name: value for name, value in values.items() if value is not SKIP}
 
@@ -224,11 +232,11 @@ def test_broken_json_is_shown_beside_the_right_one():
     assert wrong.result.verdict == "wrong" and len(wrong.impossible) >= 2
     broken = rows(last.outcomes)[0]
     assert broken[1] == "never" and not broken[0].endswith('"} ∎') and broken[-1] in map(right.json, right.outcomes)
-    kind, words = view.verdict(wrong)
+    kind, words = view.judge(wrong)
     assert kind == "slow" and "of 100 answers are broken JSON, most often “" in words and "” instead of “{" in words
-    assert "broken" not in view.verdict(right)[1]
-    saved = files.from_json(files.to_json(state.result, {"saved": "2026-11-26T00:00:00Z"}).encode()).result
-    assert saved[RIGHT] == right and handlers.show(saved)[:-1] == handlers.show(state.result)[:-1]
+    assert "broken" not in view.judge(right)[1]
+    again = view.read_saved(saved(state.result)[0].encode()).result
+    assert again[RIGHT] == right and handlers.draw(again)[:-1] == handlers.draw(state.result)[:-1]
 
 
 def test_each_toy_offers_the_mistakes_that_it_shows():
@@ -239,4 +247,4 @@ def test_each_toy_offers_the_mistakes_that_it_shows():
     )
     with pytest.raises(BadInput, match="cannot show this mistake"):
         toy("mask-stays")
-    assert RuleTestHandlers.select_rule(JSON_TOY, "raw-q") is SKIP
+    assert Distribution.select_rule(JSON_TOY, "raw-q") is SKIP

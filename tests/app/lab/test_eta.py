@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.lab.eta import Eta
-from app.lab.work_units import WARMING_UP, Step
+from app.lab.work_units import WARMING_UP, Eta, Step
 
 
 class Job:

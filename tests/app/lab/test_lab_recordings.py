@@ -9,18 +9,16 @@ from unittest.mock import Mock
 
 import pytest
 from fake_worker import FakeEngine, recorded
-from lab_pages import VISITOR, compare_form, rows, said
+from lab_pages import VISITOR, rows, said, short_form
 from server_recordings import file_of, uncounted_recording, vllm_recording
 
 from app.jobs.service import Service
 from app.lab.answer import recordings as answers
-from app.lab.answer.handlers import AnswerHandlers
-from app.lab.compare import files as compare_files
-from app.lab.compare import recordings as columns
-from app.lab.compare import view
-from app.lab.compare.handlers import CompareHandlers
+from app.lab.answer.page import Answer
+from app.lab.compare import columns, view
+from app.lab.compare.page import Compare
 from app.lab.experiment import PageState
-from app.lab.theory.server_points import line_from_trace
+from app.lab.theory.server_view import line_from_trace
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from app.views import servers
@@ -32,8 +30,8 @@ PLAIN, ONE, THREE = (
 
 
 @pytest.fixture
-def compare() -> CompareHandlers:
-    return CompareHandlers(Service(FakeEngine(), Limits()))
+def compare() -> Compare:
+    return Compare(Service(FakeEngine(), Limits()))
 
 
 def files(folder: Path, *traces) -> list[str]:
@@ -51,22 +49,22 @@ def heads(grid: str) -> list[dict]:
 
 def test_recordings_are_columns_that_are_compared_with_their_own_kind(compare, tmp_path):
     state, paths = PageState(), files(tmp_path, PLAIN, THREE)
-    screen = compare.add_recordings(state, paths)
+    screen = compare.open_recordings(state, paths)
     assert not any(Path(path).exists() for path in paths)
     assert json.loads(screen.mark)["text"] == "", "the result that the page opens with is gone, and so is its mark"
     plain, drafting = heads(screen.grid)
     assert plain["name"] == "vLLM 0.33.0, your recording, no drafts seen" and drafting["server"]
     assert (plain["state"], drafting["setting"]) == ("recorded", "m, temperature 0")
     assert "Run 2 is 1." in said(screen)["text"] and "its server's plain decoding" in said(screen)["text"]
-    found = list(csv.DictReader(io.StringIO(compare_files.to_csv(state.result.columns))))
+    found = list(csv.DictReader(io.StringIO(view.to_csv(state.result.columns))))
     assert [(row["gamma"], row["exact"]) for row in found] == [("0", "unknown"), ("3", "unknown")]
-    assert len(compare_files.traces(state.result.columns)) > 100 and compare.files(state.result)
+    assert len(view.to_zip(state.result.columns)) > 100 and compare.files(state.result)
 
 
 def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path):
     state = PageState()
-    compare.add_recordings(state, files(tmp_path, THREE))
-    screens = list(compare.run(VISITOR, state, *compare_form(shown=2)))
+    compare.open_recordings(state, files(tmp_path, THREE))
+    screens = list(compare.press()(VISITOR, state, *short_form("compare", compare, shown=2)))
     assert [bool(column.source) for column in state.result.columns] == [False, False, True]
     ours, _, theirs = heads(screens[-1].grid)
     assert not ours["server"] and theirs["server"] and theirs["speedup"] == ""
@@ -83,19 +81,19 @@ def test_recordings_stay_beside_the_runs_and_no_speed_is_mixed(compare, tmp_path
 def test_recordings_beside_cached_runs_leave_them_recorded(compare, tmp_path):
     state = PageState()
     for _ in range(2):
-        list(compare.run(VISITOR, state, *compare_form(shown=2)))
+        list(compare.press()(VISITOR, state, *short_form("compare", compare, shown=2)))
     made = state.result.recorded_at
-    screen = compare.add_recordings(state, files(tmp_path, THREE))
+    screen = compare.open_recordings(state, files(tmp_path, THREE))
     assert made and state.result.recorded_at == made and compare.end(state)[-1]["visible"], "Run again is offered"
     assert said(screen)["text"].startswith("Recorded ") and heads(screen.grid)[0]["state"] == "recorded"
 
 
 def test_refused_run_leaves_the_recordings_on_the_page(compare, tmp_path, monkeypatch):
     state = PageState()
-    compare.add_recordings(state, files(tmp_path, PLAIN, THREE))
+    compare.open_recordings(state, files(tmp_path, PLAIN, THREE))
     shown, refuse = state.result, Mock(side_effect=QueueFull("The queue is full."))
     monkeypatch.setattr(compare.service.runs, "run", refuse)
-    *_, last = compare.run(VISITOR, state, *compare_form(shown=2))
+    *_, last = compare.press()(VISITOR, state, *short_form("compare", compare, shown=2))
     assert said(last)["kind"] == "error" and state.result is shown and len(heads(last.grid)) == 2
 
 
@@ -129,7 +127,7 @@ def test_compare_refuses_other_files_and_too_many(compare, tmp_path):
         ([ONE] * 3, "up to 2 recordings"),
         ([], "0 files"),
     ):
-        screen = compare.add_recordings(PageState(), files(tmp_path, *traces))
+        screen = compare.open_recordings(PageState(), files(tmp_path, *traces))
         assert said(screen)["kind"] == "error" and words in said(screen)["text"] and screen.grid == SKIP
 
 
@@ -137,20 +135,20 @@ def test_compare_refuses_other_files_and_too_many(compare, tmp_path):
 
 
 def test_three_draft_lengths_predict_for_the_readers_own_model(tmp_path):
-    page = AnswerHandlers(Service(FakeEngine(), Limits()))
+    page = Answer(Service(FakeEngine(), Limits()))
     state = PageState()
     screen = page.open_recordings(state, files(tmp_path, PLAIN, ONE, THREE))
     words = json.loads(screen.answer)
     assert "× plain decoding" in words["answer"] and "With γ = 3 a pass gives" in words["alone"]
     assert "m on vLLM 0.33.0" in words["sure"] and "are predicted" in words["sure"] and "--users" in words["change"]
-    assert json.loads(screen.picture)["figures"]["answer-picture"]["data"]
+    assert json.loads(screen.charts)["figures"]["answer-picture"]["data"]
     assert "No model of this page was used." in said(screen)["text"] and json.loads(screen.mark)["text"] == ""
     best = answers.Recordings([PLAIN, ONE, THREE]).parts.best
     assert f"set its number of drafts to {best}." in json.loads(screen.recipes)["lead"]
 
 
 def test_opened_recordings_take_the_place_of_the_measurement(tmp_path):
-    page, state = AnswerHandlers(Service(FakeEngine(), Limits())), PageState()
+    page, state = Answer(Service(FakeEngine(), Limits())), PageState()
     state.result = page.opening_result.result
     assert page.end(state)[2]["interactive"], "its table can be saved"
     page.open_recordings(state, files(tmp_path, PLAIN, THREE))
@@ -160,7 +158,7 @@ def test_opened_recordings_take_the_place_of_the_measurement(tmp_path):
 
 
 def test_recordings_wait_until_the_measurement_has_ended(tmp_path):
-    page, state = AnswerHandlers(Service(FakeEngine(), Limits())), PageState()
+    page, state = Answer(Service(FakeEngine(), Limits())), PageState()
     page.begin(VISITOR, state)
     paths = files(tmp_path, PLAIN)
     screen = page.open_recordings(state, paths)

@@ -3,54 +3,42 @@
 import json
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 
 import gradio as gr
-import lab_pages
 import pytest
 from fake_worker import FakeEngine
-from lab_pages import VISITOR, WorkingWorker
+from lab_pages import VISITOR, WorkingWorker, said, short_form
 
 from app.jobs.service import Service
-from app.jobs.visitor import Session
 from app.lab import __main__ as recorder
 from app.lab.experiment import PageState
-from app.lab.page import PAGES, QUESTIONS, lab
+from app.lab.page import EXPERIMENTS, lab
 from app.lab.recorded import FOLDER, Recorded
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
 from app.views.notice import notice
 from engine.errors import QueueFull
 
-FORMS = {
-    "theory": lab_pages.theory_form, "sweep": lab_pages.sweep_form, "compare": lab_pages.compare_form,
-    "distribution": lab_pages.rule_form, "users": lab_pages.users_form,
-    "answer": lambda: ["", "chat", 1, lab_pages.PAIR, 16, 0, ""],
-}  # fmt: skip
-WRONG = {
-    "theory": lambda: lab_pages.theory_form(gammas=None), "sweep": lambda: lab_pages.sweep_form(methods=None),
-    "compare": lambda: lab_pages.compare_form(pair=None), "distribution": lambda: lab_pages.rule_form(method=None),
-    "users": lambda: lab_pages.users_form(users=None), "answer": lambda: ["", "chat", None, lab_pages.PAIR, 16, 0, ""],
+WRONG = {  # a value that each form refuses
+    "theory": {"gammas": None}, "sweep": {"methods": None}, "compare": {"pair": None}, "distribution": {"method": None},
+    "users": {"numbers": None}, "answer": {"users": None},
 }  # fmt: skip
 MOST_BYTES = 200_000  # for all files together
 
 
-def handlers(name: str, worker=None, **limits):
-    service = Service(FakeEngine(worker), Limits(**limits))
-    with gr.Blocks(), gr.Tabs(), gr.Tab():
-        return PAGES[name](service, gr.State(Session())).experiment
+def make(name: str, worker=None, **limits):
+    return EXPERIMENTS[name](Service(FakeEngine(worker), Limits(**limits)))
 
 
-opened = cache(handlers)  # for tests that change nothing
+opened = cache(make)  # for tests that change nothing
 
 
 def test_all_recorded_results_fit():
-    names = {opened(name).RECORDED for name in QUESTIONS}
-    assert {path.name for path in FOLDER.iterdir()} == names
+    assert {path.name for path in FOLDER.iterdir()} == {opened(name).RECORDED for name in EXPERIMENTS}
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < MOST_BYTES
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize(
     "limits", [{}, {"lab_seconds": 0}, {"pairs": ("thinker",)}], ids=["own", "shared", "other models"]
 )
@@ -65,10 +53,13 @@ def test_tab_opens_on_what_is_recorded_with_its_mark(name, limits):
     assert "Drawn as soon as" not in shown and "Drawn as the runs" not in shown
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_recorded_result_is_of_a_quiet_machine(name):
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_recorded_file_is_of_a_quiet_machine_and_as_the_page_saves_it(name):
     experiment = opened(name)
-    assert not experiment.doubts(experiment.opening_result.result)
+    result, ending = experiment.opening_result.result, experiment.RECORDED.rpartition(".")[2]
+    assert not experiment.view.doubts(result)
+    saved = next(content for file, content in experiment.files(result).items() if file.endswith(ending))
+    assert experiment.view.read_saved(saved.encode() if isinstance(saved, str) else saved).result == result
 
 
 def busy_run(trace):
@@ -95,11 +86,12 @@ def busy_point(point):
 
 def shared_by_most(rows):
     """Plain decoding as if the most users got more together than passes can give."""
-    most = [row.method == "none" and row.users == max(row.users for row in rows) for row in rows]
+    most = max(row.users for row in rows)
     return tuple(
-        replace(row, all_writing_tokens_per_second=99 * row.all_writing_tokens_per_second) if is_most else row
-        for row, is_most in zip(rows, most, strict=True)
-    )
+        replace(row, all_writing_tokens_per_second=99 * row.all_writing_tokens_per_second)
+        if (row.method, row.users) == ("none", most) else row
+        for row in rows
+    )  # fmt: skip
 
 
 NOISE, BUSY = "marked as noise", "Other programs took 40% of the processor"
@@ -122,40 +114,37 @@ DOUBTS = [
 @pytest.mark.parametrize(("name", "spoil", "words"), DOUBTS)
 def test_doubts_are_about_the_numbers_of_a_result(name, spoil, words):
     experiment = opened(name)
-    assert words in experiment.doubts(spoil(experiment.opening_result.result))
+    assert words in experiment.view.doubts(spoil(experiment.opening_result.result))
 
 
 @pytest.mark.parametrize("name", ["users", "compare"])
 def test_result_of_a_busy_machine_is_stored_only_on_demand(name, tmp_path, monkeypatch):
-    experiment = handlers(name)
-    saved = (FOLDER / experiment.RECORDED).read_bytes()
+    kind, recorded = EXPERIMENTS[name], opened(name).opening_result.result
     spoil = next(spoil for tab, spoil, words in DOUBTS if (tab, words) == (name, BUSY))
-    result = spoil(experiment.read_saved(saved).result)
-    monkeypatch.setattr(experiment, "files", lambda result: {experiment.RECORDED: saved})
+    saved = (FOLDER / kind.RECORDED).read_bytes()
 
-    def press(request, state, *values):
-        state.result = result
+    def updates(experiment, request, state, values, how):
+        state.result = spoil(recorded)
         yield experiment.Outputs(notice("quiet", "Done."))
 
-    monkeypatch.setattr(experiment, "run", press)
-    monkeypatch.setitem(PAGES, name, lambda *_: SimpleNamespace(experiment=experiment, inputs=[]))
+    monkeypatch.setattr(kind, "updates", updates)
+    monkeypatch.setattr(kind, "files", lambda experiment, result: {experiment.RECORDED: saved})
     monkeypatch.setattr(recorder, "FOLDER", tmp_path)
     with pytest.raises(SystemExit, match=r"Other programs took 40% .* quiet machine"):
-        recorder.record(experiment.service, name)
+        recorder.record(Service(FakeEngine(), Limits()), name)
     assert not any(tmp_path.iterdir())
-    recorder.record(experiment.service, name, despite_noise=True)
-    assert (tmp_path / experiment.RECORDED).read_bytes() == saved
+    recorder.record(Service(FakeEngine(), Limits()), name, despite_noise=True)
+    assert (tmp_path / kind.RECORDED).read_bytes() == saved
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     monkeypatch.setattr("engine.tools.bench.answer._UNDECIDED", 1)
-    experiment, state = handlers(name, WorkingWorker(engine, step=0.0)), PageState()
-    before = experiment.opening()
+    experiment, state = make(name, WorkingWorker(engine, step=0.0)), PageState()
+    before = shown = opened(name).opening()
     experiment.begin(VISITOR, state)
-    shown = before
-    for update in experiment.run(VISITOR, state, *FORMS[name]()):
+    for update in experiment.press()(VISITOR, state, *short_form(name, experiment)):
         shown = shown._replace(**{part: value for part, value in update._asdict().items() if value is not SKIP})
         is_own = any(getattr(shown, part) != getattr(before, part) for part in before._fields[1:-1])
         assert (shown.mark == before.mark) is not is_own, "the mark goes with the recorded result"
@@ -164,11 +153,11 @@ def test_own_result_takes_the_place_of_the_recorded_one(name, engine, tmp_path, 
         assert getattr(shown, part) != getattr(before, part), f"{part} is still the recorded one"
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("how", ["wrong form", "full queue", "stopped"])
 def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
-    experiment, state, form = opened(name), PageState(), (WRONG if how == "wrong form" else FORMS)[name]()
-    runs, kind = experiment.service.runs, "error"
+    experiment, state, kind = opened(name), PageState(), "error"
+    runs, work = experiment.service.runs, len(experiment.service.runs.worker.runs)
     if how == "full queue":  # after the form has been read, as on a server without experiments
 
         def refuse(*_):
@@ -180,27 +169,21 @@ def test_refused_press_leaves_the_recorded_result(name, how, monkeypatch):
     if how == "stopped":
         experiment.stop(VISITOR)
         kind = "quiet"
-    updates = list(experiment.run(VISITOR, state, *form))
-    assert json.loads(updates[-1].notice)["kind"] == kind
+    form = short_form(name, experiment, **WRONG[name] if how == "wrong form" else {})
+    updates = list(experiment.press()(VISITOR, state, *form))
+    assert said(updates[-1])["kind"] == kind and len(runs.worker.runs) == work
+    if how == "stopped":
+        early = f"Stopped before {experiment.FIRST}, so nothing is kept of it. Below is still the recorded example."
+        assert said(updates[-1])["text"] == early
     assert {str(part) for update in updates for part in update[1:]} == {str(SKIP)}
     assert state.result is None and experiment.on_page(state) is experiment.opening_result.result
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_recorded_file_is_the_one_that_the_page_saves(name):
-    experiment = opened(name)
-    files = experiment.files(experiment.opening_result.result)
-    ending = experiment.RECORDED.rpartition(".")[2]
-    saved = next(content for file, content in files.items() if file.endswith(ending))
-    again = experiment.read_saved(saved.encode() if isinstance(saved, str) else saved)
-    assert again.result == experiment.opening_result.result
 
 
 def test_page_without_a_recorded_result_opens_empty(monkeypatch):
     monkeypatch.setattr("app.lab.experiment.FOLDER", FOLDER / "nowhere")
     with gr.Blocks():
         lab(Service(FakeEngine(), Limits()), gr.State())  # is laid out without one
-    assert not any(part for name in QUESTIONS for part in handlers(name).opening())
+    assert not any(part for name in EXPERIMENTS for part in make(name).opening())
 
 
 def test_the_day_is_written_out():

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 from fake_worker import FakeEngine, recorded
-from lab_pages import VISITOR, WorkingWorker, rows, said, theory_form
+from lab_pages import VISITOR, WorkingWorker, rows, said, short_form
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.lab.experiment import PageState
 from app.lab.theory import view
-from app.lab.theory.handlers import TheoryHandlers
-from app.lab.theory.request import DeviceCosts, PointPlan, PointSet
+from app.lab.theory.page import Theory
+from app.lab.theory.work import DeviceCosts, PointPlan, PointSet
 from app.server.limits import Limits
 from engine.tools.bench.sample import PairedRun, Point, Sample
 from engine.trace.costs import CostModel
@@ -90,7 +90,7 @@ def test_a_busy_machine_and_passes_cheaper_than_a_single_token_are_said():
 
 
 def test_the_recorded_run_stands_in_until_there_is_one():
-    handlers = TheoryHandlers(Service(FakeEngine(), Limits()))
+    handlers = Theory(Service(FakeEngine(), Limits()))
     first = json.loads(handlers.curves(Session(), PageState()))
     assert first["own"] is False and first["alpha"] > 0 and first["words"].startswith("No run of yours yet")
     run = recorded()
@@ -117,13 +117,13 @@ def test_stopped_points_report_other_programs():
 
 def test_every_point_comes_once_before_any_comes_twice():
     plan, measured, order = PointPlan((0.3, 0.7), (1, 2), repeats=2), {}, []
-    for place in plan.missing(measured):
-        order.append(place)
+    while missing := plan.missing(measured):
+        order.append(place := missing[0])
         earlier = measured[place].turns if place in measured else ()
         measured[place] = replace(point(*place, 1.0), turns=(*earlier, "turn"))
     once = [(0.3, 1), (0.7, 1), (0.3, 2), (0.7, 2)]
-    assert order == [*once, *once] and not [*plan.missing(measured)] and plan.turns == 8
-    assert len([*PointPlan((0.3, 0.9), (1, 4)).missing(measured)]) == 3, "only missing points are measured"
+    assert order == [*once, *once] and not plan.missing(measured) and plan.turns == 8
+    assert len(PointPlan((0.3, 0.9), (1, 4)).missing(measured)) == 3, "only missing points are measured"
 
 
 def test_the_table_has_every_point_and_marks_the_fastest():
@@ -158,10 +158,10 @@ def test_the_break_even_is_no_more_exact_than_the_points(speeds, words):
 
 def test_the_files_hold_the_points_and_their_single_runs():
     measured = points(point(0.5, 2, 0.9, turns=2), pair="=cmd()", device="@here")
-    (row,) = csv.DictReader(io.StringIO(view.to_csv(measured, {"device": "there", "saved": "today"})))
+    (row,) = csv.DictReader(io.StringIO(view.files(measured, {"device": "there", "saved": "today"})[0]))
     assert row["pair"] == "'=cmd()" and row["device"] == "'@here", "a spreadsheet would run it"
     assert float(row["speedup"]) == 0.9 and tuple(row) == (*view.COLUMNS, "device", "saved", "precision")
-    content = json.loads(view.to_json(measured, {"device": "here"}))
+    content = json.loads(view.files(measured, {"device": "here"})[1])
     assert content["costs"]["v"]["8"] == 1.7 and content["costs"]["precision"] == "fp32"
     assert content["points"][0]["speedup"] == 0.9 and len(content["points"][0]["turns"]) == 2
     assert content["points"][0]["turns"][0]["plain"]["seconds"] == 1.0
@@ -170,18 +170,20 @@ def test_the_files_hold_the_points_and_their_single_runs():
 def test_a_point_that_cannot_be_is_shown_nowhere():
     wrong = point(0.9, 2, 3.21)  # at two tokens per pass
     both = points(point(0.5, 2, 0.9), wrong)
-    shown = view.summary(both) + view.points_table(both) + view.break_even_table(both)
-    shown += json.dumps(told(recorded(), measured=both)["here"]) + view.to_csv(both, {})
-    assert "3.2" not in shown and "noise" in shown and "Measure again" in view.summary(points(wrong))
+    shown = view.verdict(both) + view.points_table(both) + view.break_even_table(both)
+    shown += json.dumps(told(recorded(), measured=both)["here"]) + view.files(both, {})[0]
+    assert "3.2" not in shown and "noise" in shown and "Measure again" in view.verdict(points(wrong))
 
 
 def test_more_points_and_repeats_continue_but_other_settings_do_not(engine):
     worker, state = WorkingWorker(engine), PageState()
-    handlers = TheoryHandlers(Service(FakeEngine(worker), Limits()))
+    handlers = Theory(Service(FakeEngine(worker), Limits()))
 
     def press(**changes) -> list:
         handlers.begin(VISITOR, state)
-        return list(handlers.run(VISITOR, state, *theory_form(**{"alphas": [0.1, 0.9]} | changes)))
+        return list(
+            handlers.press()(VISITOR, state, *short_form("theory", handlers, **{"alphas": [0.1, 0.9]} | changes))
+        )
 
     press()
     first, before = state.result, worker.units

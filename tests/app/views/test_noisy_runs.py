@@ -7,9 +7,9 @@ import pytest
 from fake_worker import recorded
 
 from app.lab.compare import view as compare_view
-from app.lab.compare.view import Column
+from app.lab.compare.columns import Column
 from app.lab.theory import view as theory_view
-from app.lab.theory.request import PointSet
+from app.lab.theory.work import PointSet
 from app.playground.run_handlers import conclusion
 from app.views import player_feed, predictions, run_charts, tiles
 from app.views.engine_recipes import outcome_sentence
