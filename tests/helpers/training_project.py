@@ -19,9 +19,11 @@ CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
 CHAT += "{% if add_generation_prompt %}<assistant>{% endif %}"
 
 ENDS = frozenset({END})
+PROMPTS = 90  # attempts, of which a sixth are usable
 WORDS, RANK = 40, 32  # size of reduced vocabularies, and rank of a bias
 SHAPE = LmShape(width=24, layers=1, heads=2, inner=32)
-TRAIN = ("--updates", 12, "--rows", 6, "--words", WORDS, "--taps", "0,1")
+RECIPE = ("--updates", 6, "--rows", 6, "--words", WORDS)
+TRAIN = (*RECIPE, "--taps", "0,1")
 
 
 def run(*arguments, fails=False):

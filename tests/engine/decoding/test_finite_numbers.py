@@ -21,11 +21,7 @@ from engine.weights.catalogue import get_pair, local_model
 
 NAN = float("nan")
 CHEAP = CostModel(0.02, {1: 1.0, 2: 1.01, 8: 1.05, 64: 1.5}, 200, 0.001)
-SETTINGS = (
-    {"sampling": SamplingParams(0.7, top_p=0.9)},
-    {"trace": False},
-    {"temperature": 1.0, "acceptance": "block"},
-)
+SETTINGS = ({"sampling": SamplingParams(0.7, top_p=0.9)}, {"trace": False}, {"temperature": 1.0, "acceptance": "block"})
 
 
 def broken(folder, copy, name: str = "model.norm.weight", value: float = NAN, place=slice(None)):

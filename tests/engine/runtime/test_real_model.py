@@ -79,13 +79,10 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
 
 @pytest.mark.parametrize(
     ("method", "gamma", "prompts"),
-    [
-        ("ngram", "auto", ("code-2",)),
-        ("corpus", 4, ("code-2",)),
-        pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),
-        pytest.param("ngram", "auto", tuple(PROMPTS), marks=pytest.mark.slow),
-    ],
-)
+    [("ngram", "auto", ("code-2",)),
+     *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+         ("corpus", 4, ("code-2",)), ("none", 0, tuple(PROMPTS)), ("ngram", "auto", tuple(PROMPTS))))],
+)  # fmt: skip
 def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, prompts):
     ties, statuses = [], set()
     for name in prompts:

@@ -42,7 +42,10 @@ def lossless_from(unlike, target: str, whole) -> None:
     assert written == generated(unlike.models[target], prompt, len(written), eos=(EOS[target.split("-")[0]],))
 
 
-PAIRS = [("bytes", "pieces"), ("pieces", "bytes"), ("bytes", "pieces-gpt2"), ("pieces-gpt2", "bytes-qwen")]
+PAIRS = [
+    ("bytes", "pieces"), ("pieces-gpt2", "bytes-qwen"),
+    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in (("pieces", "bytes"), ("bytes", "pieces-gpt2"))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)

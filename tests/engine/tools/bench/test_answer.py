@@ -17,6 +17,8 @@ from engine.trace.noise import Speedup
 
 COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
 PLAN = AnswerPlan((("chat", "Hi"),), ("eagle", "ngram"), (8,))
+KINDS = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")))
+TEXTS = (("one", "the cat, the cat, the cat"), ("two", "aa"))
 
 
 def cell(method, gamma, speedup, half=0.05, tau=1.8, category="all", **more) -> Cell:
@@ -36,9 +38,8 @@ def result(*loads: Load, cells=CELLS, plan=PLAN, **more) -> AnswerResult:
     return AnswerResult("pair", plan, cells, loads, COSTS, True, **more)
 
 
-CROWDED = result(
-    load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.15), load(8, "eagle", 2, 0.8), load(8, "eagle", 1, 0.9)
-)
+FEW, MANY = (load(3, "eagle", 2, 1.1), load(3, "eagle", 1, 1.15)), (load(8, "eagle", 2, 0.8), load(8, "eagle", 1, 0.9))
+CROWDED = result(*FEW, *MANY)
 
 
 def test_a_plan_measures_the_loads_asked_for_and_one_between():
@@ -126,7 +127,7 @@ def test_noise_is_never_the_answer():
 
 
 def test_each_kind_of_text_has_its_own_sentence():
-    kinds = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")), users=(1,))
+    kinds = replace(KINDS, users=(1,))
     cells = (*CELLS, cell("none", 0, 1.0, category="SQL"), cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"),
              cell("none", 0, 1.0, category="mails"), cell("eagle", 2, 0.8, 0.1, 1.1, "mails"))  # fmt: skip
     said = sentences(result(cells=cells, plan=kinds))["kinds"]
@@ -150,7 +151,7 @@ def test_the_cost_model_is_left_out_where_a_measurement_excludes_it():
 
 
 def test_another_server_gets_tokens_a_pass_and_no_speedup():
-    kinds = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")), place=ELSEWHERE, users=(64,))
+    kinds = replace(KINDS, place=ELSEWHERE, users=(64,))
     cells = (*CELLS, cell("eagle", 2, 3.38, 0.2, 4.5, "SQL"), cell("ngram", 2, 0.8, 0.1, 1.1, "mails"))
     words = sentences(result(cells=cells, plan=kinds))
     assert words["answer"] == (
@@ -190,19 +191,22 @@ def test_a_row_has_what_was_measured_and_the_interval_that_is_shown():
 
 
 @pytest.fixture
-def asked(engine, tmp_path, monkeypatch):
-    """Asks a tiny model; however busy the machine is, nothing is noise, and no load gets more turns."""
+def question(engine, tmp_path):
+    """``question(*users)``: a question to a tiny model, and the points that its answer needs."""
+
+    def points(*users, texts=TEXTS, methods=("ngram", "lm"), **more) -> AnswerPoints:
+        return AnswerPoints(engine, AnswerPlan(texts, methods, users, **{"tokens": 4, "repeats": 2} | more), tmp_path)
+
+    return points
+
+
+@pytest.fixture
+def asked(question, monkeypatch):
+    """Asks the question; however busy the machine is, nothing is noise, and no load gets more turns."""
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
     for module in (sweep_results, users_results):
         monkeypatch.setattr(module, "ceiling", lambda tau: math.inf)
-
-    def ask(*users, **more) -> AnswerResult:
-        texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
-        plan = AnswerPlan(texts, ("ngram", "lm"), users, **{"tokens": 8, "repeats": 2} | more)
-        points = AnswerPoints(engine, plan, tmp_path)
-        return points.run()
-
-    return ask
+    return lambda *users, **more: question(*users, **more).run()
 
 
 def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
@@ -219,29 +223,26 @@ def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
 
 
 @pytest.mark.parametrize(("users", "kinds"), [(2, "ab"), (3, "abb"), (4, "aabb"), (6, "aaabbb")])
-def test_a_load_takes_texts_of_every_kind(engine, tmp_path, users, kinds):
+def test_a_load_takes_texts_of_every_kind(question, users, kinds):
     texts = (("a", "a one"), ("a", "a two"), ("b", "b three"), ("b", "b four"))
-    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (users,)), tmp_path)
-    asked = points._load_file(users, ("ngram", 2)).many.configs
-    assert "".join(config.prompt[0] for config in asked) == kinds
+    load = question(users, texts=texts, methods=("ngram",))._load_file(users, ("ngram", 2))
+    assert "".join(config.prompt[0] for config in load.many.configs) == kinds
 
 
 @pytest.mark.parametrize(("half", "more"), [(0.2, {("ngram", 2), ("ngram", 1)}), (0.05, set())])
-def test_a_load_that_decides_nothing_gets_more_turns_once(engine, tmp_path, monkeypatch, half, more):
+def test_a_load_that_decides_nothing_gets_more_turns_once(question, monkeypatch, half, more):
     measured = {("ngram", 2): 1.1, ("ngram", 1): 1.12, ("lm", 2): 0.5, ("lm", 1): 0.5}
     monkeypatch.setattr(answer_points, "shortlist", lambda cells: [*measured])
     monkeypatch.setattr(answer_points, "_load", lambda file, _: load(2, *file.setting, measured[file.setting], half))
-    texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
-    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram", "lm"), (2,), tokens=8, repeats=1), tmp_path)
+    points = question(2, repeats=1)
     points.run()
     turns = {file.setting: len(file.many.file.results) / 2 for file in points.loads}
     assert turns == {setting: 6 if setting in more else 2 for setting in measured}
 
 
-def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monkeypatch):
+def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, question, monkeypatch):
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
-    texts = (("one", "the cat, the cat, the cat"), ("two", "aa"))
-    points = AnswerPoints(engine, AnswerPlan(texts, ("ngram",), (3,), tokens=8, repeats=2), tmp_path)
+    points = question(3, methods=("ngram",), tokens=8)
     before, runs = [points.work_left()], 2 * 2 * 4 * points.plan.steps_alone(engine.costs("none").v)
     assert before[0] > 1.4 * runs, "the load is work, too"
     while missing := points.missing():
@@ -252,9 +253,9 @@ def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, tmp_path, monke
     assert before[-1] == 0
 
 
-def test_an_estimate_calibrates_nothing(engine, tmp_path, calibrations):
-    points, known = AnswerPoints(engine, AnswerPlan((("one", "aa"),), ("ngram",), (3,)), tmp_path), len(calibrations)
-    assert points.work_left() > 0 and len(calibrations) == known
+def test_an_estimate_calibrates_nothing(question, calibrations):
+    known = len(calibrations)
+    assert question(3).work_left() > 0 and len(calibrations) == known
 
 
 def test_another_server_is_counted_without_loads(asked):
@@ -272,11 +273,8 @@ def test_other_programs_count_where_the_answer_rests_on_them():
 
 def test_a_stopped_answer_counts_the_texts_that_had_a_turn():
     texts = (("chat", "a"), ("chat", "b"), ("copy", "c"), ("copy", "d"))
-    cells = tuple(
-        cell(*each, category=kind, half=None)
-        for each in (("none", 0, 1.0), ("eagle", 1, 1.2))
-        for kind in ("all", "chat")
-    )
+    each = (("none", 0, 1.0, "all"), ("none", 0, 1.0, "chat"), ("eagle", 1, 1.2, "all"), ("eagle", 1, 1.2, "chat"))
+    cells = tuple(cell(*numbers, category=kind, half=None) for *numbers, kind in each)
     stopped = replace(result(cells=cells, plan=replace(PLAN, texts=texts)), is_complete=False)
     assert "2 of 4 texts, 3 turns for each setting" in sentences(stopped)["sure"]
     assert "4 texts, 3 turns" in sentences(replace(stopped, is_complete=True))["sure"]

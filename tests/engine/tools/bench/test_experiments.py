@@ -27,24 +27,23 @@ from engine.tools.exactness.toy_models import PLAIN, exact_distribution, weather
 PROMPTS = [Prompt("say a thing", "chat"), Prompt("=1+1", "=code"), Prompt("say another", "chat")]
 
 
-def judged(runs: int, sampling=PLAIN, mutant=None, method="lm") -> RuleTestResult:
+def judged(runs: int, sampling=PLAIN, mutant=None) -> RuleTestResult:
     target, draft = weather_pair()
-    draws = count_outcomes(toy_runs(target, draft, 2, sampling, 3, mutant, method), range(runs), 2)
+    draws = count_outcomes(toy_runs(target, draft, 2, sampling, 3, mutant, "lm"), range(runs), 2)
     return judge(exact_distribution(target, [0], 2, sampling), draws)
 
 
 def test_a_wrong_rule_is_accused_and_strays_beyond_the_band():
-    (mutant,) = (mutant for mutant in MUTANTS if mutant.name == "no-residual")
-    test = judged(1000, mutant=mutant)
+    (mutant,) = (mutant for mutant in MUTANTS if mutant.name == "p-row-late")
+    test = judged(300, mutant=mutant)
     assert not test.lossless and test.distance > test.band[1]
 
 
-@pytest.mark.parametrize("method", ["lm", *(pytest.param(m, marks=pytest.mark.slow) for m in ("ngram", "independent"))])
-def test_the_right_rules_are_not(method):
-    """Seeds are fixed; at 1e-3 for each of three tests a failure is a change in the code."""
-    test = judged(400, SamplingParams(0.7), method=method)
+def test_the_right_rule_is_not():
+    """The seed is fixed; at 1e-3 a failure is a change in the code."""
+    test = judged(400, SamplingParams(0.7))
     assert test.lossless and test.distance < 2 * test.band[1] and test.runs == 400
-    assert test.draws.tested > test.draws.accepted > 0 or method == "ngram"
+    assert test.draws.tested > test.draws.accepted > 0
 
 
 def test_p_values_equal_the_chi_squared_law():

@@ -19,9 +19,8 @@ from engine.tools.cli.options import INTERRUPTED, USAGE
 @pytest.fixture
 def ask(tiny_pair, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        "engine.tools.bench.answer._UNDECIDED", 1
-    )  # more turns would be certain of something now and then
+    # More turns would be certain of something now and then.
+    monkeypatch.setattr("engine.tools.bench.answer._UNDECIDED", 1)
     for module in ("sweep_results", "users_results"):  # however busy the machine is, nothing is noise
         monkeypatch.setattr(f"engine.tools.bench.{module}.ceiling", lambda tau: math.inf)
     monkeypatch.setattr("engine.tools.bench.answer.largest_share", lambda shares: 0.0)
@@ -101,7 +100,7 @@ def test_a_wrong_option_is_refused_before_the_models_are_loaded(ask, tmp_path, m
     assert refused.exit_code == USAGE and words in refused.stderr and refused.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [
+COMMANDS = [
     ("answer", "BAD"), ("answer", "GONE"), ("answer", "GOOD", "--methods", "psychic"),
     ("training", "prompts", "--pair", "nonsense"), ("training", "prompts", "--precision", "int3"),
     ("training", "sample", "--prompts", "BAD"), ("training", "sample", "--prompts", "GONE"),
@@ -109,18 +108,25 @@ def test_a_wrong_option_is_refused_before_the_models_are_loaded(ask, tmp_path, m
     ("training", "distil", "eagle", "--samples", "GONE"), ("training", "distil", "eagle", "--taps", "x"),
     ("training", "export", "lm", "--out", "x", "--bits", "7"), ("training", "convert", "GONE", "--out", "x"),
     ("training", "evaluate", "eagle", "--prompts", "BAD"), ("training", "evaluate", "hydra", "--prompts", "GOOD"),
-])  # fmt: skip
-def test_a_wrong_option_is_refused_before_torch_is_imported(tmp_path, command):
+]  # fmt: skip
+RUN_EACH = """
+import sys
+from engine.tools.cli.main import app
+for command in COMMANDS:
+    try:
+        app(command)
+    except SystemExit as end:
+        print(end.code, sorted({"torch", "transformers"} & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_a_wrong_option_is_refused_before_torch_is_imported(tmp_path):
     """Importing it takes longer than a person waits for an answer about a typing mistake."""
     (tmp_path / "GOOD").write_text('{"prompt": "one"}\n')
     (tmp_path / "BAD").write_text('{"prompt": "one"}\nhello\n')
-    code = (
-        "import sys\nfrom engine.tools.cli.main import app\n"
-        f"try:\n    app({list(command)!r})\n"
-        "except SystemExit as end:\n    code = end.code\n"
-        'sys.exit(f\'{code} {sorted({"torch", "transformers"} & set(sys.modules))}\')'
-    )
     variables = os.environ | {"PYTHONPATH": str(ROOT), "SPECLENS_CACHE": str(tmp_path / "cache")}
+    code = RUN_EACH.replace("COMMANDS", repr(COMMANDS))
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True)
     said = done.stderr.strip().splitlines()
-    assert said[1:] == [f"{USAGE} []"] and said[0].endswith("."), done.stderr
+    assert said[1::2] == [f"{USAGE} []"] * len(COMMANDS), done.stderr
+    assert all(sentence.endswith(".") for sentence in said[::2]), done.stderr

@@ -68,7 +68,7 @@ def test_a_rule_of_ones_own_is_proved_and_a_lossy_one_is_not(monkeypatch):
 
 
 def test_a_wrong_drafter_fails_and_the_exit_code_says_so(wrong_drafter):
-    found = call("prove", "lm", "--runs", 300)
+    found = call("prove", "lm", "--runs", 150)
     assert found.exit_code == 3
     for name in ("law", "constraint"):
         assert f"{name}: failed. The output is not the target's distribution" in found.stdout

@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
+from test_exactness import slow
 from unlike_tokenizers import toy_translation
 
 from engine.config import ACCEPTANCE, Constraint, SamplingParams
@@ -113,19 +114,18 @@ def p_value(answers: Counter, sampling=PLAIN) -> float:
 
 
 WAYS = [*((path, "token") for path in PATHS), *((path, "block") for path in DRAWN)]
-BLIND, QUICK = ("blind", "token"), [("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]
+QUICK = [("blind", "token"), ("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]
 
 
 @pytest.mark.parametrize(
-    ("path", "acceptance", "sampling"),
+    ("path", "acceptance", "sampling", "runs"),
     [
-        *((*way, "plain") for way in (BLIND, *QUICK)),
-        *(pytest.param(*way, "all", marks=pytest.mark.slow) for way in (BLIND, *QUICK)),
-        *(pytest.param(*way, "plain", marks=pytest.mark.slow) for way in WAYS if way not in (BLIND, *QUICK)),
+        *((*way, "plain", 300) for way in QUICK),
+        *slow(*((*way, "all", 300) for way in QUICK), *((*way, "plain", 300) for way in WAYS if way not in QUICK)),
+        *slow(("blind", "token", "plain", 900)),  # as many as its mutants get
     ],
 )
-def test_answers_have_the_constrained_targets_law(path, acceptance, sampling):
-    runs = 900 if (path, acceptance) == BLIND else 300  # as many as its mutants get
+def test_answers_have_the_constrained_targets_law(path, acceptance, sampling, runs):
     answers = count_answers(PATHS[path], runs, SAMPLINGS[sampling], acceptance=acceptance)
     assert p_value(answers, SAMPLINGS[sampling]) > FALSE_ALARM
 
@@ -135,7 +135,7 @@ def test_the_choice_of_auto_keeps_the_law():
     assert sum(map(drafts_of, decoders)) > 150 and p_value(Counter(map(output, decoders))) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("kind", [pytest.param(IntersectionDrafter, marks=pytest.mark.slow), ReencodingDrafter])
+@pytest.mark.parametrize("kind", [*slow(IntersectionDrafter), ReencodingDrafter])
 def test_a_draft_with_other_tokens_keeps_the_law(kind):
     target = ToyLM(ToyLM.random(6, 0, spread=0.8).table, "abcdef")
     texts, draft = ("abc", "abd", "bad", "bcc", "e"), ToyLM.random(7, seed=2).table
@@ -182,13 +182,10 @@ def test_a_trace_of_every_path_is_read_again_and_says_how_much_was_removed(path,
         assert all(-1e-6 <= share <= 1 + 1e-5 for share in removed) and max(removed) > 0.01
 
 
-@pytest.mark.parametrize(
-    "mutant",
-    [
-        pytest.param(each, id=each.name, marks=() if each.name == FAST_MUTANT else pytest.mark.slow)
-        for each in CONSTRAINT_MUTANTS
-    ],
-)
+@pytest.mark.parametrize("mutant", [
+    pytest.param(each, id=each.name, marks=() if each.name == FAST_MUTANT else pytest.mark.slow)
+    for each in CONSTRAINT_MUTANTS
+])  # fmt: skip
 def test_every_mutant_of_a_constraint_is_caught(mutant):
     answers = count_answers(PATHS["blind"], 300 if breaks(mutant) else 900, rules=mutant.rules)
     assert p_value(answers) < CAUGHT

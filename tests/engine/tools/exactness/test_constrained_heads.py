@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
 from head_cases import CASE_OF, CHEAP, load_unrounded
+from test_exactness import slow
 from tiny_pairs import END, request
 
 from engine.config import Constraint, SamplingParams
@@ -21,13 +22,8 @@ from engine.trace.costs import CostModel
 ANSWERS, LONGEST = Constraint("regex", "a[a-d]{2}|[bc][ab]d?"), 4
 PATHS = [  # method, γ, acceptance
     ("block", 3, "token"),
-    *(
-        pytest.param(*path, marks=pytest.mark.slow)
-        for path in (
-            ("eagle", 3, "token"), ("eagle", 3, "block"), ("eagle", "auto", "token"), ("eagle-chain", 2, "token"),
-            ("medusa", 2, "token"), ("exit", 2, "token"),
-        )
-    ),
+    *slow(("eagle", 3, "block"), ("eagle", "auto", "token"), ("eagle-chain", 2, "token"), ("medusa", 2, "token"),
+          ("exit", 2, "token")),
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from chi_squared import FALSE_ALARM, is_caught, joint_p_value, markov_p_value
+from test_exactness import slow
 from unlike_tokenizers import toy_translation
 
 from engine.config import SamplingParams
@@ -36,10 +37,6 @@ def drafter(kind=IntersectionDrafter):
     return kind(ToyRunner(toy_draft()), toy_translation())
 
 
-def slow(*values):
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
-
-
 KINDS = pytest.mark.parametrize("kind", [IntersectionDrafter, ReencodingDrafter])
 
 
@@ -54,8 +51,7 @@ def test_the_joint_law_of_whole_outputs(kind, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acceptance", ["token", "block"])
-@pytest.mark.parametrize("gamma", [4, "auto"])
+@pytest.mark.parametrize(("gamma", "acceptance"), [(4, "token"), ("auto", "block")])
 @KINDS
 def test_a_long_run(kind, gamma, acceptance):
     one, settings = drafter(kind), {"sampling": PLAIN, "max_new_tokens": 1000, "acceptance": acceptance}

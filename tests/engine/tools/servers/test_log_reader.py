@@ -63,16 +63,11 @@ def test_nothing_of_a_text_is_kept():
     assert not any(type(each) is dict and each.get("id") == "a visitor’s own answer" for each in gc.get_objects())
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Speculative metrics: efficiency: 1 speculative tokens: 1 accepted tokens: 1 ",
-        "statistics a: #gen drafts = 1, ",
-        "draft acceptance = 0.5 ( 1 accepted / 1 generated) acc per pos = (",
-        "SpecDecoding metrics: Mean acceptance length: Accepted: Per-position acceptance rate: ",
-        "accept len: 2, accept rate: ",
-    ],
-)
+@pytest.mark.parametrize("words", [
+    "Speculative metrics: efficiency: 1 speculative tokens: 1 accepted tokens: 1 ", "statistics a: #gen drafts = 1, ",
+    "draft acceptance = 0.5 ( 1 accepted / 1 generated) acc per pos = (", "accept len: 2, accept rate: ",
+    "SpecDecoding metrics: Mean acceptance length: Accepted: Per-position acceptance rate: ",
+])  # fmt: skip
 def test_a_long_line_without_its_last_figure_is_read_soon(words):
     """A pattern with a wildcard for each figure took minutes."""
     text, start = text_of("vLLM 0.32"), process_time()
@@ -80,19 +75,13 @@ def test_a_long_line_without_its_last_figure_is_read_soon(words):
     assert process_time() - start < 5
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "accept len: 1..2",
-        "accept len: 2, accept rate: 0." + "0" * 315 + "1",
-        "vllm:spec_decode_num_drafts ee",
-        "draft acceptance rate = 0.5 ( {n} accepted / {n} generated)",
-        "Speculative metrics: efficiency: 1 speculative tokens: {n} accepted tokens: 1 draft tokens: {n}",
-        "statistics a: #gen drafts = {n}, #gen tokens = {n}, #acc tokens = {n}",
-        "[DT] AVERAGE : {n}\n[ADT] AVERAGE : {n}\n[AL] AVERAGE : {n}",
-        "'draft_n': {n}, 'draft_n_accepted': {n}",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "accept len: 1..2", "accept len: 2, accept rate: 0." + "0" * 315 + "1", "vllm:spec_decode_num_drafts ee",
+    "draft acceptance rate = 0.5 ( {n} accepted / {n} generated)", "'draft_n': {n}, 'draft_n_accepted': {n}",
+    "Speculative metrics: efficiency: 1 speculative tokens: {n} accepted tokens: 1 draft tokens: {n}",
+    "statistics a: #gen drafts = {n}, #gen tokens = {n}, #acc tokens = {n}",
+    "[DT] AVERAGE : {n}\n[ADT] AVERAGE : {n}\n[AL] AVERAGE : {n}",
+])  # fmt: skip
 def test_what_looks_like_a_number_and_is_none_ends_no_reading(text):
     assert all(isfinite(reading.accepted) for reading in report(text.format(n="9" * 5000)).readings)
 

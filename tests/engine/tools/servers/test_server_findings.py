@@ -5,6 +5,7 @@ import json
 import random
 import re
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from stand_in_server import DONE, event, serving
@@ -14,6 +15,15 @@ from engine.tools.servers.findings import PROMPTS, Subject, check
 
 WORDS = [" so", " the", " old", " 日本", " town", " woke", " and", " sang", " all", " day"]
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
+
+
+def counted(accepted: list[int]) -> dict:
+    """vLLM's own counts of rounds with four drafts each."""
+    steps = len(accepted)
+    return {"speculative_decoding": {
+        "num_spec_steps": steps, "num_draft_tokens": 4 * steps, "num_accepted_draft_tokens": sum(accepted),
+        "num_spec_tokens": 4, "per_step_accepted": accepted, "per_step_drafted": [4] * steps,
+    }}  # fmt: skip
 
 
 def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
@@ -46,10 +56,7 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
         if fault == "cut":
             shown = shown[:3]
         yield from (event(choices=[{"text": "".join(row), "token_ids": list(range(len(row)))}]) for row in shown)
-        told = {"num_spec_steps": len(steps), "num_draft_tokens": 4 * len(steps), "num_spec_tokens": 4,
-                "num_accepted_draft_tokens": sum(steps),
-                "per_step_accepted": steps, "per_step_drafted": [4] * len(steps)}  # fmt: skip
-        yield event(choices=[], metrics={"speculative_decoding": told}, usage={"completion_tokens": len(words)})
+        yield event(choices=[], metrics=counted(steps), usage={"completion_tokens": len(words)})
         if fault != "cut":
             yield DONE
 
@@ -98,7 +105,7 @@ def changed(change, fault: str = "") -> dict:
     return answers | {"/v1/completions": completions}
 
 
-def findings(drafting, plain=None, draws=60) -> dict:
+def findings(drafting, plain=None, draws=10) -> dict:
     with ExitStack() as stack:
         sides = [stack.enter_context(serving(each)) for each in (drafting, plain) if each]
         subjects = [Subject(Client(address), "m", 24, draws) for address in sides]
@@ -106,17 +113,67 @@ def findings(drafting, plain=None, draws=60) -> dict:
         return {finding.name: finding for finding in found}
 
 
-def test_a_right_server_has_no_finding():
-    found = findings(fake(), fake())
-    assert len(found) == 10 and {f.state for f in found.values()} == {"right"}, found
-    assert len(findings(fake())) == 8, "without a plain server nothing is compared with one"
+def near_tie(numbers, written=""):
+    """The token at place 4 and " x" are as likely as each other, and " sun" and " far" are less likely."""
+    if len(numbers["tokens"]) > 6:
+        own = numbers["tokens"][4]
+        numbers["token_logprobs"][4] = -0.7
+        numbers["top_logprobs"][4] = {own: -0.7, " x": -0.71, " sun": -4.0, " far": -9.0}
+        numbers["tokens"][4] = written or own
 
 
+def no_choices(numbers):
+    numbers["top_logprobs"] = [
+        {token: p} for token, p in zip(numbers["tokens"], numbers["token_logprobs"], strict=True)
+    ]
+
+
+def certain(numbers):
+    numbers["token_logprobs"][1] = 0.0
+    no_choices(numbers)
+
+
+def blank(numbers):
+    numbers["token_logprobs"][1], numbers["top_logprobs"][1] = 0.0, {numbers["tokens"][1]: 0.0}
+
+
+def chats(**message) -> dict:
+    return fake() | {"/v1/chat/completions": json.dumps({"choices": [{"message": message}]})}
+
+
+RIGHT, TIE = fake(), changed(near_tie)
+WITHOUT = RIGHT | {"/v1/completions": lambda asked: json.dumps({"choices": []})}  # any log-probability
+UNLIKE = changed(lambda numbers: numbers.update(top_logprobs=[]))
 FAULTS = {
     "swapped": ("greedy text", "token 5"), "dropped": ("stream", "5 of 5"), "cut": ("stream", "cut before the end"),
     "stop": ("limits", "stop string"), "n": ("limits", "n = 2"), "count": ("limits", "25 tokens"),
     "zeros": ("log-probabilities", "is 0"), "json": ("JSON", "5 of 5"), "tool": ("tool calls", "5 of 5"),
 }  # fmt: skip
+# A server with drafts, one without or None, and the findings: a check, its state, and words of its sentence.
+CASES = {
+    "a token as likely": (changed(partial(near_tie, written=" x")), TIE, ("greedy text", "right", "")),
+    "an unlikely token": (changed(partial(near_tie, written=" sun")), TIE, ("greedy text", "wrong", "At token 5")),
+    "no choice at all": (changed(partial(near_tie, written=" never")), TIE, ("greedy text", "wrong", "At token 5")),
+    "no second choice": (fake("swapped"), changed(no_choices), ("greedy text", "unknown", "At token 5")),
+    "a certain token without choices": (changed(certain), None, ("log-probabilities", "right", "")),
+    "a blank among choices": (changed(blank), None, ("log-probabilities", "wrong", "5 of 120")),
+    "JSON broken without drafts": (fake("json"), fake("json"), ("JSON", "unknown", "not to blame")),
+    "calls broken without drafts": (fake("tool"), fake("tool"), ("tool calls", "unknown", "not to blame")),
+    "JSON, and no other server": (fake("json"), None, ("JSON", "wrong", "")),
+    "calls, and no other server": (fake("tool"), None, ("tool calls", "wrong", "")),
+    "calls that are no list": (chats(tool_calls={"function": {"name": "city"}}), None, ("tool calls", "wrong", "")),
+    "true for a number": (chats(content='{"city": "Oslo", "people": true}'), None, ("JSON", "wrong", "")),
+    "no usage": (fake("usage"), None, ("limits", "right", "")),
+    "no log-probabilities": (WITHOUT, RIGHT, *((name, "unknown", "") for name in ("itself", "greedy text", "limits"))),
+    "columns of unlike length": (UNLIKE, None, ("itself", "right", ""), ("limits", "right", ""),
+                                 ("log-probabilities", "unknown", "")),
+}  # fmt: skip
+
+
+def test_a_right_server_has_no_finding():
+    found = findings(fake(), fake(), draws=60)
+    assert len(found) == 10 and {f.state for f in found.values()} == {"right"}, found
+    assert len(findings(fake())) == 8, "without a plain server nothing is compared with one"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -128,47 +185,13 @@ def test_a_planted_fault_is_found(fault):
     assert others <= {"stream", "acceptance", "characters"}, "a broken stream shows in what reads it"
 
 
-def near_tie(numbers):
-    """The token at place 4 and " x" are as likely as each other, and " sun" and " far" are less likely."""
-    if len(numbers["tokens"]) > 6:
-        numbers["token_logprobs"][4] = -0.7
-        numbers["top_logprobs"][4] = {numbers["tokens"][4]: -0.7, " x": -0.71, " sun": -4.0, " far": -9.0}
-
-
-@pytest.mark.parametrize(("written", "state"), [(" x", "right"), (" sun", "wrong"), (" never", "wrong")])
-def test_gap_is_that_of_the_two_tokens_which_were_written(written, state):
-    def with_drafts(numbers):
-        near_tie(numbers)
-        if len(numbers["tokens"]) > 6:
-            numbers["tokens"][4] = written
-
-    found = findings(changed(with_drafts), changed(near_tie))["greedy text"]
-    assert found.state == state and ("At token 5" in found.sentence) == (state == "wrong"), found
-
-
-def test_a_difference_without_a_second_choice_is_unknown():
-    def alone(numbers):
-        numbers["top_logprobs"] = [{token: -0.2} for token in numbers["tokens"]]
-
-    found = findings(fake("swapped"), changed(alone))["greedy text"]
-    assert found.state == "unknown" and "At token 5" in found.sentence
-
-
-def test_a_certain_token_of_a_server_without_other_choices_may_be_0():
-    def certain(numbers):
-        numbers["token_logprobs"][1] = 0.0
-        rows = zip(numbers["tokens"], numbers["token_logprobs"], strict=True)
-        numbers["top_logprobs"] = [{token: own} for token, own in rows]
-
-    assert findings(changed(certain))["log-probabilities"].state == "right"
-
-
-def test_a_blank_among_tokens_with_other_choices_is_found():
-    def blank(numbers):
-        numbers["token_logprobs"][1], numbers["top_logprobs"][1] = 0.0, {numbers["tokens"][1]: 0.0}
-
-    found = findings(changed(blank))["log-probabilities"]
-    assert found.state == "wrong" and "5 of 120" in found.sentence
+@pytest.mark.parametrize("case", CASES)
+def test_a_finding_is_right_wrong_or_unknown(case):
+    drafting, plain, *wanted = CASES[case]
+    found = findings(drafting, plain)
+    for name, state, words in wanted:
+        assert found[name].state == state and words in found[name].sentence, found[name]
+        assert state != "right" or "At token" not in found[name].sentence
 
 
 def test_no_request_has_a_penalty():
@@ -185,32 +208,12 @@ def test_drafts_of_which_none_is_accepted_are_wired_wrongly():
     assert found.state == "wrong" and "exactly 1.00" in found.sentence and "EAGLE3" in found.remedy
 
 
-@pytest.mark.parametrize(("fault", "name"), [("json", "JSON"), ("tool", "tool calls")])
-def test_json_broken_without_drafts_as_well_is_not_theirs(fault, name):
-    found = findings(fake(fault), fake(fault))[name]
-    assert found.state == "unknown" and "not to blame" in found.sentence
-    assert findings(fake(fault))[name].state == "wrong", "nobody knows how it is without drafts"
-
-
-@pytest.mark.parametrize(("message", "name"), [
-    ({"tool_calls": {"function": {"name": "city"}}}, "tool calls"),
-    ({"content": '{"city": "Oslo", "people": true}'}, "JSON"),
-])  # fmt: skip
-def test_answers_of_another_form_are_not_valid(message, name):
-    answers = fake() | {"/v1/chat/completions": json.dumps({"choices": [{"message": message}]})}
-    assert findings(answers)[name].state == "wrong"
-
-
 def test_acceptance_of_a_single_drafting_round_is_given():
     def completions(asked):
         is_drafting = asked["prompt"] == PROMPTS[0]
-        yield from (
-            event(choices=[{"text": text, "token_ids": [1] * len(text)}])
-            for text in ("a", "bcd"[: 1 + 2 * is_drafting])
-        )
-        told = {"num_spec_steps": 1, "num_draft_tokens": 4, "num_accepted_draft_tokens": 2, "num_spec_tokens": 4,
-                "per_step_accepted": [2], "per_step_drafted": [4]}  # fmt: skip
-        yield event(choices=[], metrics={"speculative_decoding": told if is_drafting else {}})
+        for text in ("a", "bcd"[: 1 + 2 * is_drafting]):
+            yield event(choices=[{"text": text, "token_ids": [1] * len(text)}])
+        yield event(choices=[], metrics=counted([2]) if is_drafting else {"speculative_decoding": {}})
         yield DONE
 
     found = findings(fake() | {"/v1/completions": completions})["acceptance"]
@@ -223,25 +226,9 @@ def test_a_server_that_varies_by_itself_has_no_wrong_stream():
     assert "wrong" not in {finding.state for finding in found.values()}, found
 
 
-def test_a_server_without_usage_keeps_to_its_limits():
-    assert findings(fake("usage"))["limits"].state == "right"
-
-
 def test_another_distribution_is_found():
     found = findings(fake(law={" upon": 0.1, " a": 0.1, " the": 0.8}), fake(), draws=150)["distribution"]
     assert found.state == "wrong" and float(re.search(r"p = (\S+?);", found.sentence)[1]) < 1e-4
-
-
-def test_a_server_without_logprobs_leaves_checks_unknown():
-    answers = fake() | {"/v1/completions": lambda asked: json.dumps({"choices": []})}
-    found = findings(answers, fake())
-    assert {found[name].state for name in ("itself", "greedy text", "limits")} == {"unknown"}
-
-
-def test_columns_of_unlike_length_are_no_logprobs():
-    found = findings(changed(lambda numbers: numbers.update(top_logprobs=[])))
-    assert found["itself"].state == found["limits"].state == "right"
-    assert found["log-probabilities"].state == "unknown"
 
 
 def test_a_side_without_logprobs_has_no_distribution():

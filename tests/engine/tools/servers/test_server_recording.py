@@ -65,9 +65,8 @@ def test_vllm_pieces_with_several_rounds_are_divided():
 def test_rejected_guesses_stay_unknown_and_the_rest_is_told():
     trace, _ = recorded(VLLM)
     rejected = [t for r in trace.rounds for t in r.tokens if t.status in ("rejected", "discarded")]
-    assert len(rejected) == 51 - 22 and {(t.id, t.text, t.label, t.p, t.q, t.u) for t in rejected} == {
-        (None, "", "?", None, None, None)
-    }
+    assert len(rejected) == 51 - 22
+    assert {(t.id, t.text, t.label, t.p, t.q, t.u) for t in rejected} == {(None, "", "?", None, None, None)}
     assert None not in [t.id for t in trace.emitted] and {r.timings for r in trace.rounds} == {None}
 
 
@@ -159,10 +158,9 @@ def test_sglang_rounds_are_its_pieces_where_the_totals_agree():
 
 
 def test_a_server_of_no_known_engine_is_read_by_its_pieces():
-    body = [
-        event(choices=[{"text": word}], usage={"completion_tokens": n}) for word, n in (("a", 1), ("bc", 3), ("d", 4))
-    ]
-    trace, _ = recorded({"/v1/completions": b"".join(body) + DONE}, chat=False)
+    sent = (("a", 1), ("bc", 3), ("d", 4))
+    body = b"".join(event(choices=[{"text": text}], usage={"completion_tokens": count}) for text, count in sent)
+    trace, _ = recorded({"/v1/completions": body + DONE}, chat=False)
     assert [[t.status for t in r.tokens] for r in trace.rounds] == [["plain"], ["accepted", "closing"], ["closing"]]
     assert compute_metrics(trace).alpha is None and compute_metrics(trace).tau.value == 1.5
     assert trace.started.server.adapter == "pieces of the stream"
@@ -280,21 +278,12 @@ def test_counts_that_do_not_fit_the_stream_are_said():
     assert trace.started.server.notes and {"closing"} <= {t.status for t in trace.emitted}
 
 
-@pytest.mark.parametrize(
-    "address", ["", "localhost:8000", "ftp://h", "http://", "http://u:p@h", "http://h:99999", "http://h?x=1"]
-)
-def test_an_address_that_is_none_is_refused(address):
-    with pytest.raises(BadInput, match="http://HOST:PORT"):
-        Client(address)
-
-
-def test_a_key_that_no_header_can_hold_is_refused():
+def test_an_address_a_key_and_a_server_that_are_none_are_refused():
+    for address in ("", "localhost:8000", "ftp://h", "http://", "http://u:p@h", "http://h:99999", "http://h?x=1"):
+        with pytest.raises(BadInput, match="http://HOST:PORT"):
+            Client(address)
     with pytest.raises(BadInput, match="SPECLENS_SERVER_KEY"):
         Client("http://h", "a\r\nHost: b")
-
-
-def test_nobody_there_is_said():
-    with pytest.raises(Unavailable, match="No server answers"):
-        recognise(Client("http://127.0.0.1:9"))
-    with pytest.raises(Unavailable, match="No server answers"):
-        recognise(Client("http://a..b"))
+    for nobody in ("http://127.0.0.1:9", "http://a..b"):
+        with pytest.raises(Unavailable, match="No server answers"):
+            recognise(Client(nobody))

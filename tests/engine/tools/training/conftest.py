@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_models import seeded
 from tiny_pairs import END, VOCABULARY, model_folder
-from training_project import CHAT, RANK, SHAPE, WORDS, quiet, stage
+from training_project import CHAT, PROMPTS, RANK, RECIPE, SHAPE, WORDS, quiet, stage
 from transformers import AutoTokenizer
 
 from engine.models.loader import load_model
@@ -72,17 +72,16 @@ def journey(root, cache):
 
 
 def all_stages(root):
-    said = {"prompts": stage(root, "prompts", "--count", 90, "--slots", 16)}
+    said = {"prompts": stage(root, "prompts", "--count", PROMPTS, "--slots", 16)}
     said["sample"] = stage(root, "sample", "--max-new-tokens", 12, "--slots", 7, "--count", 120)
     for kind in ("lm", "eagle", "block", "medusa", "exit"):
-        taps = "1" if kind == "exit" else "0,1"
-        asked = ("--words", WORDS, "--taps", taps, *(("--bias", RANK) if kind == "block" else ()))
-        said[kind] = stage(root, "distil", kind, "--updates", 12, "--rows", 6, *asked)
+        asked = ("--taps", "1" if kind == "exit" else "0,1", *(("--bias", RANK) if kind == "block" else ()))
+        said[kind] = stage(root, "distil", kind, *RECIPE, *asked)
         stage(root, "export", kind, "--out", root / kind)
     (root / "held.jsonl").write_text('{"id": "a", "kind": "x", "prompt": "the cat"}\n')
     asked = ("--prompts", root / "held.jsonl", "--max-new-tokens", 24, "--gamma", 3)
     said["evaluate"] = stage(root, "evaluate", "eagle", *asked, pair=f"{root / 'target'}+{root / 'eagle'}")
-    return SimpleNamespace(said=said, work=root / "work", root=root)
+    return SimpleNamespace(said=said, work=root / "work", samples=root / "work" / "samples" / "samples.npz", root=root)
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def single_array() -> bytes:
 
 @pytest.mark.parametrize("kind", [*CHANGED, *DAMAGED])
 def test_bad_samples_are_told_before_anything_is_written(journey, root, tmp_path, kind):
-    source, path = journey.work / "samples" / "samples.npz", tmp_path / "bad.npz"
+    source, path = journey.samples, tmp_path / "bad.npz"
     if kind in CHANGED:
         arrays = dict(np.load(source))
         arrays |= CHANGED[kind][0](arrays)
@@ -87,35 +87,36 @@ def test_a_command_that_cannot_begin_writes_nothing(root, tmp_path, monkeypatch,
 def test_a_target_that_our_decoder_does_not_run(tmp_path, journey):
     model_folder(tmp_path / "gpt", "gpt2")
     (tmp_path / "asked.jsonl").write_text('{"prompt": "one"}\n')
-    asked = ("--words", 20, "--samples", journey.work / "samples" / "samples.npz")
+    asked = ("--words", 20, "--samples", journey.samples)
     for command in (("prompts",), ("sample", "--prompts", tmp_path / "asked.jsonl"), ("distil", "eagle", *asked)):
         refused("targets that our own decoder runs: the Llama family", tmp_path, *command, pair=tmp_path / "gpt")
     assert not (tmp_path / "work").exists()
 
 
-@pytest.mark.parametrize("settings, words", {
-    ("--updates", 13): r"checkpoint\.pt has another recipe; continue with that one, or name another --work",
-    ("--learning-rate", 0.01): "has another recipe", ("--rows", 5): "has another recipe",
-    ("--words", 30): "holds a draft with other settings; name another --work, or delete it",
-    ("--taps", "1"): "with other settings", ("--taps", "1,0"): "from low to high",
-    ("--taps", "x"): "must be layer numbers",
-}.items(), ids=str)  # fmt: skip
-def test_another_recipe_is_told_and_the_old_work_kept(copied, root, settings, words):
+def test_another_recipe_is_told_and_the_old_work_kept(copied, root):
     before = [(copied / "eagle" / name).read_bytes() for name in ("checkpoint.pt", "setup.json")]
-    refused(words, root, "distil", "eagle", *TRAIN, *settings, work=copied)
+    for settings, words in {
+        ("--updates", 13): r"checkpoint\.pt has another recipe; continue with that one, or name another --work",
+        ("--learning-rate", 0.01): "has another recipe", ("--rows", 5): "has another recipe",
+        ("--words", 30): "holds a draft with other settings; name another --work, or delete it",
+        ("--taps", "1"): "with other settings", ("--taps", "1,0"): "from low to high",
+        ("--taps", "x"): "must be layer numbers",
+    }.items():  # fmt: skip
+        refused(words, root, "distil", "eagle", *TRAIN, *settings, work=copied)
     assert before == [(copied / "eagle" / name).read_bytes() for name in ("checkpoint.pt", "setup.json")]
 
 
-@pytest.mark.parametrize("settings, words", {
-    ("--taps", "0,7"): "Taps must lie between 0 and 1", ("--taps", "-1,0"): "Taps must lie between|from low to high",
-    ("--words", 20000): "too few different words for a vocabulary of 20000",
-    ("--layers", 2): "--layers is for block heads", ("--bias", 8): "--bias is for block heads",
-}.items(), ids=str)  # fmt: skip
-def test_a_mistake_at_the_start_can_be_put_right(journey, root, tmp_path, settings, words):
-    """The mistaken attempt leaves nothing that stops the next."""
-    asked = ("--samples", journey.work / "samples" / "samples.npz")
-    refused(words, root, "distil", "eagle", *TRAIN, *settings, *asked, work=tmp_path / "work")
-    stage(root, "distil", "eagle", *TRAIN, "--updates", 1, *asked, work=tmp_path / "work")
+def test_a_mistake_at_the_start_can_be_put_right(journey, root, tmp_path):
+    """The mistaken attempts leave nothing that stops the next."""
+    asked = ("distil", "eagle", *TRAIN, "--updates", 1, "--samples", journey.samples)
+    for settings, words in {
+        ("--taps", "0,7"): "Taps must lie between 0 and 1",
+        ("--taps", "-1,0"): "Taps must lie between|from low to high",
+        ("--words", 20000): "too few different words for a vocabulary of 20000",
+        ("--layers", 2): "--layers is for block heads", ("--bias", 8): "--bias is for block heads",
+    }.items():  # fmt: skip
+        refused(words, root, *asked, *settings, work=tmp_path / "work")
+    stage(root, *asked, work=tmp_path / "work")
 
 
 def not_a_checkpoint(path: Path, kind: str) -> None:
@@ -142,17 +143,17 @@ def test_a_damaged_checkpoint_is_told(copied, root, tmp_path, kind):
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"student": "eagle"}'])
-def test_a_damaged_setup_is_told(copied, root, tmp_path, content):
-    (copied / "eagle" / "setup.json").write_text(content)
-    for command in (("distil", "eagle", *TRAIN), ("export", "eagle", "--out", tmp_path / "x")):
-        refused("setup.json is damaged; delete its folder", root, *command, work=copied)
+def test_a_damaged_setup_is_told(copied, root, tmp_path):
+    for content in ("", "[]", '{"student": "eagle"}'):
+        (copied / "eagle" / "setup.json").write_text(content)
+        for command in (("distil", "eagle", *TRAIN), ("export", "eagle", "--out", tmp_path / "x")):
+            refused("setup.json is damaged; delete its folder", root, *command, work=copied)
 
 
-def test_a_damaged_part_of_the_samples_is_told(copied, root, journey):
+def test_a_damaged_part_of_the_samples_is_told(copied, root):
     (copied / "samples" / "samples.npz").unlink()
     part = sorted((copied / "samples").glob("part-*.npz"))[0]
-    asked = ("--max-new-tokens", 12, "--count", 120, "--prompts", journey.work / "prompts.jsonl")
+    asked = ("--max-new-tokens", 12, "--count", 120)
     for file in (part.with_suffix(".npy"), part):
         kept = file.read_bytes()
         file.write_bytes(kept[:40])
@@ -163,13 +164,13 @@ def test_a_damaged_part_of_the_samples_is_told(copied, root, journey):
 
 
 def test_other_samples_than_it_was_trained_on(copied, root, journey, tmp_path):
-    whole, out = journey.work / "samples" / "samples.npz", ("--out", tmp_path / "out")
-    sample_file.save(copied / "samples" / "samples.npz", part_of(sample_file.load(whole, VOCABULARY), 90))
+    out = ("--out", tmp_path / "out")
+    sample_file.save(copied / "samples" / "samples.npz", part_of(sample_file.load(journey.samples, VOCABULARY), 90))
     words = "was trained on other samples; name the same files with --samples"
     refused(words, root, "export", "lm", *out, work=copied)
     assert not (tmp_path / "out").exists()
     refused("with other settings", root, "distil", "lm", *TRAIN, work=copied)
-    stage(root, "export", "lm", *out, "--samples", whole, work=copied)
+    stage(root, "export", "lm", *out, "--samples", journey.samples, work=copied)
 
 
 def test_too_few_rows_to_hold_some_out_no_such_layer_and_no_such_seed(journey, root, tmp_path):
@@ -222,7 +223,7 @@ def test_a_full_disk_at_every_other_stage(copied, root, journey, tmp_path, monke
         (copied / "eagle" / "checkpoint.pt").unlink()
         refused(FULL, root, "distil", "eagle", *TRAIN, work=copied)
         assert before - files(copied) == {"eagle/checkpoint.pt"} and files(copied) <= before
-    asked = ("distil", "eagle", *TRAIN, "--samples", journey.work / "samples" / "samples.npz")
+    asked = ("distil", "eagle", *TRAIN, "--samples", journey.samples)
     with monkeypatch.context() as patch:
         patch.setattr("os.posix_fallocate", no_room)  # at once, not as a signal in the middle
         refused(FULL, root, *asked, work=tmp_path / "features")

@@ -20,7 +20,7 @@ from engine.trace.trace import fold
 
 def test_what_was_sampled_is_what_the_target_says(journey, root, target):
     """Temperatures in turn; at 0 the reply is what generate says, and every row ends where it should."""
-    whole = sample_file.load(journey.work / "samples" / "samples.npz", VOCABULARY)
+    whole = sample_file.load(journey.samples, VOCABULARY)
     model = AutoModelForCausalLM.from_pretrained(root / "target")
     asked = [json.loads(line)["prompt"] for line in (journey.work / "prompts.jsonl").read_text().splitlines()]
     assert len(whole) == 120 and {round(float(t), 2) for t in whole.temperature} == {0.0, 0.7, 1.0}
