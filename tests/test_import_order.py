@@ -23,43 +23,27 @@ LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace",
 # What calls the engine itself: everything else of the page goes through these.
 LABS = ("answer", "distribution", "sweep", "theory")
 CALLERS = ("app/jobs/", "app/cluster/", "app/tab/", *(f"app/lab/{name}/work.py" for name in LABS))
+EXACTNESS = {path.stem for path in (ROOT / "engine" / "tools" / "exactness").glob("*.py")} - {"results"}
+BENCH = ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep", "systems")
 ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
-    *(
-        f"engine.tools.bench.{name}"
-        for name in ("benchmark", "comparison", "fixed_acceptance", "random_models", "sweep")
-    ),
-    *("engine.tools.bench.systems", "engine.tools.training", "engine.tools.cli"),
-    *(
-        f"engine.tools.exactness.{path.stem}"
-        for path in (ROOT / "engine" / "tools" / "exactness").glob("*.py")
-        if path.stem != "results"
-    ),
+    *("engine.tools.training", "engine.tools.cli"),
+    *(f"engine.tools.bench.{name}" for name in BENCH),
+    *(f"engine.tools.exactness.{name}" for name in EXACTNESS),
 )
 TAB_MAKERS = ("app/tab/graph.py", "app/tab/head_graph.py", "app/tab/model.py")  # which describe a model for a browser
-# What everybody sees. It does without tools, and without what is beside it: ORDER has the Lab, lessons and tab above it.
+# What everybody sees. It does without tools and the parts beside it: ORDER has the Lab, lessons and tab above it.
 PAGE = ("app/form.py", *(f"app/{name}/" for name in ("server", "views", "jobs", "ui", "playground")))
 # Another way to transformers than the engine thread's own would meet it half imported.
 ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.decoder.runner", "engine.drafters", "engine.decoding")
-LIGHT = [
-    "engine.tools.cli.main",  # first, and then those that also do without numpy: what each imports stays imported
-    *("engine.config", "engine.errors", "engine.files", "engine.trace.events", "engine.trace.trace"),
-    *("engine.trace.metrics", "engine.trace.speedup_model", "engine.weights.catalogue", "engine.weights.preflight"),
-    *(
-        "engine.tools.bench.prompts",
-        "engine.tools.bench.sample",
-        "engine.tools.bench.sweep_results",
-        "engine.tools.bench.result_file",
-    ),
-    *(
-        "app.views.player_feed",
-        "app.views.tiles",
-        "app.views.run_charts",
-        "app.views.lanes",
-        "app.views.engine_recipes",
-    ),
-    *("app.views.token_csv", "app.playground.trace_files", "app.jobs.service", "app.jobs.visitor"),
-]
+# The command line first, and then modules that also do without numpy: what each imports stays imported.
+LIGHT = """
+    engine.tools.cli.main engine.config engine.errors engine.files engine.trace.events engine.trace.trace
+    engine.trace.metrics engine.trace.speedup_model engine.weights.catalogue engine.weights.preflight
+    engine.tools.bench.prompts engine.tools.bench.sample engine.tools.bench.sweep_results engine.tools.bench.result_file
+    app.views.player_feed app.views.tiles app.views.run_charts app.views.lanes app.views.engine_recipes
+    app.views.token_csv app.playground.trace_files app.jobs.service app.jobs.visitor
+"""
 TRACE = sorted((ROOT / "assets" / "data" / "traces").glob("*.json"))[0]
 
 
@@ -135,7 +119,7 @@ def test_light_modules_need_no_torch():
     """One process imports them in turn, so that what each of them adds is seen, and then replays a trace."""
     code = (
         "import importlib, sys\n"
-        f"for name in {LIGHT}:\n"
+        f"for name in {LIGHT.split()}:\n"
         "    importlib.import_module(name)\n"
         "    heavy = ['torch', 'transformers', 'gradio']\n"
         "    heavy += ['numpy'] * name.startswith(('engine.trace', 'engine.weights'))\n"

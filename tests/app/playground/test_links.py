@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine
-from test_run_handlers import Screen, line, said
+from test_run_handlers import line, said
 
 from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.jobs.engine_facade import Pair
@@ -165,9 +165,9 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
     stage, session, controls, results = parts(opened)
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
-    assert "press Run" in said(Screen(stage))["text"] and said(Screen(stage))["kind"] == "quiet"
+    assert "press Run" in said(stage)["text"] and said(stage)["kind"] == "quiet"
     assert session == Session(), "the recorded run makes way"
-    assert line(Screen(stage), "numbers")["tiles"]["speedup"] == ["–", ""], "and so do its numbers"
+    assert line(stage, "numbers")["tiles"]["speedup"] == ["–", ""], "and so do its numbers"
     notes = [figure["note"] for text in results[:4] for figure in json.loads(text)["figures"].values()]
     assert set(notes) == {"Nothing has run yet."}, "and its charts"
     assert results.tree_tab["visible"] is False and all(file["value"] is None for file in results[-4:])
@@ -189,19 +189,19 @@ def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     _, stage, session, *_ = links.open_link(RunPress(), event(shared))
     assert stage == session == SKIP, "who gets the opening run's link sees that run"
     stage = links.open_link(RunPress(), event(shared + "&force=3:9"))[1]
-    assert said(Screen(stage))["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
+    assert said(stage)["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
     alone = Service(FakeEngine(), Limits(new_tokens=64))
     assert startup_run.controls(alone) == controls_by_name(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
     _, stage, _, *filled = sharing.open_link(RunPress(), event("temperature=99"))
-    assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
+    assert said(stage)["kind"] == "error" and all(update == SKIP for update in filled)
     stage, _, filled, _ = parts(sharing.open_link(RunPress(), event("temperature=99&seed=7")))
-    assert said(Screen(stage))["kind"] == "slow" and filled["seed"]["value"] == 7
-    text = said(Screen(stage))["text"]
+    assert said(stage)["kind"] == "slow" and filled["seed"]["value"] == 7
+    text = said(stage)["text"]
     assert text.startswith("Temperature cannot be '99'") and "Everything else in the link was used." in text
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert said(Screen(sharing.open_link(RunPress(), event(text))[1]))["kind"] == "slow"
+        assert said(sharing.open_link(RunPress(), event(text))[1])["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.open_link(RunPress(), SimpleNamespace(_data=data))

@@ -12,7 +12,7 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded
 from lab_pages import VISITOR
 from sample_traces import constrained, small
-from test_run_handlers import Screen, line, said
+from test_run_handlers import line, said
 
 from app.form import NAMES, defaults, settings
 from app.jobs.service import Service
@@ -173,12 +173,12 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     paths = [file(tmp_path, to_json(session.trace), "a.json"), file(tmp_path, to_json(session.baseline), "b.json")]
     screen = page.bring(paths, VISITOR)
     assert screen.session == session and not any(Path(path).exists() for path in paths)
-    assert "Opened from a file" in said(Screen(screen.stage))["text"]
-    assert line(Screen(screen.stage), "numbers")["tiles"]["speedup"][0].endswith("×")
+    assert "Opened from a file" in said(screen.stage)["text"]
+    assert line(screen.stage, "numbers")["tiles"]["speedup"][0].endswith("×")
     kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
     assert kinds.count("round") == len(session.trace.rounds)
     plain = page.bring([file(tmp_path, to_json(session.baseline), "b.json")], VISITOR)
-    assert "in which nothing was drafted" in said(Screen(plain.stage))["text"]
+    assert "in which nothing was drafted" in said(plain.stage)["text"]
     values = {name: getattr(screen, name)["value"] for name in NAMES}
     assert settings(values) == config_of(session.trace), "Run would repeat it here"
 
@@ -196,7 +196,7 @@ def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp
     other = {"pair": change["pair"]} if "pair" in change else {"config": started.config | change}
     trace = replace(session.trace, started=replace(started, **other))
     screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
-    assert said(Screen(screen.stage))["text"].endswith(words) and screen.session.trace.emitted
+    assert said(screen.stage)["text"].endswith(words) and screen.session.trace.emitted
     assert all(getattr(screen, name) == SKIP for name in NAMES)
 
 
