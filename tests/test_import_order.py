@@ -32,7 +32,7 @@ ENGINE_PARTS = (
     *(f"engine.tools.exactness.{name}" for name in EXACTNESS),
 )
 TAB_MAKERS = ("app/tab/graph.py", "app/tab/head_graph.py", "app/tab/model.py")  # which describe a model for a browser
-# What everybody sees. It does without tools and the parts beside it: ORDER has the Lab, lessons and tab above it.
+# What each visitor sees. It does without tools and the parts beside it: ORDER has the Lab, lessons and tab above it.
 PAGE = ("app/form.py", *(f"app/{name}/" for name in ("server", "views", "jobs", "ui", "playground")))
 # Another way to transformers than the engine thread's own would meet it half imported.
 ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.decoder.runner", "engine.drafters", "engine.decoding")

@@ -105,10 +105,7 @@ def test_a_prompt_too_long_for_a_link_is_said():
     [
         ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
-        (
-            "constraint=yaml",
-            "Constraint cannot be 'yaml'; choose from none, json_schema, regex, choice, grammar.",
-        ),
+        ("constraint=yaml", "Constraint cannot be 'yaml'; choose from none, json_schema, regex, choice, grammar."),
         ("auto=yes", "auto cannot be 'yes'; choose from 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
@@ -127,22 +124,17 @@ def test_what_does_not_fit_is_left_out_and_said(text, words):
     settings(defaults(LIMITS) | link.values)
 
 
-def test_the_sentence_asks_to_read_only_a_prompt_that_is_shown():
+def test_sentence_asks_to_read_a_shown_prompt_and_names_other_weights():
     assert "read the prompt, then press Run" in sentence(opened("prompt=Hi&hide=seed"), CONTROLS)
     assert "Nothing has run yet: press Run." in sentence(opened("prompt=Hi&hide=prompt"), CONTROLS)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"]
-)
-def test_what_is_not_ours_is_passed_over(text):
-    assert opened(text) == Link() and sentence(opened(text), CONTROLS) == ""
-    assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
-
-
-def test_other_weights_are_said():
     assert not opened("revision=ab810cf68114").notes and not opened("revision=<b>").notes
     assert "this server has revision ab810cf" in opened("revision=0123456789ab").notes[0]
+
+
+def test_what_is_not_ours_is_passed_over():
+    for text in ("", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"):
+        assert opened(text) == Link() and sentence(opened(text), CONTROLS) == "", text
+    assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
 
 
 @pytest.fixture
