@@ -26,7 +26,7 @@ TSC := $(VENV)/typescript-$(TSC_VERSION)/node_modules/.bin/tsc
 GPU_VENV  ?= .venv-gpu
 REHEARSAL := $(GPU_VENV)/.rehearsal-$(SUM_DEV)
 
-.PHONY: run cluster test test-all test-numeric test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map fake picture format bench bench-gpu load clean
+.PHONY: run cluster test test-all test-core test-numeric test-cluster test-gpu rehearse-gpu rehearse-servers rehearse-space check map fake picture format bench bench-gpu load clean
 .DEFAULT_GOAL := run
 
 run: $(APP)
@@ -53,6 +53,13 @@ test test-all: $(DEV)
 	$(PARALLEL) -m "$(ONLY) not timing" $(ARGS); first=$$?; test $$first = 0 || test $$first = 5 || exit $$first; \
 	$(PY) -m pytest $(TIMED) -m "$(ONLY) timing" $(ARGS); second=$$?; test $$second = 5 || exit $$second; \
 	test $$first = 0 || { echo '$(NONE)'; exit 1; }
+
+# What most changes break: the decoder and the page, without a browser, real weights and the tools beside them.
+CORE  = tests/engine tests/app tests/lessons $(wildcard tests/test_*.py)
+TOOLS = tests/engine/tools tests/engine/models/heads tests/app/lab tests/app/tab
+test-core: $(DEV)
+	$(PY) -m pytest -n 2 --dist loadgroup $(CORE) $(TOOLS:%=--ignore=%) \
+		-m "not (slow or timing or browser or real_weights)" $(ARGS)
 
 # The tests of forward passes once more, with the plainest kernels of torch and MKL, which add up in another order.
 test-numeric: $(DEV)

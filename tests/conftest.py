@@ -21,16 +21,26 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("without-deadline", deadline=None)
 hypothesis.settings.load_profile("without-deadline")
 NO_BROWSER = "no Chromium here: `python tests/browser/chromium.py --install` brings one"
-# The tests of a folder share expensive fixtures: a server and a Chromium, or a trained draft of each kind.
-ON_ONE_WORKER = ("browser", "engine/tools/training")
+# The tests of such a group share expensive fixtures: a server and a Chromium, or a trained draft of each kind.
+ON_ONE_WORKER = ("browser/test_lab", "browser/test_lesson", "browser/", "engine/tools/training/")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    # All tests of the page in a row take longer than what the other worker does meanwhile, so they are several groups.
+    # The fast ones alone are one, because a second Chromium and its server would take longer to start.
+    is_fast = "not slow" in config.option.markexpr
     for item in items:
-        folder = item.path.parent.relative_to(Path(__file__).parent).as_posix()
-        if folder in ON_ONE_WORKER and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(folder))
+        path = item.path.relative_to(Path(__file__).parent).as_posix()
+        group = next(filter(path.startswith, ON_ONE_WORKER), None)
+        if is_fast and item.get_closest_marker("browser"):
+            for node in item.listchain():  # xdist would join the name of the file's own group with this one
+                node.own_markers = [mark for mark in node.own_markers if mark.name != "xdist_group"]
+            item.add_marker(pytest.mark.xdist_group("browser"))
+        elif group and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
+        if "real_folder" in item.fixturenames:
+            item.add_marker(pytest.mark.real_weights)
     gpu = [item for item in items if item.get_closest_marker("gpu")]
     rehearsed = [item for item in items if item.get_closest_marker("rehearse")]
     if not gpu and not rehearsed:

@@ -24,40 +24,27 @@ LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace",
 # What calls the engine itself: everything else of the page goes through these.
 LABS = ("answer", "distribution", "sweep", "theory")
 CALLERS = ("app/jobs/", "app/cluster/", "app/tab/", *(f"app/lab/{name}/work.py" for name in LABS))
+EXACTNESS = {path.stem for path in (ROOT / "engine" / "tools" / "exactness").glob("*.py")} - {"results"}
+BENCH = ("benchmark", "comparison", "fixed_acceptance", "sweep", "systems")
 ENGINE_PARTS = (
     *("engine.weights", "engine.sampling", "engine.models", "engine.drafters", "engine.decoding", "engine.runtime"),
-    *(f"engine.tools.bench.{name}" for name in ("benchmark", "comparison", "fixed_acceptance", "sweep")),
-    *("engine.tools.bench.systems", "engine.tools.training", "engine.tools.cli"),
-    *(
-        f"engine.tools.exactness.{path.stem}"
-        for path in (ROOT / "engine" / "tools" / "exactness").glob("*.py")
-        if path.stem != "results"
-    ),
+    *("engine.tools.training", "engine.tools.cli"),
+    *(f"engine.tools.bench.{name}" for name in BENCH),
+    *(f"engine.tools.exactness.{name}" for name in EXACTNESS),
 )
 TAB_MAKER = "app/tab/model.py"  # which describes a model for a browser
-# What every visitor sees. It needs no tool, and nothing beside it: ORDER has the Lab, the lessons and the tab above.
+# What each visitor sees. It does without tools and the parts beside it: ORDER has the Lab, lessons and tab above it.
 PAGE = ("app/form.py", *(f"app/{name}/" for name in ("server", "views", "jobs", "ui", "playground")))
 # Another way to transformers than the engine thread's own would meet it half imported.
 ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.decoder.runner", "engine.drafters", "engine.decoding")
-LIGHT = [
-    "engine.tools.cli.main",  # first, and then those that also do without numpy: what each imports stays imported
-    *("engine.config", "engine.errors", "engine.files", "engine.trace.events", "engine.trace.trace"),
-    *("engine.trace.metrics", "engine.trace.speedup_model", "engine.weights.catalogue", "engine.weights.preflight"),
-    *(
-        "engine.tools.bench.prompts",
-        "engine.tools.bench.sample",
-        "engine.tools.bench.sweep_results",
-        "engine.tools.bench.result_file",
-    ),
-    *(
-        "app.views.player_feed",
-        "app.views.tiles",
-        "app.views.run_charts",
-        "app.views.lanes",
-        "app.views.engine_recipes",
-    ),
-    *("app.views.token_csv", "app.playground.trace_files", "app.jobs.service", "app.jobs.visitor"),
-]
+# The command line first, and then modules that also do without numpy: what each imports stays imported.
+LIGHT = """
+    engine.tools.cli.main engine.config engine.errors engine.files engine.trace.events engine.trace.trace
+    engine.trace.metrics engine.trace.speedup_model engine.weights.catalogue engine.weights.preflight
+    engine.tools.bench.prompts engine.tools.bench.sample engine.tools.bench.sweep_results engine.tools.bench.result_file
+    app.views.player_feed app.views.tiles app.views.run_charts app.views.lanes app.views.engine_recipes
+    app.views.token_csv app.playground.trace_files app.jobs.service app.jobs.visitor
+"""
 TRACE = sorted((ROOT / "assets" / "data" / "traces").glob("*.json"))[0]
 
 
@@ -137,7 +124,7 @@ def test_light_modules_need_no_torch():
     """One process imports them in turn, so that what each of them adds is seen, and then replays a trace."""
     code = (
         "import importlib, sys\n"
-        f"for name in {LIGHT}:\n"
+        f"for name in {LIGHT.split()}:\n"
         "    importlib.import_module(name)\n"
         "    heavy = ['torch', 'transformers', 'gradio']\n"
         "    heavy += ['numpy'] * name.startswith(('engine.trace', 'engine.weights'))\n"

@@ -1,5 +1,5 @@
-"""The container's steps without docker: its files, its start with its environment, its health check, and a reverse
-proxy with a path before it. The install step is done by `make rehearse-space`."""
+"""The container's steps without docker: its files, its torch without CUDA, its start with its environment, its health
+check, and a reverse proxy with a path before it. The install step is done by `make rehearse-space`."""
 
 import json
 import os
@@ -11,9 +11,12 @@ import urllib.request
 
 import pytest
 from gradio_client import Client
+from packaging.requirements import Requirement
 from paths import ROOT
 from reverse_proxy import proxy
 from server import APP, FAKE_APP, serving
+
+from app.publish import CPU_ONLY
 
 TEXT = (ROOT / "Dockerfile").read_text()
 STEPS = [step for step in re.sub(r"\\\n\s*", " ", TEXT).splitlines() if step and not step.startswith("#")]
@@ -28,6 +31,22 @@ def test_the_files_that_it_copies_are_here():
     assert all((ROOT / name).is_file() for name in sources)
     assert all(f"-r {name}" in step("RUN", 1) for name in ("$TORCH", "requirements.txt"))
     assert step("ARG") == "TORCH=pre-requirements.txt"
+
+
+def torch_of(name: str) -> tuple[str, Requirement]:
+    """The whole file and its line on torch."""
+    text = (ROOT / name).read_text()
+    (line,) = (line for line in text.splitlines() if line.startswith("torch"))
+    return text, Requirement(line)
+
+
+def test_cpu_torch_is_pinned_and_satisfies_the_later_requirements():
+    """A Space installs the same. test_publish.py checks that a GPU gets no pre-requirements, so torch with CUDA."""
+    (pre, cpu), (whole, any_device) = torch_of(CPU_ONLY), torch_of("requirements.txt")
+    (pin,) = cpu.specifier
+    assert pin.operator == "==" and pin.version.endswith("+cpu") and "https://download.pytorch.org/whl/cpu" in pre
+    assert any_device.specifier.contains(pin.version), "pip would install another, with CUDA"
+    assert "+cpu" not in str(any_device) and "index-url" not in whole, "alone it brings torch with CUDA"
 
 
 def environment(weights) -> dict[str, str]:

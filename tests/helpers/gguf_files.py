@@ -7,16 +7,11 @@ from tiny_models import write
 WORDS = ["<|end|>", "<|user|>", "a", "b", "Ġ", "1", "2", "Ċ", "ĊĊ", "ab"]
 TEMPLATE = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
 _ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3}
-_K_BLOCKS = {"Q2_K": 84, "Q3_K": 110, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210, "IQ4_NL": 18, "IQ4_XS": 136}
-_SCALES = {
-    "Q2_K": (80, 82),
-    "Q3_K": (108,),
-    "Q4_K": (0, 2),
-    "Q5_K": (0, 2),
-    "Q6_K": (208,),
-    "IQ4_NL": (0,),
-    "IQ4_XS": (0,),
-}
+# The bytes of a block of each type, and where its 16-bit scales begin.
+_K_BLOCKS = {
+    "Q2_K": (84, (80, 82)), "Q3_K": (110, (108,)), "Q4_K": (144, (0, 2)), "Q5_K": (176, (0, 2)),
+    "Q6_K": (210, (208,)), "IQ4_NL": (18, (0,)), "IQ4_XS": (136, (0,)),
+}  # fmt: skip
 
 
 def tiny_model(folder, kind="llama-tied", **settings):
@@ -39,9 +34,9 @@ def permuted(weight, heads):
 def random_blocks(kind: str, shape: tuple[int, int], seed: int = 0) -> np.ndarray:
     """Bytes [N, bytes of a row] of a type that the gguf package reads and does not write, with small scales."""
     draw = np.random.default_rng(seed)
-    size, per_block = _K_BLOCKS[kind], 32 if kind == "IQ4_NL" else 256
+    (size, scale_places), per_block = _K_BLOCKS[kind], 32 if kind == "IQ4_NL" else 256
     blocks = draw.integers(0, 256, (shape[0], shape[1] // per_block, size), dtype=np.uint8)
-    for at in _SCALES[kind]:
+    for at in scale_places:
         scales = draw.uniform(1e-4, 1e-3, blocks.shape[:2]).astype(np.float16)
         blocks[..., at : at + 2] = scales[..., None].view(np.uint8)
     return blocks.reshape(shape[0], -1)
@@ -92,13 +87,8 @@ def write_gguf(path, model, quantise=None, pre="smollm", arch="llama", extra=Non
 
 
 def _add_field(writer, field: str, value) -> None:
-    if "." not in field:
-        getattr(writer, f"add_{field}")(value)
-    elif isinstance(value, bool):
-        writer.add_bool(field, value)
-    elif isinstance(value, str):
-        writer.add_string(field, value)
-    elif isinstance(value, list):
-        writer.add_array(field, value)
+    kinds = {bool: "bool", str: "string", list: "array", float: "float32", int: "uint32"}
+    if "." in field:
+        getattr(writer, f"add_{kinds[type(value)]}")(field, value)
     else:
-        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(field, value)
+        getattr(writer, f"add_{field}")(value)

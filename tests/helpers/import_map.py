@@ -6,6 +6,7 @@
 import ast
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from paths import ROOT
@@ -40,7 +41,8 @@ ORDER = {
 }
 
 
-def modules(source: str) -> set[str]:
+@cache  # several claims are checked on the same files
+def modules(source: str) -> frozenset[str]:
     """Every module that ``source`` imports, at any depth; ``from a import b`` counts as both a and a.b."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -49,7 +51,7 @@ def modules(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide where a module comes from"
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def entries(package: str) -> list[str]:

@@ -10,20 +10,8 @@ from stand_in_server import DONE, event, recorded
 
 from engine.trace.trace import Trace, save
 
-WORDS = [
-    "one ",
-    "two ",
-    "three ",
-    "four ",
-    "five ",
-    "six ",
-    "seven ",
-    "eight ",
-    "nine ",
-    "ten ",
-    "eleven ",
-    "twelve ",
-] * 4
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
+WORDS = [f"{word} " for word in NUMBERS.split()] * 4
 
 
 def vllm_recording(gamma: int, pause: float, accepted: Sequence[int] = (0,), **more) -> Trace:

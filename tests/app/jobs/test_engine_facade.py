@@ -1,7 +1,10 @@
-"""What the real engine answers the page about a visitor's own model and constraint."""
+"""What the real engine answers the page about a visitor's own model and constraint, and that the one that tests pretend
+to have is called as it is."""
 
+import inspect
 from types import SimpleNamespace
 
+from fake_worker import FakeEngine
 from safetensors.torch import load_file, save_file
 from tiny_pairs import model_folder
 
@@ -39,3 +42,17 @@ def test_constraint_is_tried_on_the_loaded_model_unless_it_runs():
     assert [facade.constraint_problem(config) for config in (enough, free, elsewhere)] == [""] * 3
     worker.batch_size = 1
     assert facade.constraint_problem(short) == ""
+
+
+def public(kind: type) -> dict:
+    return {name: each for name, each in vars(kind).items() if inspect.isfunction(each) and not name.startswith("_")}
+
+
+def test_the_made_up_engine_takes_the_arguments_of_the_real_one():
+    real, fake = public(EngineFacade), public(FakeEngine)
+    # `hardware` is only called by the facade itself.
+    assert fake.keys() == real.keys() - {"hardware"} and len(fake) > 10
+    for name, function in fake.items():
+        taken = [(each.name, each.default) for each in inspect.signature(function).parameters.values()]
+        assert taken == [(each.name, each.default) for each in inspect.signature(real[name]).parameters.values()], name
+    assert FakeEngine().worker is not None, "an attribute of both"

@@ -40,6 +40,17 @@ def lines(caplog):
     return lambda: [json.loads(record.message) for record in caplog.records if record.name == "speclens.runs"]
 
 
+def client_of(service, **options) -> TestClient:
+    return TestClient(Starlette(routes=operator_routes(service)), **options)
+
+
+def problem_of(service) -> str:
+    """Returns why the page is not ready."""
+    answer = client_of(service).get("/readyz")
+    assert answer.status_code == 503
+    return answer.json()["problem"]
+
+
 def run(service, prompt=SECRET, **more):
     config = RunConfig(prompt, method="ngram", gamma=4, max_new_tokens=20, **more)
     for _ in service.runs.run(service.runs.open("visitor"), with_baseline(config)):
@@ -81,7 +92,7 @@ def test_an_experiments_time_on_the_device_is_counted(service):
     assert 0.1 <= counts(service)["speclens_lab_seconds_total",] < 30
 
 
-def test_runs_that_the_server_ends_are_not_those_that_a_visitor_ends(monkeypatch):
+def test_runs_that_the_server_ends_are_not_those_that_a_visitor_ends():
     cut = Service(FakeEngine(FakeWorker(step=0.05)), Limits(seconds=0.2))
     run(cut)
     assert counts(cut)["speclens_runs_total", "ngram", "time_limit"] == 1
@@ -100,63 +111,48 @@ def test_the_log_has_runs_and_refusals_and_no_prompt(service, lines, caplog):
     assert "lighthouse" not in caplog.text, "no answer either"
 
 
-def test_a_server_that_loads_another_pair_for_a_visitor_stays_ready(service, monkeypatch):
+def test_probes_and_metrics(service, monkeypatch):
+    client = client_of(service)
+    assert client.get("/healthz").text == "ok"
+    assert client.get("/readyz").json()["state"] in ("asleep", "ready")
+    run(service)
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain") and "speclens_runs_total" in answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    service.state.is_warming_up = True
+    answer, words = client.get("/readyz"), "The first model is being loaded."
+    assert (answer.status_code, answer.json()) == (503, {"state": "loading", "problem": words})
+    assert client.get("/healthz").text
+    service.state.is_warming_up = False
+    wait_for(lambda: client.get("/readyz").status_code == 200)
     monkeypatch.setattr(service.state, "now", lambda: State("loading"))
-    with TestClient(Starlette(routes=operator_routes(service))) as client:
-        assert client.get("/readyz").status_code == 200
-
-
-def test_probes_and_metrics(service):
-    with TestClient(Starlette(routes=operator_routes(service))) as client:
-        assert client.get("/healthz").text == "ok"
-        assert client.get("/readyz").json()["state"] in ("asleep", "ready")
-        run(service)
-        answer = client.get("/metrics")
-        assert answer.headers["content-type"].startswith("text/plain") and "speclens_runs_total" in answer.text
-        assert answer.headers["cache-control"] == "no-store"
-        service.state.is_warming_up = True
-        answer, words = client.get("/readyz"), "The first model is being loaded."
-        assert (answer.status_code, answer.json()) == (503, {"state": "loading", "problem": words})
-        assert client.get("/healthz").text
-        service.state.is_warming_up = False
-        wait_for(lambda: client.get("/readyz").status_code == 200)
+    assert client.get("/readyz").status_code == 200, "another pair is loaded for a visitor"
 
 
 def test_probes_and_metrics_answer_at_their_own_paths_alone(service):
     """A proxy that denies a path then denies all of it, also where the page has a root path."""
-    page = Starlette(routes=operator_routes(service))
-    with TestClient(page, root_path="/lens", follow_redirects=False) as client:
-        for path in ("/metrics", "/readyz", "/healthz"):
-            wrong = (f"{path}/", f"/lens{path}", f"/lens{path}/", f"/lens/lens{path}")
-            assert [client.get(at).status_code for at in (path, *wrong)] == [200, 404, 404, 404, 404]
+    client = client_of(service, root_path="/lens", follow_redirects=False)
+    for path in ("/metrics", "/readyz", "/healthz"):
+        wrong = (f"{path}/", f"/lens{path}", f"/lens{path}/", f"/lens/lens{path}")
+        assert [client.get(at).status_code for at in (path, *wrong)] == [200, 404, 404, 404, 404]
 
 
-def test_a_page_is_not_ready_with_damaged_weights(tmp_path, monkeypatch):
+def test_a_page_is_not_ready_with_damaged_weights(tmp_path):
     model_folder(tmp_path / "target")
     damaged = Service(EngineFacade(Worker("cpu")), Limits(pairs=(str(tmp_path / "target"),)))
-    with TestClient(Starlette(routes=operator_routes(damaged))) as client:
-        assert client.get("/readyz").status_code == 200
-        weights = tmp_path / "target" / "model.safetensors"
-        weights.write_bytes(weights.read_bytes()[:-100])
-        answer = client.get("/readyz")
-        assert answer.status_code == 503 and "is damaged" in answer.json()["problem"]
+    assert client_of(damaged).get("/readyz").status_code == 200
+    weights = tmp_path / "target" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert "is damaged" in problem_of(damaged)
     damaged.engine.worker.close()
 
 
-@pytest.mark.parametrize("folder", ["file", "name" * 80], ids=["a file", "a name that is too long"])
-def test_a_page_is_not_ready_where_its_model_cannot_be_stored(service, tmp_path, monkeypatch, folder):
+def test_a_page_is_not_ready_where_its_model_or_files_cannot_be_stored(service, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / folder))
-    with TestClient(Starlette(routes=operator_routes(service))) as client:
-        answer = client.get("/readyz")
-        assert answer.status_code == 503 and "SPECLENS_CACHE" in answer.json()["problem"]
-        monkeypatch.setattr(service.engine, "has_weights", lambda pair: True)
-        assert client.get("/readyz").status_code == 200, "nothing has to be stored"
-
-
-def test_a_page_is_not_ready_without_room_for_its_files(service, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
+    for folder in ("file", "name" * 80):  # a file, and a name that is too long
+        monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / folder))
+        assert "SPECLENS_CACHE" in problem_of(service)
+    monkeypatch.setattr(service.engine, "has_weights", lambda pair: True)
+    assert client_of(service).get("/readyz").status_code == 200, "no model has to be stored"
     monkeypatch.setenv(temp_folder.VARIABLE, str(tmp_path / "file" / "below"))
-    with TestClient(Starlette(routes=operator_routes(service))) as client:
-        answer = client.get("/readyz")
-    assert answer.status_code == 503 and "cannot be written" in answer.json()["problem"]
+    assert "cannot be written" in problem_of(service)

@@ -103,8 +103,8 @@ def test_when_the_last_one_leaves_the_device_is_free():
     worker, service = served(step=0.02)
     crowd = [Visitor(service, name, asked(tokens=500)) for name in "abc"]
     wait_for(lambda: worker.jobs and len(worker.jobs[0]._subscribers) == 3)
-    for name in "abc":
-        service.runs.stop(name)
+    for visitor in crowd:
+        service.runs.stop(visitor.who)
     for visitor in crowd:
         visitor.join(3)
     wait_for(lambda: worker.running is None, 2)
@@ -131,16 +131,15 @@ def test_stop_counts_before_there_is_a_job_to_stop():
     assert not service.runs.is_busy("a") and not service.runs.stop("a")
 
 
-@pytest.mark.parametrize(
-    ("failure", "words"), [(Unavailable("The weights are damaged; fetch them again."), "damaged"),
-                           (ZeroDivisionError("oh"), "An unexpected error")]
-)  # fmt: skip
-def test_failure_reaches_every_waiting_visitor_and_the_next_run_works(failure, words):
-    worker, service = served(step=0.05, fail=failure)
-    crowd = [Visitor(service, name, asked()) for name in "ab"]
-    for visitor in crowd:
-        visitor.join(5)
-        assert words in str(visitor.error)
+def test_failure_reaches_every_waiting_visitor_and_the_next_run_works():
+    worker, service = served()
+    damaged = Unavailable("The weights are damaged; fetch them again.")
+    for failure, words in ((damaged, "damaged"), (ZeroDivisionError("oh"), "An unexpected error")):
+        worker.fail, worker.step = failure, 0.05
+        crowd = [Visitor(service, name, asked()) for name in "ab"]
+        for visitor in crowd:
+            visitor.join(5)
+            assert words in str(visitor.error)
     worker.fail, worker.step = None, 0
     after = Visitor(service, "a", asked())
     after.join(10)
@@ -265,22 +264,16 @@ def test_model_is_loaded_once_a_page_is_open_or_without_a_visitor(monkeypatch, h
     wait_for(lambda: service.state.now().kind == "ready")
 
 
-def test_the_warm_up_needs_no_chat_template(monkeypatch):
-    worker, service = served(load=0.1)
-    with_weights(service, monkeypatch, wait=0.0)
-    wait_for(lambda: worker.runs)
-    assert [config.chat for config in worker.runs] == [False]
-
-
 def test_a_run_during_the_warm_up_is_next_and_shows_the_loading(monkeypatch):
-    _, service = served(load=0.4)
+    worker, service = served(load=0.4)
     with_weights(service, monkeypatch, wait=0.0)
-    wait_for(lambda: service.runs.worker.jobs)
+    wait_for(lambda: worker.jobs)
     visitor = Visitor(service, "a", asked(tokens=8))
     wait_for(lambda: "Loading the model" in visitor.stages)
     assert service.state.now().waiting == 0
     visitor.join(10)
     assert visitor.error is None and visitor.events and not any("queue" in stage for stage in visitor.stages)
+    assert worker.runs[0].chat is False, "the warm-up needs no chat template"
 
 
 @pytest.mark.parametrize(("load", "draw"), [(0.5, 0.2), (0, 0.5)])

@@ -51,9 +51,12 @@ def test_a_run_and_its_baseline_come_back_whole(visit, folder):
 
 
 @pytest.mark.slow
-def test_the_engines_own_sentence_arrives(visit):
+def test_refusals_there_are_sentences_and_the_next_run_works(visit):
     assert "BadInput" in visit["long"]["error"] and "attends to 256" in visit["long"]["error"]
     assert visit["long"]["run"] == []
+    assert visit["refused"]["error"].startswith("Unavailable: ")
+    assert visit["refused"]["error"].endswith("You have no GPU time left today.")
+    assert len(visit["after"]["run"]) == 8 and visit["after"]["error"] is None
 
 
 @pytest.mark.slow
@@ -69,16 +72,7 @@ def test_the_page_says_when_a_gpu_is_asked_for_and_how_long_it_has_it(visit):
 def test_a_stop_reaches_the_process_over_there(visit):
     assert 0 < len(visit["stopped"]["run"]) < 200 and visit["stopped"]["baseline"] == []
     assert visit["processes left"] == 0
-    assert "offers no experiments that need a model: on your own machine" in visit["lab"], (
-        "work that cannot be sent there"
-    )
-
-
-@pytest.mark.slow
-def test_the_hosts_refusal_is_a_sentence_and_the_next_run_works(visit):
-    assert visit["refused"]["error"].startswith("Unavailable: ")
-    assert visit["refused"]["error"].endswith("You have no GPU time left today.")
-    assert len(visit["after"]["run"]) == 8 and visit["after"]["error"] is None
+    assert "offers no experiments that need a model: on your own machine" in visit["lab"], "it cannot be sent there"
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from fake_worker import FakeEngine
-from test_run_handlers import Screen, line, said
+from test_run_handlers import line, said
 
 from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.jobs.engine_facade import Pair
@@ -105,10 +105,7 @@ def test_a_prompt_too_long_for_a_link_is_said():
     [
         ("temperature=1e99", "Temperature cannot be '1e99'; it is a number from 0 to 2."),
         ("seed=1.5", "Seed cannot be '1.5'; it is a whole number."),
-        (
-            "constraint=yaml",
-            "Constraint cannot be 'yaml'; choose from none, json_schema, regex, choice, grammar.",
-        ),
+        ("constraint=yaml", "Constraint cannot be 'yaml'; choose from none, json_schema, regex, choice, grammar."),
         ("auto=yes", "auto cannot be 'yes'; choose from 1, 0."),
         ("method=%3Cscript%3E", "Method cannot be '<script>'"),
         ("pair=qwen3-4b&method=eagle", "Qwen3 4B has no draft for the method 'eagle'."),
@@ -127,22 +124,17 @@ def test_what_does_not_fit_is_left_out_and_said(text, words):
     settings(defaults(LIMITS) | link.values)
 
 
-def test_the_sentence_asks_to_read_only_a_prompt_that_is_shown():
+def test_sentence_asks_to_read_a_shown_prompt_and_names_other_weights():
     assert "read the prompt, then press Run" in sentence(opened("prompt=Hi&hide=seed"), CONTROLS)
     assert "Nothing has run yet: press Run." in sentence(opened("prompt=Hi&hide=prompt"), CONTROLS)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"]
-)
-def test_what_is_not_ours_is_passed_over(text):
-    assert opened(text) == Link() and sentence(opened(text), CONTROLS) == ""
-    assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
-
-
-def test_other_weights_are_said():
     assert not opened("revision=ab810cf68114").notes and not opened("revision=<b>").notes
     assert "this server has revision ab810cf" in opened("revision=0123456789ab").notes[0]
+
+
+def test_what_is_not_ours_is_passed_over():
+    for text in ("", "?", "__theme=dark&utm_source=x", "?=", "&&&", "%", "%ff%fe=%ed%a0%80", "present=2"):
+        assert opened(text) == Link() and sentence(opened(text), CONTROLS) == "", text
+    assert opened("prompt=%ed%a0%80").values["prompt"].isprintable(), "half a character becomes a whole one"
 
 
 @pytest.fixture
@@ -165,9 +157,9 @@ def test_opening_fills_the_controls_and_runs_nothing(sharing):
     stage, session, controls, results = parts(opened)
     assert controls["prompt"]["value"] == "Hello" and controls["seed"]["value"] == 7
     assert [name for name, update in controls.items() if update != SKIP] == ["prompt", "seed"]
-    assert "press Run" in said(Screen(stage))["text"] and said(Screen(stage))["kind"] == "quiet"
+    assert "press Run" in said(stage)["text"] and said(stage)["kind"] == "quiet"
     assert session == Session(), "the recorded run makes way"
-    assert line(Screen(stage), "numbers")["tiles"]["speedup"] == ["–", ""], "and so do its numbers"
+    assert line(stage, "numbers")["tiles"]["speedup"] == ["–", ""], "and so do its numbers"
     notes = [figure["note"] for text in results[:4] for figure in json.loads(text)["figures"].values()]
     assert set(notes) == {"Nothing has run yet."}, "and its charts"
     assert results.tree_tab["visible"] is False and all(file["value"] is None for file in results[-4:])
@@ -189,19 +181,19 @@ def test_controls_begin_with_the_recorded_run_and_links_reset_them(sharing):
     _, stage, session, *_ = links.open_link(RunPress(), event(shared))
     assert stage == session == SKIP, "who gets the opening run's link sees that run"
     stage = links.open_link(RunPress(), event(shared + "&force=3:9"))[1]
-    assert said(Screen(stage))["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
+    assert said(stage)["text"].startswith("Once your run has ended") and "Nothing has run" not in stage
     alone = Service(FakeEngine(), Limits(new_tokens=64))
     assert startup_run.controls(alone) == controls_by_name(alone.limits), "it could not run here"
 
 
 def test_a_bad_link_is_an_error_in_words(sharing):
     _, stage, _, *filled = sharing.open_link(RunPress(), event("temperature=99"))
-    assert said(Screen(stage))["kind"] == "error" and all(update == SKIP for update in filled)
+    assert said(stage)["kind"] == "error" and all(update == SKIP for update in filled)
     stage, _, filled, _ = parts(sharing.open_link(RunPress(), event("temperature=99&seed=7")))
-    assert said(Screen(stage))["kind"] == "slow" and filled["seed"]["value"] == 7
-    text = said(Screen(stage))["text"]
+    assert said(stage)["kind"] == "slow" and filled["seed"]["value"] == 7
+    text = said(stage)["text"]
     assert text.startswith("Temperature cannot be '99'") and "Everything else in the link was used." in text
     for text in ("temperature=99&hide=seed", "temperature=99&present=1"):
-        assert said(Screen(sharing.open_link(RunPress(), event(text))[1]))["kind"] == "slow"
+        assert said(sharing.open_link(RunPress(), event(text))[1])["kind"] == "slow"
     for data in (None, [], {"query": None}, {"query": ["x"]}, {"query": 10**10}):
         sharing.open_link(RunPress(), SimpleNamespace(_data=data))

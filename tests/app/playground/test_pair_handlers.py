@@ -3,7 +3,6 @@
 import json
 import time
 
-import pytest
 from fake_worker import FakeEngine
 
 from app.jobs.service import Service
@@ -17,18 +16,14 @@ def pairs() -> PairHandlers:
     return PairHandlers(Service(FakeEngine(), Limits()))
 
 
-def test_pairs_that_cannot_run_here_are_marked_in_the_list():
-    handlers = pairs()
-    shown = {value: words for words, value in handlers.list_pairs()["choices"]}
-    assert shown["giant"].endswith("(not on this machine)") and shown["thinker"] == "A model that thinks"
-    assert "value" not in handlers.list_pairs(), "what was chosen stays"
-
-
-def test_which_pairs_can_run_is_not_found_out_for_every_visitor(monkeypatch):
+def test_pairs_that_cannot_run_are_marked_and_looked_up_only_once(monkeypatch):
     handlers, asked = pairs(), []
     engine, found = handlers.service.engine, handlers.service.engine.problems
     monkeypatch.setattr(engine, "problems", lambda pair, *more: asked.append(pair) or found(pair, *more))
-    assert handlers.list_pairs() == handlers.list_pairs() and asked == ["smollm2-135m", "thinker", "giant"]
+    shown = {value: words for words, value in handlers.list_pairs()["choices"]}
+    assert shown["giant"].endswith("(not on this machine)") and shown["thinker"] == "A model that thinks"
+    assert "value" not in handlers.list_pairs(), "what was chosen stays"
+    assert asked == ["smollm2-135m", "thinker", "giant"]
     clock = time.monotonic() + 31
     monkeypatch.setattr("app.jobs.offer.time.monotonic", lambda: clock)
     handlers.list_pairs()
@@ -45,20 +40,17 @@ def test_the_note_below_the_pair_says_what_works_by_translation(monkeypatch):
     assert said not in handlers.select("giant", "lm").note, "what cannot run says only why"
 
 
-@pytest.mark.parametrize(
-    "name, words", [("us/giant", "needs about 900 GB"), ("us/none", "has no public repository"), (" ", "Name a model")]
-)
-def test_an_own_model_that_cannot_run_is_refused_and_not_offered(name, words):
-    handlers = pairs()
-    listed, note = handlers.add_own(name)
-    assert listed is SKIP and json.loads(note)["kind"] == "error" and words in json.loads(note)["text"]
-    assert name not in handlers.service.offer.pairs
-
-
-def test_a_shared_page_takes_no_own_models(monkeypatch):
+def test_an_own_model_that_cannot_run_is_refused_and_not_offered(monkeypatch):
     shared = PairHandlers(Service(FakeEngine(), Limits(own_models=False)))
-    listed, note = shared.add_own("us/large")
-    assert listed is SKIP and "run SpecLens on your own machine" in note
+    for handlers, name, words in (
+        (pairs(), "us/giant", "needs about 900 GB"),
+        (pairs(), "us/none", "has no public repository"),
+        (pairs(), " ", "Name a model"),
+        (shared, "us/large", "run SpecLens on your own machine"),
+    ):
+        listed, note = handlers.add_own(name)
+        assert listed is SKIP and json.loads(note)["kind"] == "error" and words in json.loads(note)["text"]
+        assert name not in handlers.service.offer.pairs
     monkeypatch.setenv("SPACE_ID", "alice/lens")
     assert not Limits.from_env().own_models and Limits.from_env().log
 

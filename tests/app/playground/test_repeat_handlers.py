@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from fake_worker import FakeEngine, FakeWorker, recorded, wait_for
 from lab_pages import VISITOR
-from test_run_handlers import Screen, line
-from test_run_handlers import said as said_on
+from test_run_handlers import line, said
 
 from app.form import defaults
 from app.jobs.service import Service
@@ -46,10 +45,6 @@ def repeats(worker) -> RepeatHandlers:
     return RepeatHandlers(Service(FakeEngine(worker), Limits()))
 
 
-def said(value: str) -> dict:
-    return said_on(Screen(value))
-
-
 def measured(repeats: RepeatHandlers, session: Session, count=3, press=None) -> list[str]:
     press = press or RunPress()
     repeats.begin(VISITOR, press)
@@ -73,7 +68,7 @@ def test_repeats_are_measured_in_turn_and_the_page_says_how_many(repeats, worker
     assert [config.method for config in worker.runs] == ["ngram", "none"] * 5, "a run of a file is not one of them"
     last = screens[-1]
     assert "medians of 5 runs each" in said(last)["text"] and "Measured 5 times in turn" in said(last)["text"]
-    assert "medians of 5" in line(Screen(last), "numbers")["tiles"]["speedup"][1]
+    assert "medians of 5" in line(last, "numbers")["tiles"]["speedup"][1]
     assert any("3 of 5, with drafting" in said(screen)["text"] for screen in screens)
 
 
@@ -126,5 +121,5 @@ def test_medians_replace_the_recording_and_a_spread_around_one_is_level(repeats,
     assert "medians of 3 runs each" in said(again)["text"] and "may be anywhere" in said(again)["text"]
     assert [config.method for config in worker.runs] == ["ngram", "none"] * 3, "the first of them was measured here"
     newest = repeating.session
-    assert line(Screen(handlers.replay(RunPress(), newest)), "numbers")["tone"] == "level", "their interval is kept"
+    assert line(handlers.replay(RunPress(), newest), "numbers")["tone"] == "level", "their interval is kept"
     assert repeats.end(repeating)[2] == newest != press.session and repeats.end(repeating)[2] is SKIP

@@ -48,14 +48,15 @@ class Screen(NamedTuple):
     session: Any = SKIP
 
 
-def line(screen: Screen, kind: str) -> dict:
-    """The newest line of its type in an update."""
-    return [read for read in map(json.loads, screen.stage.splitlines()) if read["type"] == kind][-1]
+def line(update: Screen | str, kind: str) -> dict:
+    """The newest line of its type in an update, or in the stage's part of it."""
+    stage = update.stage if isinstance(update, Screen) else update
+    return [read for read in map(json.loads, stage.splitlines()) if read["type"] == kind][-1]
 
 
-def said(screen: Screen) -> dict:
+def said(update: Screen | str) -> dict:
     """The status of an update."""
-    return {name: value for name, value in line(screen, "status").items() if name != "type"}
+    return {name: value for name, value in line(update, "status").items() if name != "type"}
 
 
 def page(worker=None, **limits) -> RunHandlers:
@@ -142,7 +143,7 @@ def test_an_example_says_whose_run_is_still_on_the_stage():
         (EXAMPLES["Fact"].prompt, own, "Below is still the run before, of another prompt."),
         ("Hi", own, "Below is a run of this prompt."),
     ):
-        assert words in said(Screen(handlers.say_whose_run(prompt, RunPress(), session)))["text"]
+        assert words in said(handlers.say_whose_run(prompt, RunPress(), session))["text"]
     assert handlers.say_whose_run("Hi", RunPress(has_empty_stage=True), Session()) is SKIP
 
 
@@ -282,7 +283,7 @@ def test_stop_applies_to_a_press_whose_stream_starts_late():
     assert "Starting" in next(streams[0])
     handlers.stop(visitor())
     for stream in streams:
-        assert said(Screen(list(stream)[-1]))["text"] == "Stopped before the first token."
+        assert said(list(stream)[-1])["text"] == "Stopped before the first token."
     assert worker.runs == []
 
 
@@ -357,7 +358,7 @@ def test_shared_run_has_no_speedup_until_it_is_measured_alone():
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
     handlers.begin(visitor("a"), handlers.presses["a"])
     *_, last = handlers.run_alone(visitor("a"), handlers.presses["a"], session)
-    numbers = line(Screen(last), "numbers")
+    numbers = line(last, "numbers")
     assert numbers["tiles"]["speedup"][0].endswith("×") and "shared" not in numbers
     assert handlers.presses["a"].session.trace.started.config["seed"] == ord("b"), "the run on the stage"
     worker.step = 0

@@ -12,7 +12,7 @@ import pytest
 from fake_worker import FakeEngine, FakeWorker, play, recorded
 from lab_pages import VISITOR
 from sample_traces import constrained, small
-from test_run_handlers import Screen, line, said
+from test_run_handlers import line, said
 
 from app.form import NAMES, defaults, settings
 from app.jobs.service import Service
@@ -142,7 +142,7 @@ def test_what_is_no_trace_is_refused_in_words_without_its_path(tmp_path, text, w
     assert str(tmp_path) not in str(refused.value) and "<" not in str(refused.value)
 
 
-def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeypatch):
+def test_more_tokens_or_files_than_a_page_can_show_are_refused(session, tmp_path, monkeypatch):
     paths = [file(tmp_path, to_json(session.trace))]
     count = sum(len(event.tokens) for event in session.trace.rounds)
     monkeypatch.setattr(trace_files, "MOST_TOKENS", count)
@@ -150,18 +150,18 @@ def test_more_tokens_than_a_page_can_show_are_refused(session, tmp_path, monkeyp
     monkeypatch.setattr(trace_files, "MOST_TOKENS", count - 1)
     with pytest.raises(BadInput, match=f"{count} tokens; this page shows up to {count - 1}"):
         read_session(paths)
+    with pytest.raises(BadInput, match=f"{MOST_FILES + 1} files; open up to {MOST_FILES}"):
+        read_each(["nowhere"] * (MOST_FILES + 1))  # before any is read
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "words"),
-    [
-        (recorded(), recorded(), "one drafted and the other"),
-        (recorded(), recorded("none", 0, prompt="Another"), "not of the same request"),
-    ],
-)
-def test_two_files_must_be_a_run_and_its_baseline(tmp_path, one, two, words):
-    with pytest.raises(BadInput, match=words):
-        read_session([file(tmp_path, to_json(one), "one.json"), file(tmp_path, to_json(two), "two.json")])
+def test_two_files_must_be_a_run_and_its_baseline(tmp_path):
+    one = file(tmp_path, to_json(recorded()), "one.json")
+    for two, words in (
+        (recorded(), "one drafted and the other"),
+        (recorded("none", 0, prompt="Another"), "not of the same request"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            read_session([one, file(tmp_path, to_json(two), "two.json")])
 
 
 @pytest.fixture
@@ -173,31 +173,27 @@ def test_a_brought_trace_is_shown_as_recorded_and_not_kept(page, session, tmp_pa
     paths = [file(tmp_path, to_json(session.trace), "a.json"), file(tmp_path, to_json(session.baseline), "b.json")]
     screen = page.bring(paths, VISITOR)
     assert screen.session == session and not any(Path(path).exists() for path in paths)
-    assert "Opened from a file" in said(Screen(screen.stage))["text"]
-    assert line(Screen(screen.stage), "numbers")["tiles"]["speedup"][0].endswith("×")
+    assert "Opened from a file" in said(screen.stage)["text"]
+    assert line(screen.stage, "numbers")["tiles"]["speedup"][0].endswith("×")
     kinds = [json.loads(line)["type"] for line in screen.stage.splitlines()]
     assert kinds.count("round") == len(session.trace.rounds)
     plain = page.bring([file(tmp_path, to_json(session.baseline), "b.json")], VISITOR)
-    assert "in which nothing was drafted" in said(Screen(plain.stage))["text"]
+    assert "in which nothing was drafted" in said(plain.stage)["text"]
     values = {name: getattr(screen, name)["value"] for name in NAMES}
     assert settings(values) == config_of(session.trace), "Run would repeat it here"
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"pair": "other"}, "Its models are not on this server."),
-        ({"gamma": 20}, "Draft length γ is outside this server's limits."),
-        ({"max_new_tokens": 4000}, "Max tokens is outside this server's limits."),
-    ],
-)
-def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp_path, change, words):
+def test_a_brought_trace_that_cannot_run_here_leaves_the_form(page, session, tmp_path):
     started = session.trace.started
-    other = {"pair": change["pair"]} if "pair" in change else {"config": started.config | change}
-    trace = replace(session.trace, started=replace(started, **other))
-    screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
-    assert said(Screen(screen.stage))["text"].endswith(words) and screen.session.trace.emitted
-    assert all(getattr(screen, name) == SKIP for name in NAMES)
+    for change, words in (
+        ({"pair": "other"}, "Its models are not on this server."),
+        ({"config": started.config | {"gamma": 20}}, "Draft length γ is outside this server's limits."),
+        ({"config": started.config | {"max_new_tokens": 4000}}, "Max tokens is outside this server's limits."),
+    ):
+        trace = replace(session.trace, started=replace(started, **change))
+        screen = page.bring([file(tmp_path, to_json(trace))], VISITOR)
+        assert said(screen.stage)["text"].endswith(words) and screen.session.trace.emitted
+        assert all(getattr(screen, name) == SKIP for name in NAMES)
 
 
 def test_a_file_is_never_opened_into_a_run(session, tmp_path):
@@ -226,8 +222,3 @@ def test_a_brought_run_says_where_it_comes_from(page, session, tmp_path):
     started = replace(started, at="<b>" * 999, device="x" * 9999, versions={"<i>": "y" * 9999})
     screen = page.bring([file(tmp_path, to_json(replace(session.trace, started=started)))], VISITOR)
     assert len(json.loads(screen.stage.splitlines()[1])["origin"]) < 400
-
-
-def test_too_many_files_are_refused_before_any_is_read():
-    with pytest.raises(BadInput, match=f"{MOST_FILES + 1} files; open up to {MOST_FILES}"):
-        read_each(["nowhere"] * (MOST_FILES + 1))

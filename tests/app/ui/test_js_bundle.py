@@ -42,29 +42,20 @@ def test_joiner_refuses_unknown_forms_and_circles_with_file_and_line(joined, mod
 
 def test_every_module_belongs_to_a_part_or_to_a_file_of_its_own():
     files = [path.relative_to(WEB).as_posix() for path in WEB.rglob("*.js")]
-    alone = [
-        name
-        for name in files
-        if name.startswith("offline/") or name in ("tab/worker.js", "tab/tab.js", "tab/service_worker.js")
-    ]
-    starts = [f"{path}.js" for path in PARTS.values()] + alone
-    code = bundle(*starts)
+    alone = [name for name in files if name.startswith("offline/")]
+    alone += ["tab/worker.js", "tab/tab.js", "tab/service_worker.js"]
+    code = bundle(*(f"{path}.js" for path in PARTS.values()), *alone)
     assert [name for name in files if f"modules['{name}'] = " not in code] == []
 
 
 def test_data_is_joined_on_one_line_in_which_no_tag_ends_the_script(joined):
     code = "import DATA from './d.json' with { type: 'json' };\nexport const one = DATA.one;\n"
-    assert 'const DATA = {"one": "\\u003c/script>"};\nconst one' in joined(
-        {"d.json": '{\n  "one": "</script>"\n}', "a.js": code}
-    )
+    script = joined({"d.json": '{\n  "one": "</script>"\n}', "a.js": code})
+    assert 'const DATA = {"one": "\\u003c/script>"};\nconst one' in script
 
 
 def test_joined_script_leaves_out_comments_and_indentation(joined):
     code = "// Says it.\nexport function say() {\n  const at = 'https://a.b // c';  // its place\n  return at;\n}\n"
-    script = joined({"a.js": code})
-    assert "{\nfunction say() {const at = 'https://a.b // c';\nreturn at;\n}\n" in script
-
-
-def test_joined_script_keeps_the_break_after_a_comment_that_is_left(joined):
-    script = joined({"a.js": "export const all = [\n  1, // the server's, too,\n  2,\n];\n"})
-    assert "const all = [1, // the server's, too,\n2,];\n" in script
+    assert "{\nfunction say() {const at = 'https://a.b // c';\nreturn at;\n}\n" in joined({"a.js": code})
+    kept = joined({"a.js": "export const all = [\n  1, // the server's, too,\n  2,\n];\n"})
+    assert "const all = [1, // the server's, too,\n2,];\n" in kept, "the break after a comment that is left"

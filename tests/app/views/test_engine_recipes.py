@@ -45,6 +45,11 @@ def options(code: str) -> dict[str, str]:
     return {word: words[i + 1] for i, word in enumerate(words[:-1]) if word.startswith("-")}
 
 
+def drafting_of(vllm: dict) -> dict:
+    """The drafting that vLLM's command line asks for."""
+    return json.loads(options(vllm["code"])["--speculative-config"])
+
+
 @pytest.mark.parametrize("method", SUPPORTED)
 def test_every_engine_has_a_recipe_or_a_refusal_and_names_its_version(method):
     found = recipes(choice(method))
@@ -66,8 +71,8 @@ def test_path_of_a_shipped_draft_says_where_it_begins_and_how_to_convert():
 def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
     found = {engine["name"]: engine["methods"] for engine in examples()}
     for method, drafts in (("mtp", 1), ("dflash", 15)):
-        drafted = json.loads(options(found["vLLM"][method][str(drafts)]["code"])["--speculative-config"])
-        assert drafted == {"method": method, "num_speculative_tokens": drafts} | drafted
+        drafting = drafting_of(found["vLLM"][method][str(drafts)])
+        assert (drafting["method"], drafting["num_speculative_tokens"]) == (method, drafts)
     assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 5
 
 
@@ -86,28 +91,25 @@ def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
     ],
 )
 def test_a_recipe_has_its_engines_own_options(engine, method, greedy, words):
-    code = recipes(choice(method, greedy=greedy))[engine]["code"]
-    assert words in (code if engine == "TensorRT-LLM" else " ".join(shlex.split(code)))
+    line = recipes(choice(method, greedy=greedy))[engine]
+    assert words in (line["code"] if engine == "TensorRT-LLM" else " ".join(shlex.split(line["code"])))
     if engine == "vLLM":
-        assert json.loads(options(code)["--speculative-config"])["num_speculative_tokens"] == 5
+        assert drafting_of(line)["num_speculative_tokens"] == 5
     if engine == "TensorRT-LLM":
-        assert yaml.safe_load(code)["speculative_config"]["max_draft_len"] == 5
+        assert yaml.safe_load(line["code"])["speculative_config"]["max_draft_len"] == 5
 
 
-@pytest.mark.parametrize("known", [{"eagle": 1}, {"draft": "/models/eagle1-head"}, {"draft": "owner/EAGLE-2-8B"}])
-@pytest.mark.parametrize("method", ["eagle", "eagle-chain"])
-def test_an_eagle_1_head_is_named_so_or_not_supported(method, known):
-    found = recipes(replace(choice(method), **known))
-    assert json.loads(options(found["vLLM"]["code"])["--speculative-config"])["method"] == "eagle"
-    assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE"
-    for engine in {*ENGINES} - {"vLLM", "SGLang"}:
-        assert found[engine]["note"].startswith("Not supported: ") and "code" not in found[engine]
-
-
-def test_an_eagle_3_head_is_not_taken_for_another_by_its_name():
+def test_an_eagle_1_head_is_named_so_or_not_supported():
+    for known in ({"eagle": 1}, {"draft": "/models/eagle1-head"}, {"draft": "owner/EAGLE-2-8B"}):
+        for method in ("eagle", "eagle-chain"):
+            found = recipes(replace(choice(method), **known))
+            assert drafting_of(found["vLLM"])["method"] == "eagle"
+            assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE"
+            for engine in {*ENGINES} - {"vLLM", "SGLang"}:
+                assert found[engine]["note"].startswith("Not supported: ") and "code" not in found[engine]
     for known in ({"eagle": 3, "draft": "/models/eagle1-head"}, {"draft": "owner/EAGLE3-Llama-3.1-8B"}):
         found = recipes(replace(choice("eagle"), **known))
-        assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE3"
+        assert options(found["SGLang"]["code"])["--speculative-algorithm"] == "EAGLE3", "no EAGLE-1 by its name"
 
 
 def test_missing_head_is_a_gap_to_fill_and_a_gguf_of_the_hub_is_named():
@@ -121,8 +123,8 @@ def test_missing_head_is_a_gap_to_fill_and_a_gguf_of_the_hub_is_named():
 def test_a_draft_with_another_tokenizer_is_translated_where_an_engine_can():
     found = recipes(choice("lm", greedy=False, translated=True))
     assert {name for name, line in found.items() if line.get("code")} == {"transformers", "vLLM"}
-    given = json.loads(options(found["vLLM"]["code"])["--speculative-config"])
-    assert given["method"] == "draft_model" and given["use_heterogeneous_vocab"] is True
+    drafting = drafting_of(found["vLLM"])
+    assert drafting["method"] == "draft_model" and drafting["use_heterogeneous_vocab"] is True
     assert "must have the target's tokenizer" in found["SGLang"]["note"] and "no separate" in found["TGI"]["note"]
 
 
@@ -155,14 +157,9 @@ def test_the_controls_become_recipes_that_say_whether_the_method_paid():
     assert f"gets {TYPICAL} until" in lead("lm", True, 7, run), "another method's run"
     assert "needs no" in lead("none", True, 4)
     assert "Measure again on your server" in lead("ngram", True, 4, run, plain)
-    assert "no proof of a difference" in lead("ngram", True, 4, run, run) and "Measured" not in lead(
-        "lm", True, 4, run, plain
-    )
+    assert "no proof of a difference" in lead("ngram", True, 4, run, run)
+    assert "Measured" not in lead("lm", True, 4, run, plain)
     assert not isinstance(page.configure("smollm2-135m", "ngram", False, None, 0, Session(run)), str), "left as it is"
-
-
-def test_only_a_json_schema_brings_its_sentence_to_the_recipes():
-    page, run = Results(Service(FakeEngine(), Limits())), recorded("ngram", 3, 20)
     for kind, text in (("json_schema", "{}"), ("regex", "x+")):
         config = run.started.config | {"constraint": {"kind": kind, "text": text, "compact": False}}
         held = replace(run, started=replace(run.started, config=config))
@@ -170,26 +167,28 @@ def test_only_a_json_schema_brings_its_sentence_to_the_recipes():
         assert ("With a JSON schema: " in found) is (kind == "json_schema")
 
 
-def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from():
-    models = EngineFacade(get_worker()).models("smollm2-135m", "ngram")
+@pytest.fixture
+def facade() -> EngineFacade:
+    return EngineFacade(get_worker())
+
+
+def test_a_gguf_target_is_told_as_the_checkpoint_it_was_made_from(facade):
+    models = facade.models("smollm2-135m", "ngram")
     assert models.target == "HuggingFaceTB/SmolLM2-135M-Instruct" and models.gguf.endswith("-GGUF:Q4_1")
-    assert EngineFacade(get_worker()).models("qwen3-8b", "lm").draft == "Qwen/Qwen3-0.6B"
+    assert facade.models("qwen3-8b", "lm").draft == "Qwen/Qwen3-0.6B"
 
 
-@pytest.mark.parametrize("version", [1, 3])
-def test_a_heads_version_reaches_the_recipe(tmp_path, version):
+@pytest.mark.parametrize(("version", "recipe", "vllm"), [(1, "eagle1", "eagle"), (3, "eagle", "eagle3")])
+def test_a_heads_version_reaches_the_recipe(facade, tmp_path, version, recipe, vllm):
     model_folder(tmp_path / "target")
     write(tmp_path / "head", Shape(version=version))
     pair = f"{tmp_path / 'target'}+{tmp_path / 'head'}"
-    assert EngineFacade(get_worker()).models(pair, "eagle-chain").eagle == version
-    page = Results(Service(EngineFacade(get_worker()), Limits(pairs=(pair,))))
-    answer = json.loads(page.configure(pair, "eagle", False, 4, 0, Session()))["engines"]
-    code = next(line["code"] for line in answer if line["name"] == "vLLM")
-    assert json.loads(options(code)["--speculative-config"])["method"] == ("eagle" if version == 1 else "eagle3")
-    names = EngineFacade(get_worker()).models(pair, "eagle")
-    assert Choice.from_models(names, "eagle", 4).recipe == ("eagle1" if version == 1 else "eagle")
-    shipped = EngineFacade(get_worker()).models("smollm2-135m", "eagle")
-    assert (shipped.eagle, EngineFacade(get_worker()).models("smollm2-135m", "lm").eagle) == (3, None)
+    assert facade.models(pair, "eagle-chain").eagle == version
+    answer = Results(Service(facade, Limits(pairs=(pair,)))).configure(pair, "eagle", False, 4, 0, Session())
+    assert drafting_of(next(line for line in json.loads(answer)["engines"] if line["name"] == "vLLM"))["method"] == vllm
+    assert Choice.from_models(facade.models(pair, "eagle"), "eagle", 4).recipe == recipe
+    shipped = facade.models("smollm2-135m", "eagle")
+    assert (shipped.eagle, facade.models("smollm2-135m", "lm").eagle) == (3, None)
 
 
 def test_each_engine_with_a_server_has_the_command_that_records_it():

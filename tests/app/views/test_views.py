@@ -108,14 +108,14 @@ def test_no_speedup_until_both_runs_have_ended_by_themselves(run, baseline):
     assert tiles.speedup(run, None) is None
 
 
-@pytest.mark.parametrize(("part", "word"), [("draft", "drafting"), ("verify", "verifying"), ("host", "bookkeeping")])
-def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline, part, word):
-    slow = slowed(run, 200, part)
-    sentence = tiles.verdict(slow, baseline)
-    assert tiles.speedup(slow, baseline).tone == "slower"
-    assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
-    assert "ms" not in sentence
-    assert f"cost was {word}:" in figures.draw_times(slow, compute_metrics(slow), baseline).note
+def test_a_slowdown_is_said_and_its_largest_cost_named(run, baseline):
+    for part, word in (("draft", "drafting"), ("verify", "verifying"), ("host", "bookkeeping")):
+        slow = slowed(run, 200, part)
+        sentence = tiles.verdict(slow, baseline)
+        assert tiles.speedup(slow, baseline).tone == "slower"
+        assert sentence.startswith("Slower here: 0.") and f"extra time went into {word}: try " in sentence
+        assert "ms" not in sentence
+        assert f"cost was {word}:" in figures.draw_times(slow, compute_metrics(slow), baseline).note
 
 
 def test_a_run_with_a_constraint_tells_what_the_grammar_did():
@@ -134,34 +134,25 @@ def test_a_run_with_a_constraint_tells_what_the_grammar_did():
     assert ["Constraint", "regular expression: x+"] in run_facts.facts(trace)
 
 
-@pytest.mark.parametrize(
-    ("method", "words"),
-    [
-        ("auto", "no token came from the grammar: it never left only one text"),
-        ("grammar", "no token came from the grammar: it never left only one text"),
-        ("ngram", "the grammar drafts only with the methods auto and grammar"),
-    ],
-)
-def test_a_grammar_that_drafted_nothing_says_why(method, words):
-    trace = constrained()
+def test_a_grammar_that_drafted_nothing_says_why():
+    trace, always = constrained(), "no token came from the grammar: it never left only one text"
     first = trace.rounds[0]
     first = replace(first, tokens=tuple(replace(token, from_grammar=False) for token in first.tokens))
-    started = replace(trace.started, config=trace.started.config | {"method": method})
-    trace = replace(trace, started=started, rounds=(first, *trace.rounds[1:]))
-    assert json.loads(tiles.tiles(trace))["tiles"]["grammar"][1].startswith(words)
+    only = "the grammar drafts only with the methods auto and grammar"
+    for method, words in (("auto", always), ("grammar", always), ("ngram", only)):
+        started = replace(trace.started, config=trace.started.config | {"method": method})
+        drafting = replace(trace, started=started, rounds=(first, *trace.rounds[1:]))
+        assert json.loads(tiles.tiles(drafting))["tiles"]["grammar"][1].startswith(words)
 
 
-def test_a_run_without_a_constraint_has_no_word_of_one(run):
+def test_a_run_has_no_word_of_a_constraint_and_a_made_up_one_does_no_harm(run):
     text = player_feed.complete("run", run) + tiles.tiles(run)
     assert not any(f'"{word}"' in text for word in ("constraint", "grammar", "forbidden", "removed", "notes"))
     assert "Constraint" not in dict(run_facts.facts(run))
-
-
-@pytest.mark.parametrize("config", [{"constraint": 7}, {"constraint": {"kind": ["<b>"], "text": {}}}])
-def test_a_constraint_of_a_made_up_trace_does_no_harm(run, config):
-    odd = replace(run, started=replace(run.started, config=run.started.config | config))
-    assert lines(player_feed.complete("run", odd)) and tiles.tiles(odd)
-    assert all(isinstance(value, str) for _, value in run_facts.facts(odd))
+    for constraint in (7, {"kind": ["<b>"], "text": {}}):
+        odd = replace(run, started=replace(run.started, config=run.started.config | {"constraint": constraint}))
+        assert lines(player_feed.complete("run", odd)) and tiles.tiles(odd)
+        assert all(isinstance(value, str) for _, value in run_facts.facts(odd))
 
 
 @pytest.mark.parametrize("run", [recorded("ngram", 3), recorded("none", 0)])
