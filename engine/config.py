@@ -3,9 +3,10 @@
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Literal
+from typing import Any, Literal
 
 from engine.errors import BadInput, spell
 
@@ -17,6 +18,36 @@ MAX_NEW_TOKENS = 8192
 AUTO = "auto"
 DEFAULT_PAIR = "smollm2-135m"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a run. ``name``: its control on the page, its parameter in a link, its argument in the API and its
+    option. ``hint``: a sentence that all of them show. ``low`` and ``high``: what a number may be. ``step`` is 1 for
+    whole numbers. ``choices``: value → words; empty where they depend on the machine. ``lines``: of a text box.
+    ``only``: another setting and the one value of it with which this one counts; with others it stays at its default.
+    """
+
+    name: str
+    label: str
+    hint: str
+    default: Any
+    kind: Literal["text", "choice", "switch", "slider", "number"]
+    low: Any = None
+    high: Any = None
+    step: float | None = None
+    choices: dict[str, str] = field(default_factory=dict)
+    lines: int = 1
+    only: tuple[str, str] | None = None
+
+    @property
+    def value_type(self) -> type:
+        numbers = {"slider", "number"}
+        return (int if self.step == 1 else float) if self.kind in numbers else bool if self.kind == "switch" else str
+
+    def applies_to(self, values: Mapping[str, Any]) -> bool:
+        """Returns whether it has a part in a run of these ``values``, of every setting by name."""
+        return self.only is None or values[self.only[0]] == self.only[1]
 
 
 @dataclass(frozen=True, slots=True)

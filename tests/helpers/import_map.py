@@ -13,7 +13,7 @@ from paths import ROOT
 # Lowest first: an entry may import those in the lines above its own.
 ORDER = {
     "engine": [
-        ["errors", "files", "device", "config"],
+        ["errors", "files", "device", "config", "settings"],
         ["trace"],
         ["weights"],
         ["sampling"],
