@@ -6,6 +6,7 @@ The order is the form's. ``low`` and ``high`` are what the page offers; `RunConf
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from inspect import Parameter, Signature
 from typing import Any
 
 from engine.config import (
@@ -107,12 +108,14 @@ def read_config(config: RunConfig) -> dict[str, Any]:
 
 
 def add_settings(
-    function: Callable, parameter: Callable[[Setting], inspect.Parameter], order: Iterable[str], left_out=()
-) -> inspect.Signature:
-    """Returns the signature of a function that takes ``**settings``: instead of those, a ``parameter`` for each setting
+    function: Callable, annotate: Callable[[Setting], Any], order: Iterable[str], left_out: Iterable[str] = ()
+) -> Signature:
+    """Returns the signature of a function that takes ``**settings``: instead of those, a parameter for each setting
     that it does not name itself and that is not ``left_out``. Names come in the given ``order``, others after them."""
     signature = inspect.signature(function)
     own = {name: each for name, each in signature.parameters.items() if each.kind is not each.VAR_KEYWORD}
-    own |= {name: parameter(each) for name, each in SETTINGS.items() if name not in (*own, *left_out)}
+    for name in (name for name in SETTINGS if name not in (*own, *left_out)):
+        default, kind = SETTINGS[name].value_type(SETTINGS[name].default), Parameter.POSITIONAL_OR_KEYWORD
+        own[name] = Parameter(name, kind, default=default, annotation=annotate(SETTINGS[name]))
     places = {name: place for place, name in enumerate(order)}
     return signature.replace(parameters=sorted(own.values(), key=lambda each: places.get(each.name, len(places))))
