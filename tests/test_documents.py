@@ -6,6 +6,7 @@ import re
 import subprocess
 from importlib import import_module
 
+import api_table
 import pytest
 from paths import ROOT
 from sample_traces import small
@@ -168,6 +169,10 @@ def test_the_python_example_runs_as_it_is(tmp_path, monkeypatch, capsys):
     code = code_of("docs/python.md", "python").replace('PAIR = "smollm2-135m"', f"PAIR = {str(tmp_path / 'target')!r}")
     exec(compile(code, "docs/python.md", "exec"), {})
     assert "tokens per pass" in capsys.readouterr().out
+
+
+def test_the_table_of_arguments_is_the_list_of_settings():
+    assert api_table.FILE.read_text(encoding="utf-8") == api_table.text(), "run `python tests/helpers/api_table.py`"
 
 
 def test_every_argument_and_figure_of_the_api_is_described():
