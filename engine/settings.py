@@ -15,19 +15,16 @@ from engine.config import (
     DEFAULT_PAIR,
     METHODS,
     PRECISIONS,
-    LookaheadSizes,
     RunConfig,
     SamplingParams,
     Setting,
+    own_settings,
 )
 
 _METHODS = {AUTO: "auto: the best for each round"} | {
     name: f"{method.title}: {method.description}{'; needs a constraint' if method.needs_constraint else ''}"
     for name, method in METHODS.items()
 }
-_THINKING = {"default": "the template's default", "on": "on", "off": "off"}
-TYPICAL, LOOKAHEAD = ("acceptance", "typical"), ("method", "lookahead")
-_LOOKAHEAD = {"window": "window", "ngram_size": "ngram", "guesses": "guesses"}  # setting → field of its sizes
 
 SETTINGS = {setting.name: setting for setting in (
     Setting("prompt", "Prompt", "The question or text for the model.", "", "text", lines=7),
@@ -43,7 +40,7 @@ SETTINGS = {setting.name: setting for setting in (
     Setting("form", "Prompt form", "Chat uses the model's template; raw continues the text.", "chat", "choice",
             choices={"chat": "chat", "raw": "raw text"}),
     Setting("thinking", "Thinking", "Whether the model reasons aloud before it answers.", "default", "choice",
-            choices=_THINKING),
+            choices={"default": "the template's default", "on": "on", "off": "off"}),
     Setting("system", "System prompt", "Leave it empty for the template's own.", "", "text", lines=2),
     Setting("json_schema", "JSON schema", "The whole answer is JSON that fits this schema.", "", "text", lines=3),
     Setting("regex", "Regular expression", "The whole answer matches this, from its first letter to its last.", "",
@@ -61,16 +58,7 @@ SETTINGS = {setting.name: setting for setting in (
     Setting("acceptance", "Acceptance rule",
             "Token and block are exact, of chains and trees. Typical is lossy above temperature 0.", "token", "choice",
             choices={name: f"{rule.title}: {rule.description}" for name, rule in ACCEPTANCE.items()}),
-    Setting("epsilon", "Threshold ε", "A p above ε is always enough.", RunConfig.epsilon, "slider", 0, 1, 0.01,
-            only=TYPICAL),
-    Setting("delta", "Factor δ", "A p above δ · exp(−H) is enough, too; H is the entropy of p.", RunConfig.delta,
-            "slider", 0, 1, 0.01, only=TYPICAL),
-    Setting("window", "Window W", "Places ahead that the target guesses in each pass.", LookaheadSizes.window, "slider",
-            1, 16, 1, only=LOOKAHEAD),
-    Setting("ngram_size", "n-gram N", "Tokens of an n-gram. A pass scores (N − 1) · (W + G) rows more.",
-            LookaheadSizes.ngram, "slider", 2, 8, 1, only=LOOKAHEAD),
-    Setting("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", LookaheadSizes.guesses, "slider",
-            1, 16, 1, only=LOOKAHEAD),
+    *own_settings().values(),
     Setting("precision", "Precision", "How exact weights and arithmetic are.", AUTO, "choice",
             choices={name: name for name in PRECISIONS}),
 )}  # fmt: skip
@@ -95,15 +83,14 @@ def make_config(values: Mapping[str, Any], **more: Any) -> RunConfig:
     known = {field.name for field in fields(RunConfig)}
     config = {name: value for name, value in values.items() if name in known}
     sampling = {field.name: values[field.name] for field in fields(SamplingParams) if field.name in values}
-    sizes = {field: values[name] for name, field in _LOOKAHEAD.items() if name in values}
-    parts: dict[str, Any] = {"sampling": SamplingParams(**sampling), "lookahead": LookaheadSizes(**sizes)}
+    own = {name: values[name] for name in own_settings() if name in values}
+    parts: dict[str, Any] = {"sampling": SamplingParams(**sampling), "own_settings": own}
     return RunConfig(**config | parts | more)
 
 
 def read_config(config: RunConfig) -> dict[str, Any]:
     """Returns the value of each setting in ``config`` that has a field of its own, by name."""
-    sizes = {name: getattr(config.lookahead, field) for name, field in _LOOKAHEAD.items()}
-    known = vars(config) | vars(config.sampling) | sizes
+    known = {**vars(config), **vars(config.sampling), **config.own_settings}
     return {name: known[name] for name in SETTINGS if name in known}
 
 
