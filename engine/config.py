@@ -3,9 +3,10 @@
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
-from typing import Literal
+from typing import Any, Literal
 
 from engine.errors import BadInput, spell
 
@@ -19,6 +20,58 @@ DEFAULT_PAIR = "smollm2-135m"
 PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a run. ``name``: its control on the page, its parameter in a link, its argument in the API and its
+    option. ``hint``: a sentence that all of them show. ``low`` and ``high``: what a number may be. ``step`` is 1 for
+    whole numbers. ``choices``: value → words; empty where they depend on the machine. ``lines``: of a text box.
+    ``only``: another setting and the one value of it with which this one counts; with others it stays at its default.
+    ``key``: its name in a trace, where that is another.
+    """
+
+    name: str
+    label: str
+    hint: str
+    default: Any
+    kind: Literal["text", "choice", "switch", "slider", "number"]
+    low: Any = None
+    high: Any = None
+    step: float | None = None
+    choices: dict[str, str] = field(default_factory=dict)
+    lines: int = 1
+    only: tuple[str, str] | None = None
+    key: str = ""
+
+    @property
+    def trace_key(self) -> str:
+        return self.key or self.name
+
+    @property
+    def value_type(self) -> type:
+        numbers = {"slider", "number"}
+        return (int if self.step == 1 else float) if self.kind in numbers else bool if self.kind == "switch" else str
+
+    def applies_to(self, values: Mapping[str, Any]) -> bool:
+        """Returns whether it has a part in a run of these ``values``, of every setting by name."""
+        return self.only is None or values[self.only[0]] == self.only[1]
+
+    def check(self, value: Any) -> None:
+        """Raises BadInput for a value that it cannot have."""
+        if self.value_type is int:
+            _check_integer(self.name, value, self.low, self.high)
+        elif self.value_type is float:
+            _check_number(self.name, value, self.low, self.high, f"a number from {self.low} to {self.high}")
+        elif not isinstance(value, self.value_type) or (self.choices and value not in self.choices):
+            raise BadInput(f"{self.name} cannot be {spell(value)}.")
+
+    def accepts(self, value: Any) -> bool:
+        try:
+            self.check(value)
+        except BadInput:
+            return False
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A drafting method. ``drafter`` is "module:Class", imported when the method is first used, because the page reads
@@ -26,9 +79,10 @@ class Method:
 
     ``reads``: what it drafts from: the committed "text" alone, the "grammar" of a constraint, a "corpus" of other
     texts, a "draft model", a "head" on the target's hidden states, or a rounded "copy" of the target. ``passes``: how
-    often that runs: "each" draft takes one pass, or all drafts of a round take "one". ``is_window``: its drafts are
-    further rows of the target's own pass, a tree. ``competes``: auto may choose it. ``shares``: the method whose
-    weights it uses; auto leaves such a one out.
+    often that runs: "each" draft takes one pass, or all drafts of a round take "one". ``competes``: auto may choose it.
+    ``shares``: the method whose weights it uses; auto leaves such a one out. ``settings``: its own, which its drafter's
+    `start` gets by name. ``rows``: where its drafts are further rows of the target's own pass, a tree, how many they
+    are at most, by its settings.
     """
 
     title: str
@@ -36,9 +90,20 @@ class Method:
     drafter: str
     reads: Literal["text", "grammar", "corpus", "draft model", "head", "copy"] = "text"
     passes: Literal["none", "one", "each"] = "none"
-    is_window: bool = False
     competes: bool = True
     shares: str = ""
+    settings: tuple[Setting, ...] = ()
+    rows: Callable[..., int] | None = None
+
+    @property
+    def is_window(self) -> bool:
+        """Whether its drafts are rows of the target's own pass."""
+        return self.rows is not None
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each of its own settings, by name."""
+        return {each.name: each.default for each in self.settings}
 
     @property
     def needs_weights(self) -> bool:
@@ -84,7 +149,13 @@ METHODS = {
     ),
     "lookahead": Method(
         "lookahead", "the target guesses ahead of itself", "engine.drafters.lookahead:LookaheadDrafter",
-        is_window=True, competes=False,
+        competes=False, rows=lambda window, ngram_size, guesses: (ngram_size - 1) * (window + guesses),
+        settings=(  # small, because on a CPU every row costs time
+            Setting("window", "Window W", "Places ahead that the target guesses in each pass.", 5, "slider", 1, 16, 1),
+            Setting("ngram_size", "n-gram N", "Tokens of an n-gram. A pass scores (N − 1) · (W + G) rows more.",
+                    4, "slider", 2, 8, 1, key="ngram"),
+            Setting("guesses", "Guesses G", "n-grams of the pool that are tried in a round.", 5, "slider", 1, 16, 1),
+        ),
     ),
     "eagle": Method(
         "EAGLE head", "reads the model's states, branches where it pays", "engine.drafters.eagle_tree:EagleTreeDrafter",
@@ -134,9 +205,9 @@ def draft_of(method: str) -> str:
 @dataclass(frozen=True, slots=True)
 class AcceptanceRule:
     """How the target decides on the drafts of a round. ``chain`` and ``tree``: the functions that decide, each as
-    "module:name". They get what `verify_chain` and `verify_tree` of `engine.sampling.rejection` get, and by name those
-    fields of `RunConfig` that ``settings`` names. ``is_joint``: the drafts are decided on together, so their draws
-    belong to the round and not to positions. ``is_lossy``: the output does not keep the target's distribution."""
+    "module:name". They get what `verify_chain` and `verify_tree` of `engine.sampling.rejection` get, and by name the
+    rule's own ``settings``. ``is_joint``: the drafts are decided on together, so their draws belong to the round and
+    not to positions. ``is_lossy``: the output does not keep the target's distribution."""
 
     title: str
     description: str
@@ -144,7 +215,7 @@ class AcceptanceRule:
     tree: str
     is_joint: bool = False
     is_lossy: bool = False
-    settings: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
 
 # The one registry of rules, as METHODS is that of methods. Every rule but the last keeps the target's distribution.
@@ -160,10 +231,25 @@ ACCEPTANCE = {
     "typical": AcceptanceRule(
         "typical acceptance", "lossy: what is likely enough is accepted",
         "engine.sampling.typical:typical_chain", "engine.sampling.typical:typical_tree",
-        is_lossy=True, settings=("epsilon", "delta"),
+        is_lossy=True, settings=(
+            Setting("epsilon", "Threshold ε", "A p above ε is always enough.", 0.09, "slider", 0, 1, 0.01),
+            Setting("delta", "Factor δ", "A p above δ · exp(−H) is enough, too; H is the entropy of p.",
+                    0.3, "slider", 0, 1, 0.01),
+        ),
     ),
 }  # fmt: skip
 LOSSY = "typical acceptance: above temperature 0 the output does not follow the target's distribution"
+
+
+def own_settings() -> dict[str, Setting]:
+    """Returns the settings that single rules and methods have, by name, each with the value that it counts with."""
+    registries = {"acceptance": ACCEPTANCE, "method": METHODS}
+    return {
+        each.name: replace(each, only=(choice, name))
+        for choice, registry in registries.items()
+        for name, entry in registry.items()
+        for each in entry.settings
+    }
 
 
 def is_lossy(acceptance: str, method: str, gamma: int | str | None, temperature: float) -> bool:
@@ -227,31 +313,6 @@ class SamplingParams:
         return self.temperature == 0
 
 
-@dataclass(frozen=True)
-class LookaheadSizes:
-    """The sizes of method lookahead: columns of its window (W), tokens of an n-gram (N), and n-grams of the pool
-    that are tried at once (G). They are small, because on a CPU every row costs time."""
-
-    window: int = 5
-    ngram: int = 4
-    guesses: int = 5
-
-    def __post_init__(self):
-        _check_integer("window", self.window, 1, 16)
-        _check_integer("ngram", self.ngram, 2, 8)
-        _check_integer("guesses", self.guesses, 1, 16)
-        if self.rows > MAX_NODES:
-            raise BadInput(
-                f"A window of {self.window}, n-grams of {self.ngram} and {self.guesses} guesses make {self.rows} rows "
-                f"a round; choose sizes with (n-gram − 1) · (window + guesses) up to {MAX_NODES}."
-            )
-
-    @property
-    def rows(self) -> int:
-        """Rows that a round scores at most, beside the pending token's."""
-        return (self.ngram - 1) * (self.window + self.guesses)
-
-
 CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
 _COMPACT = "Compact JSON is for a run with a JSON schema; give one, or leave it out."
 
@@ -301,8 +362,8 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the one that `usual_precision` chooses. ``prefix``: ids that the output begins with, counted as output; the last
-    one is the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``lookahead``: of that method.
-    ``epsilon`` and ``delta``: of typical acceptance. ``constraint``: what the answer must match, if any.
+    one is the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``own_settings``: those of single
+    methods and rules by name; the others are at their defaults. ``constraint``: what the answer must match, if any.
     """
 
     prompt: str
@@ -321,9 +382,7 @@ class RunConfig:
     precision: str = AUTO
     prefix: tuple[int, ...] = ()
     acceptance: str = "token"
-    lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)
-    epsilon: float = 0.09
-    delta: float = 0.3
+    own_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     constraint: Constraint | None = None
 
     def __post_init__(self):
@@ -338,8 +397,7 @@ class RunConfig:
         _check_integer("trace_top", self.trace_top, 1, 50)
         if self.precision not in PRECISIONS:
             raise BadInput(f"precision is {spell(self.precision)}; choose from {', '.join(PRECISIONS)}.")
-        _check_number("epsilon", self.epsilon, 0.0, 1.0, "a number from 0 to 1")
-        _check_number("delta", self.delta, 0.0, 1.0, "a number from 0 to 1")
+        self._check_own_settings()
         object.__setattr__(self, "prefix", tuple(self.prefix))
         if self.prefix:
             _check_prefix(self.prefix, self.max_new_tokens)
@@ -352,3 +410,36 @@ class RunConfig:
         object.__setattr__(self, "stop", tuple(self.stop))
         if len(self.stop) > 16 or not all(isinstance(s, str) and 0 < len(s) <= 200 for s in self.stop):
             raise BadInput("Stop strings must be at most 16 non-empty texts of up to 200 characters.")
+
+    def _check_own_settings(self) -> None:
+        values, known = self.own_settings, own_settings()
+        if unknown := sorted(set(values) - set(known)):
+            raise BadInput(f"There is no setting {unknown[0][:40]!r}; choose from {', '.join(known)}.")
+        object.__setattr__(self, "own_settings", {name: each.default for name, each in known.items()} | dict(values))
+        for name, each in known.items():
+            each.check(self.own_settings[name])
+        for method in METHODS.values():
+            values = self.settings_of(method)
+            if method.rows and (rows := method.rows(**values)) > MAX_NODES:
+                words = ", ".join(f"{name} {value}" for name, value in values.items())
+                raise BadInput(f"{words} make {rows} rows a round; choose smaller ones, for up to {MAX_NODES} rows.")
+
+    def settings_of(self, entry: Method | AcceptanceRule) -> dict[str, Any]:
+        """Returns the values of the settings that a method or a rule has, by name."""
+        return {each.name: self.own_settings[each.name] for each in entry.settings}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the settings as a trace has them: a method's own at its name, a rule's beside the others. The prefix
+        is in the trace itself."""
+        known: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if name == "own_settings":
+                known |= {
+                    method: {each.trace_key: value[each.name] for each in entry.settings}
+                    for method, entry in METHODS.items()
+                    if entry.settings
+                }
+                known |= {each.trace_key: value[each.name] for rule in ACCEPTANCE.values() for each in rule.settings}
+            elif name != "prefix" and (name, value) != ("constraint", None):
+                known[name] = value
+        return known | {"stop": list(self.stop)}

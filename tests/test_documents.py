@@ -6,6 +6,7 @@ import re
 import subprocess
 from importlib import import_module
 
+import api_table
 import pytest
 from paths import ROOT
 from sample_traces import small
@@ -174,6 +175,10 @@ def test_an_old_name_that_the_python_page_promised_is_still_imported():
     from engine.bench.answer_points import AnswerPlan, AnswerPoints
 
     assert AnswerPlan.__name__ in (ROOT / "docs/python.md").read_text(encoding="utf-8") and AnswerPoints.run
+
+
+def test_the_table_of_arguments_is_the_list_of_settings():
+    assert api_table.FILE.read_text(encoding="utf-8") == api_table.text(), "run `python tests/helpers/api_table.py`"
 
 
 def test_every_argument_and_figure_of_the_api_is_described():

@@ -5,13 +5,16 @@ A click on the page goes to `app.playground.run_handlers` instead.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import wraps
+from operator import attrgetter
+from typing import Annotated, Any
 
 import gradio as gr
 
-from app.form import defaults, settings
+from app.form import settings
 from app.jobs.baseline import baseline_of, with_baseline
 from app.jobs.request import Replaced
 from app.jobs.result_cache import RecordedRun
@@ -19,14 +22,20 @@ from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_id
-from engine.config import AUTO, Constraint, RunConfig
+from engine.config import Constraint, RunConfig
 from engine.errors import BadInput, EngineError
+from engine.settings import add_settings
 from engine.trace.metrics import compare, compute_metrics, others_share
 from engine.trace.noise import PLAIN
 from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
-START = defaults()
+# Clients pass arguments by position, so each keeps its place. New ones come last.
+_PLACES = (
+    "self", "request", "prompt", "pair", "method", "gamma", "temperature", "seed", "tokens", "form", "thinking",
+    "system", "top_k", "top_p", "min_p", "repetition_penalty", "precision", "acceptance", "epsilon", "delta", "window",
+    "ngram_size", "guesses", "again", "alone", "json_schema", "compact_json", "regex", "choice", "grammar",
+)  # fmt: skip
 FROM_PAGE = ("pair", "tokens")  # None: what this server's page begins with
 _NO_TEXTS: Mapping[str, str] = {}
 _FORMS = {"choice": "a text, or a list of them", "json_schema": "an object or its text"}
@@ -40,6 +49,23 @@ class SentenceError(gr.Error):
         self.error = error
 
 
+def with_settings(function: Callable) -> Callable:
+    """Gives an endpoint that takes ``**settings`` an argument for each setting that it does not name itself, and a
+    caller's positions a meaning."""
+
+    @wraps(function)
+    def endpoint(*arguments, **named):
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        yield from function(**bound.arguments)
+
+    signature = add_settings(function, attrgetter("value_type"), _PLACES)
+    described: Any = endpoint
+    described.__signature__ = signature
+    described.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+    return endpoint
+
+
 class Api:
     def __init__(self, service: Service):
         self.service = service
@@ -51,37 +77,22 @@ class Api:
         gr.api(self.bench, api_name="bench", **queued)
         gr.api(self.pairs, api_name="pairs", queue=False)
 
+    @with_settings
     def run(
         self,
         request: gr.Request,
         prompt: str,
-        pair: str | None = None,
-        method: str = START["method"],
-        gamma: int | None = None,
-        temperature: float = 0.0,
-        seed: int = 0,
-        tokens: int | None = None,
-        form: str = "chat",
-        thinking: str = "default",
-        system: str = "",
-        top_k: int = 0,
-        top_p: float = 1.0,
-        min_p: float = 0.0,
-        repetition_penalty: float = 1.0,
-        precision: str = AUTO,
-        acceptance: str = "token",
-        epsilon: float = START["epsilon"],
-        delta: float = START["delta"],
-        window: int = START["window"],
-        ngram_size: int = START["ngram_size"],
-        guesses: int = START["guesses"],
-        again: bool = False,
-        alone: bool = False,
-        json_schema: str | dict | None = None,
-        compact_json: bool = False,
+        pair: Annotated[str | None, "A pair of `/pairs`; null is the page's first."] = None,
+        gamma: Annotated[int | None, "Tokens drafted a round, 0 to 32; null chooses for each round."] = None,
+        tokens: Annotated[int | None, "Stop after this many tokens; null is what the page begins with."] = None,
+        again: Annotated[bool, "Measure, even where exactly this was run before."] = False,
+        alone: Annotated[bool, "Wait for the device instead of sharing passes, so that the run is measured."] = False,
+        json_schema: Annotated[str | dict | None, "The whole answer is JSON that fits this schema."] = None,
+        compact_json: Annotated[bool, "With a schema: no white space, which drafts better."] = False,
         regex: str = "",
-        choice: list[str] | None = None,
+        choice: Annotated[list[str] | None, "The whole answer is one of these texts."] = None,
         grammar: str = "",
+        **settings: Any,
     ) -> tuple[str, dict, dict | None]:  # ty: ignore[invalid-generator-return-type] gr.api reads one value's types
         """Run a prompt, then the same without drafting, and compare. `gamma` None chooses the draft length again each
         round; `again` measures even where exactly these settings have been run before. The arguments are the page's;
@@ -96,12 +107,8 @@ class Api:
         the speedup came out larger than it can be, and is left out. A "stopped" run has a `message` with the reason.
         `trace`, only at the end: {"run", "baseline"}, each as the page saves it.
         """
-        values = {
-            "prompt": prompt, "pair": pair, "method": method, "auto": gamma is None, "gamma": gamma or 0,
-            "temperature": temperature, "seed": seed, "tokens": tokens, "form": form, "thinking": thinking,
-            "system": system, "top_k": top_k, "top_p": top_p, "min_p": min_p,
-            "repetition_penalty": repetition_penalty, "precision": precision, "acceptance": acceptance,
-            "epsilon": epsilon, "delta": delta, "window": window, "ngram_size": ngram_size, "guesses": guesses,
+        values = settings | {
+            "prompt": prompt, "pair": pair, "auto": gamma is None, "gamma": gamma or 0, "tokens": tokens,
         }  # fmt: skip
         with self._as_gradio_error():
             config = self._settings(values, _texts(json_schema, regex, choice, grammar), compact_json)

@@ -5,7 +5,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import gradio as gr
 from anyio import CapacityLimiter
@@ -18,9 +18,8 @@ from app.api.endpoints import Api, SentenceError
 from app.jobs.service import Service
 from engine.errors import BadInput, EngineError, QueueFull, Unavailable
 
-PARAMETERS = inspect.signature(Api.run).parameters
-NAMES = frozenset(PARAMETERS) - {"self", "request"}
-FLAGS = ("stream", *(name for name, parameter in PARAMETERS.items() if parameter.annotation is bool))
+NAMES = frozenset(inspect.signature(Api.run).parameters) - {"self", "request"}
+FLAGS = ("stream", *(name for name, kind in get_type_hints(Api.run).items() if kind is bool))
 ALIASES = {"max_new_tokens": "tokens"}  # the command line's name for it
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # GET brings HEAD
 MOST_BYTES, MOST_UNREAD = 1_000_000, 8_000_000  # bytes: the largest body, and how much of a larger one is read

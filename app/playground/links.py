@@ -139,7 +139,7 @@ def _read(control: Control, text: str, pairs: Sequence[Pair], prompt_chars: int)
         case "switch":
             known = _SWITCH
         case "choice":
-            choices = [pair.name for pair in pairs] if control.name == "pair" else control.choices or ()
+            choices = [pair.name for pair in pairs] if control.name == "pair" else control.choices
             known = {choice: choice for choice in choices}
         case _:
             return _number(control, text)

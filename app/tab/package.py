@@ -14,7 +14,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
 
 def _defaults(pair: str) -> dict:
     """Returns the settings of a trace that the tab's form does not ask for."""
-    settings = asdict(RunConfig("x", pair, "none", 0, precision="fp32", max_new_tokens=128))
-    return {name: value for name, value in settings.items() if name not in ("prefix", "constraint")}
+    return RunConfig("x", pair, "none", 0, precision="fp32", max_new_tokens=128).as_dict()
 
 
 def hub_address(model: ModelSpec) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.form import METHOD_LABELS, choices
-from engine.config import AUTO, METHODS, LookaheadSizes, constraint_methods, method_of
+from engine.config import AUTO, METHODS, constraint_methods, method_of
 
 LEAST = 1e6  # bytes; a smaller table is not worth a word
 
@@ -32,8 +32,8 @@ def method_labels(costs: Mapping[str, Any]) -> dict[str, str]:
 
 def _words(method: str, costs) -> str:
     memory = f", about {costs.memory / 1e6:,.0f} MB" if costs.memory >= LEAST else ""
-    if method_of(method).is_window:
-        return f"up to {LookaheadSizes().rows} more rows per pass"
+    if rows := method_of(method).rows:
+        return f"up to {rows(**method_of(method).defaults)} more rows per pass"
     if not method_of(method).runs_model:
         return f"no draft step{memory}"
     if costs.c is None:

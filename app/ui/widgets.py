@@ -33,11 +33,11 @@ def control(described: Control, **layout: Any) -> Any:
             return gr.Slider(described.low, described.high, described.default, step=described.step, **common)
         case "number":
             return gr.Number(described.default, precision=0, **common)
-        case "choice" if "choices" in layout or len(described.choices or {}) > 3:
-            options: dict[str, Any] = {"choices": choices(described.choices or {})} | common
+        case "choice" if "choices" in layout or len(described.choices) > 3:
+            options: dict[str, Any] = {"choices": choices(described.choices)} | common
             return gr.Dropdown(value=described.default, **options)
         case "choice":
-            return gr.Radio(choices(described.choices or {}), value=described.default, **common)
+            return gr.Radio(choices(described.choices), value=described.default, **common)
     raise ValueError(f"no widget for a control of kind {described.kind!r}")
 
 

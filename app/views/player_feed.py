@@ -116,12 +116,10 @@ def _costs(started: RunStarted) -> dict | None:
 
 
 def _drafted_by(started: RunStarted) -> dict:
-    """Returns the method, and the sizes of lookahead, in which its rounds are explained."""
+    """Returns the method and its own settings, in which its rounds are explained."""
     known: dict[str, Any] = {"method": started.method} if started.method in METHODS else {}
-    sizes = started.lookahead if started.method in ("lookahead", AUTO) else {}
-    if sizes:
-        known["lookahead"] = {name: sizes[name] for name in ("window", "ngram") if name in sizes}
-    return known
+    own = {setting.trace_key: value for setting, value in started.method_settings}
+    return known | ({"settings": own} if own else {})
 
 
 def complete(run: str, trace: Trace, recorded: bool = False, origin: str = "") -> str:
@@ -229,7 +227,7 @@ def _words(started: RunStarted, drafting: str = "") -> str:
     temperature, where = f"temperature {started.temperature:g}", f"on {started.device.split(' ')[0]}"
     if started.server:
         return f"{started.pair} · {temperature}"
-    sizes = run_facts.lookahead_sizes(started)
+    sizes = run_facts.word_settings(started.method_settings)
     held = run_facts.constraint_title(started)
     parts = [started.pair, drafting or _drafting(started), sizes, held, _rule(started), temperature, where]
     return " · ".join(part for part in parts if part)
@@ -239,7 +237,8 @@ def _rule(started: RunStarted) -> str:
     """Names the acceptance rule where it is not that of the token."""
     if started.acceptance == "token":
         return ""
-    return ", ".join(filter(None, [ACCEPTANCE[started.acceptance].title, run_facts.typical_numbers(started)]))
+    own = run_facts.word_settings(started.rule_settings)
+    return ", ".join(filter(None, [ACCEPTANCE[started.acceptance].title, own]))
 
 
 def _drafting(started: RunStarted) -> str:

@@ -3,17 +3,19 @@
 A trace file is untrusted: its settings can be any JSON, so every value is cut to a length that a page can show.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.config import CONSTRAINTS, LOSSY
+from engine.config import ACCEPTANCE, CONSTRAINTS, LOSSY, Setting, method_of
 from engine.errors import quantity
 from engine.trace.events import RunStarted, Server
 from engine.trace.trace import Trace
 
 SAME_BITS = "checked at load: however a chain is divided into passes, a token's scores keep the same bits"
 LONGEST = 300  # characters of one value
-# setting → its name on the page, and the value that means "off", which is left out
+# setting → its name on the page (none: the title of the run's rule or method), and the value that means "off", which is
+# left out
 SETTINGS = {
     "method": ("Method", None),
     "gamma": ("Draft length γ", None),
@@ -23,9 +25,9 @@ SETTINGS = {
     "min_p": ("min-p", 0),
     "repetition_penalty": ("Repetition penalty", 1),
     "acceptance": ("Acceptance rule", "token"),
-    "typical": ("Typical acceptance", ""),
+    "rule_settings": ("", ""),
     "lossy": ("Lossy", None),
-    "sizes": ("Lookahead", ""),
+    "method_settings": ("", ""),
     "held_to": ("Constraint", ""),
     "seed": ("Seed", None),
     "max_new_tokens": ("Most tokens", None),
@@ -125,17 +127,21 @@ def when(at: str) -> str:
 
 def _settings(started: RunStarted) -> list[tuple[str, str]]:
     sampling = started.config.get("sampling")
-    more = {"typical": typical_numbers(started), "sizes": lookahead_sizes(started), "held_to": _constraint(started)}
+    titles = {"rule_settings": ACCEPTANCE[started.acceptance].title, "method_settings": method_of(started.method).title}
+    more = {name: word_settings(getattr(started, name)) for name in titles} | {"held_to": _constraint(started)}
     more |= {"lossy": LOSSY} if started.is_lossy else {}
     known = started.config | more | (sampling if isinstance(sampling, dict) else {})
     return [
-        (label, _words(known[key])) for key, (label, off) in SETTINGS.items() if known.get(key, off) not in (None, off)
+        (label or titles[key].capitalize(), _words(known[key]))
+        for key, (label, off) in SETTINGS.items()
+        if known.get(key, off) not in (None, off)
     ]
 
 
-def typical_numbers(started: RunStarted) -> str:
-    """Names ε and δ of a run with typical acceptance; empty for another rule."""
-    return _name_values({"ε": "epsilon", "δ": "delta"}, started.config) if started.acceptance == "typical" else ""
+def word_settings(settings: Iterable[tuple[Setting, Any]]) -> str:
+    """Names each of the ``settings`` with its value, by the letter that its label ends with, if it does."""
+    ends = ((setting.label, setting.label.split()[-1], value) for setting, value in settings)
+    return ", ".join(f"{end if len(end) == 1 else label} {_words(value)}" for label, end, value in ends)
 
 
 def constraint_title(started: RunStarted) -> str:
@@ -150,17 +156,6 @@ def constraint_title(started: RunStarted) -> str:
 def _constraint(started: RunStarted) -> str:
     title, text = constraint_title(started), started.constraint.get("text")
     return title and f"{title}: {' '.join(str(text).split())}"
-
-
-def lookahead_sizes(started: RunStarted) -> str:
-    """Names W, N and G of a run with lookahead; empty for another method."""
-    sizes = {"W": "window", "N": "ngram", "G": "guesses"}
-    return _name_values(sizes, started.lookahead) if started.method == "lookahead" else ""
-
-
-def _name_values(fields: dict[str, str], values: dict) -> str:
-    numbers = {sign: values.get(field) for sign, field in fields.items()}
-    return ", ".join(f"{sign} {value:g}" for sign, value in numbers.items() if isinstance(value, int | float))
 
 
 def _words(value: Any) -> str:

@@ -149,11 +149,10 @@ class SpeculativeDecoder:
             eos_ids=self.eos_ids,
             control_ids=self.recorder.detokenizer.special | self.eos_ids,
             trees=target.trees,
-            lookahead=config.lookahead,
             reader=self.reader,
             reads_grammar=bool(self._constrained and self._constrained.drafts),
         )
-        self.drafter.start(self.text.ids, setup)
+        self.drafter.start(self.text.ids, setup, **config.settings_of(method_of(self.drafter.name)))
         self.prefill_seconds = now(target.device) - before
 
     def _has_ended(self) -> bool:
@@ -280,7 +279,7 @@ class SpeculativeDecoder:
     def _accept(self, p: torch.Tensor, draft: Draft, u, u_closing) -> Verdict:
         """Applies the rule that the run asks for."""
         draws = [to_device(x, self.target.device, torch.float32) for x in (u, u_closing)]
-        settings = {name: getattr(self.config, name) for name in self._rule.settings}
+        settings = self.config.settings_of(self._rule)
         if draft.parents is None:
             return self._verify_chain(p, draft.q, draft.tokens, *draws, **settings)
         return self._verify_tree(p, draft.q, draft.tokens, draft.parents, *draws, **settings)

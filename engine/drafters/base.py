@@ -1,13 +1,13 @@
 """Defines a drafter: it proposes tokens and reports the distribution q that each was drawn from."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
-from engine.config import LookaheadSizes, SamplingParams
+from engine.config import SamplingParams
 from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
@@ -92,7 +92,6 @@ class DrafterSetup:
     eos_ids: frozenset[int] = frozenset()  # ids that end a text
     control_ids: frozenset[int] = frozenset()  # those and the other marks of a chat template, never inside a text
     trees: bool = False  # the target can score a tree
-    lookahead: LookaheadSizes = field(default_factory=LookaheadSizes)  # for the method of that name
     reader: GrammarReader | None = None  # for the constraint, at the end of the committed text; None without one
     reads_grammar: bool = False  # a draft model takes the text that must come from the constraint, without guessing
 
@@ -112,7 +111,7 @@ class Drafter:
     priors: ClassVar[Any] = MappingProxyType({})
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        """Prepares for a new run."""
+        """Prepares for a new run. Gets the method's own settings, too, by name."""
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys | Mapping[str, Any]:
         """Returns the class of each guess that could be proposed (a sequence of keys into ``priors``), PER_TOKEN if

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from engine.config import method_of
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 
 
@@ -22,7 +23,7 @@ class HybridDrafter(Drafter):
         """Lets every member read the prompt now, as a method alone does, so that no round's time includes it."""
         self.setup = setup
         for member in self.members.values():
-            member.start(prompt, setup)
+            member.start(prompt, setup, **method_of(member.name).defaults)
 
     def confidence_classes(self, committed: Sequence[int]) -> Mapping[str, Any] | None:
         """Returns the keys of all members that have something to propose."""

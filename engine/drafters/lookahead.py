@@ -31,8 +31,8 @@ class LookaheadDrafter(Drafter):
     # Shares of tests passed: counted with the embedded target over 6 prompts of the benchmark, 64 tokens each, greedy.
     priors: ClassVar = {PER_TOKEN: 0.3, _POOL: 0.39, _WINDOW: 0.02}
 
-    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self.setup, self.sizes = setup, setup.lookahead
+    def start(self, prompt: Sequence[int], setup: DrafterSetup, window: int, ngram_size: int, guesses: int) -> None:
+        self.setup, self.W, self.N, self.G = setup, window, ngram_size, guesses
         self.pool: dict[int, deque[tuple[int, ...]]] = {}
         self._indexed = setup.copy_from  # the first token that no n-gram of the pool begins with
         copied = [token for token in prompt[setup.copy_from :] if token not in setup.control_ids]
@@ -43,7 +43,7 @@ class LookaheadDrafter(Drafter):
 
     def _fill(self, tokens: list[int]) -> list[int]:
         """Fills a level up to W tokens with tokens of the prompt."""
-        return tokens + [next(self._filling) for _ in range(self.sizes.window - len(tokens))]
+        return tokens + [next(self._filling) for _ in range(self.W - len(tokens))]
 
     def confidence_classes(self, committed: Sequence[int]) -> Keys:
         return PER_TOKEN
@@ -62,14 +62,13 @@ class LookaheadDrafter(Drafter):
 
     def _index(self, committed: Sequence[int]) -> None:
         """Adds the n-grams of the text to the pool."""
-        N = self.sizes.ngram
-        while self._indexed + N <= len(committed):
-            self._add(committed[self._indexed : self._indexed + N])
+        while self._indexed + self.N <= len(committed):
+            self._add(committed[self._indexed : self._indexed + self.N])
             self._indexed += 1
 
     def _add(self, ngram: Sequence[int]) -> None:
         first, *rest = ngram
-        known = self.pool.setdefault(first, deque(maxlen=self.sizes.guesses))
+        known = self.pool.setdefault(first, deque(maxlen=self.G))
         if tuple(rest) in known:
             known.remove(tuple(rest))
         known.appendleft(tuple(rest))
@@ -96,11 +95,10 @@ class LookaheadDrafter(Drafter):
 
     def _window(self, before: int) -> list[tuple[int, int]]:
         """Returns (token, parent) of the window's nodes, which come after ``before`` others."""
-        W = self.sizes.window
         nodes = []
         for level, tokens in enumerate(self.levels):
             for column, token in enumerate(tokens):
-                below = column if level == 0 else (level - 1) * W + column + 1
+                below = column if level == 0 else (level - 1) * self.W + column + 1
                 nodes.append((token, before + below if below else 0))
         return nodes
 
@@ -109,9 +107,9 @@ class LookaheadDrafter(Drafter):
         n-grams for the pool, and the lowest is dropped. On a device this waits once more."""
         if self._in_tree < 0:
             return
-        W, first = self.sizes.window, 1 + self._in_tree + (len(self.levels) - 1) * self.sizes.window
-        self.levels.append([int(token) for token in to_host(logits[first : first + W].argmax(-1))])
-        if len(self.levels) == self.sizes.ngram:
+        first = 1 + self._in_tree + (len(self.levels) - 1) * self.W
+        self.levels.append([int(token) for token in to_host(logits[first : first + self.W].argmax(-1))])
+        if len(self.levels) == self.N:
             for column in zip(*self.levels, strict=True):
                 self._add(column)
             del self.levels[0]

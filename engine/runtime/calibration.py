@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from engine.config import method_of
 from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
@@ -118,7 +119,7 @@ def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Call
     setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device, chain)
     if target.captured:  # there a tree's levels cost more than a chain's steps, which are one graph
         setup = replace(setup, trees=target.trees)
-    drafter.start(prompt, setup)
+    drafter.start(prompt, setup, **method_of(drafter.name).defaults)
 
     def draft():
         proposal = drafter.propose(prompt, _DRAFT_STEPS, 0)

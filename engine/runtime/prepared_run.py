@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -67,12 +67,8 @@ class PreparedRun:
     def _start_event(self) -> RunStarted:
         engine, config = self.engine, self.config
         detokenizer = Detokenizer(engine.target.tokenizer)
-        settings = asdict(config) | {"stop": list(config.stop)}
-        del settings["prefix"]  # its tokens are in the trace itself
-        if config.constraint is None:
-            del settings["constraint"]
         return RunStarted(
-            config=settings,
+            config=config.as_dict(),
             prompt=tuple(PromptToken(i, detokenizer.name(i)) for i in self.decoding.prompt),
             pair=engine.pair.name,
             revision=engine.pair.target.revision or "",

@@ -8,7 +8,7 @@ that drafting goes on equally where a round of both runs begins at the same plac
 from dataclasses import replace
 from typing import Any
 
-from engine.config import Constraint, LookaheadSizes, RunConfig, SamplingParams
+from engine.config import ACCEPTANCE, METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.events import RunStarted
 from engine.trace.trace import Trace
@@ -22,18 +22,29 @@ def config_of(trace: Trace) -> RunConfig:
     try:
         settings = dict(trace.started.config)
         sampling = SamplingParams(**settings.pop("sampling", {}))
-        lookahead = LookaheadSizes(**settings.pop("lookahead", {}))
         constraint = settings.pop("constraint", None)
         known: dict[str, Any] = {
             "sampling": sampling,
-            "lookahead": lookahead,
+            "own_settings": _own_settings(settings),
             "constraint": None if constraint is None else Constraint(**constraint),
             "pair": trace.started.pair,
             "prefix": [t.id for t in trace.started.prefix],
         }
         return replace(RunConfig(**settings | known), trace=True)
-    except TypeError as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise BadInput("The settings of this trace are incomplete, so it cannot be run again.") from error
+
+
+def _own_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Takes those of single methods and rules out of the ``settings``, where `RunConfig.as_dict` has put them."""
+    own: dict[str, Any] = {}
+    for name, method in METHODS.items():
+        if method.settings:
+            names = {each.trace_key: each.name for each in method.settings}
+            own |= {names[key]: value for key, value in settings.pop(name, {}).items()}
+    for each in (each for rule in ACCEPTANCE.values() for each in rule.settings if each.trace_key in settings):
+        own[each.name] = settings.pop(each.trace_key)
+    return own
 
 
 def branch_config(trace: Trace, place: int, token: int) -> RunConfig:

@@ -7,7 +7,7 @@ tokens from 0. Imports no torch.
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from engine.config import ACCEPTANCE, AUTO, is_lossy
+from engine.config import ACCEPTANCE, AUTO, Setting, is_lossy, method_of
 from engine.trace.costs import CostModel
 
 Status = Literal["accepted", "rescued", "rejected", "resampled", "bonus", "discarded", "plain", "closing"]
@@ -286,10 +286,18 @@ class RunStarted:
         return self._setting("constraint", dict, {})
 
     @property
-    def lookahead(self) -> dict[str, int]:
-        """The sizes of the lookahead method by their names in `LookaheadSizes`."""
-        sizes = self._setting("lookahead", dict, {})
-        return {name: size for name, size in sizes.items() if isinstance(size, int) and not isinstance(size, bool)}
+    def method_settings(self) -> list[tuple[Setting, Any]]:
+        """The method's own settings, each with its value."""
+        return _own_settings(method_of(self.method).settings, self._setting(self.method, dict, {}))
+
+    @property
+    def rule_settings(self) -> list[tuple[Setting, Any]]:
+        """The acceptance rule's own settings, each with its value."""
+        return _own_settings(ACCEPTANCE[self.acceptance].settings, self.config)
+
+
+def _own_settings(settings: tuple[Setting, ...], values: dict) -> list[tuple[Setting, Any]]:
+    return [(each, values[each.trace_key]) for each in settings if each.accepts(values.get(each.trace_key))]
 
 
 @dataclass(frozen=True, slots=True)

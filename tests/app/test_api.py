@@ -22,7 +22,7 @@ from tiny_pairs import model_folder
 
 from app.api.endpoints import FROM_PAGE, Api
 from app.api.http import http_route
-from app.form import CONSTRAINT_CONTROLS, defaults
+from app.form import CONSTRAINT_CONTROLS, defaults, settings
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.page import build, launch_options
@@ -107,6 +107,20 @@ def test_every_control_is_an_argument():
     assert set(defaults()) - {"auto", "constraint"} <= set(arguments)
     apart = {"prompt", "auto", "gamma", *FROM_PAGE, *CONSTRAINT_CONTROLS}
     assert all(arguments[name].default == value for name, value in defaults().items() if name not in apart)
+
+
+def test_arguments_by_position_keep_their_meaning():
+    """Gradio's client may send them without names."""
+    values = ("Hi", "thinker", "lookahead", 3, 0.5, 7, 9, "raw", "off", "Be", 5, 0.9, 0.1, 1.1, "auto", "typical",
+              0.2, 0.4, 3, 2, 6, True, True, {"type": "integer"}, True, "", None, "")  # fmt: skip
+    worker = FakeWorker()
+    list(served(worker).run(who(), *values))
+    assert worker.runs[0] == settings({
+        "prompt": "Hi", "pair": "thinker", "method": "lookahead", "auto": False, "gamma": 3, "temperature": 0.5,
+        "seed": 7, "tokens": 9, "form": "raw", "thinking": "off", "system": "Be", "top_k": 5, "top_p": 0.9,
+        "min_p": 0.1, "repetition_penalty": 1.1, "acceptance": "typical", "epsilon": 0.2, "delta": 0.4, "window": 3,
+        "ngram_size": 2, "guesses": 6, "constraint": "json_schema", "json_schema": '{"type": "integer"}',
+    })  # fmt: skip
 
 
 def test_arguments_that_are_left_out_keep_to_this_servers_limits():

@@ -5,16 +5,22 @@ That ``control_values`` is the inverse of ``settings``: test_links.
 
 import pytest
 
-from app.form import control_values, controls_by_name, defaults, settings
+from app.form import NAMES, control_values, controls_by_name, defaults, settings
 from app.server.limits import Limits
-from engine.config import Constraint, LookaheadSizes
+from engine.config import ACCEPTANCE, METHODS, Constraint
 from engine.errors import BadInput
+from engine.settings import SETTINGS
 from lessons.constraint_examples import CONSTRAINT_EXAMPLES as EXAMPLES
 
 
 def test_the_defaults_are_a_run_and_read_back_as_themselves():
     assert control_values(settings(defaults())) == defaults()
     assert settings({}) == settings(defaults())
+
+
+def test_no_two_settings_share_a_name():
+    own = [each.name for entry in (*ACCEPTANCE.values(), *METHODS.values()) for each in entry.settings]
+    assert [*SETTINGS][-1 - len(own) : -1] == own and len({*NAMES}) == len(NAMES)
 
 
 def test_method_drafts_again_after_plain_decoding_was_chosen():
@@ -40,7 +46,7 @@ def test_browsers_send_floats_and_get_whole_numbers():
         ({"top_k": [1]}, "top_k"),
         ({"method": "magic"}, "Method cannot be 'magic'; choose from auto, none, "),
         ({"acceptance": "typical", "epsilon": 1.5}, "epsilon is 1.5, but must be a number from 0 to 1"),
-        ({"method": "lookahead", "ngram_size": 8, "guesses": 16}, "make 147 rows a round; choose sizes with"),
+        ({"method": "lookahead", "ngram_size": 8, "guesses": 16}, "make 147 rows a round; choose smaller ones"),
         ({"constraint": "regex", "regex": " \n"}, "regular expression is empty; write one, or choose no constraint"),
         ({"constraint": "json_schema", "json_schema": "{"}, "JSON schema cannot be read as JSON: Expecting"),
         ({"constraint": "choice", "choice": 5}, "Choice must be text"),
@@ -68,7 +74,7 @@ def test_a_control_that_does_not_count_stays_at_its_default():
     assert settings({"prompt": "Hi", "method": "ngram"} | hidden) == settings({"prompt": "Hi", "method": "ngram"})
     chosen = {"prompt": "Hi", "method": "lookahead", "acceptance": "typical", "epsilon": 0.2, "delta": 0, "guesses": 2}
     config = settings(chosen)
-    assert (config.epsilon, config.delta, config.lookahead) == (0.2, 0, LookaheadSizes(guesses=2))
+    assert config.own_settings == {"epsilon": 0.2, "delta": 0, "window": 5, "ngram_size": 4, "guesses": 2}
 
 
 def test_the_texts_of_other_constraints_do_not_count_and_stay_as_they_are():

@@ -4,7 +4,6 @@ import random
 import time
 import zlib
 from collections import deque
-from dataclasses import asdict
 
 from shared_passes import SharedPasses
 
@@ -61,11 +60,9 @@ def play(config: RunConfig, text: str = TEXT, draft: float = 0.001):
     first = len(config.prefix)
     chance, queue = random.Random(config.seed + first), deque((pieces(text) * 40)[first : config.max_new_tokens])
     gamma = 4 if config.gamma == "auto" else config.gamma
-    started = asdict(config) | {"stop": list(config.stop), "prefix": list(config.prefix)}
     costs = CostModel(0.0, {w: 0.9 + 0.1 * w for w in (1, 2, 4, 8)}, 256, 0.03)  # as the rounds below take
-    del started["prefix"]
     prefix = tuple(PromptToken(i, KNOWN.get(i, f" <{i}>")) for i in config.prefix)
-    yield RunStarted(started, (), config.pair, "fake", {}, "cpu", "float32", {}, costs, prefix=prefix)
+    yield RunStarted(config.as_dict(), (), config.pair, "fake", {}, "cpu", "float32", {}, costs, prefix=prefix)
     position, index, clock = first, 0, 0.02
     while queue:
         tokens, alive = [], True

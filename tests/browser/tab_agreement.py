@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -45,8 +45,7 @@ RUN = """([config, address]) => new Promise((resolve, reject) => {
 
 def run_in_tab(page: Page, address: str, config: RunConfig) -> Trace:
     """One run of the worker, without its page."""
-    settings = {name: value for name, value in asdict(config).items() if name not in ("prefix", "constraint")}
-    return from_json(page.evaluate(RUN, [settings, address]))
+    return from_json(page.evaluate(RUN, [config.as_dict(), address]))
 
 
 def decisions(trace: Trace) -> list:

@@ -8,7 +8,7 @@ const methodOf = (round, about) => round.method ?? about.method;
 
 /** The rows of lookahead's window come last in its tree, and of them only the first follows the pending token.
  * Undefined where the window had no room.
- * @param {Round} round @param {About['lookahead']} [sizes] */
+ * @param {Round} round @param {About['settings']} [sizes] */
 function windowRows({ parents, drafts }, sizes) {
   if (!sizes) return undefined;
   const { window, ngram } = sizes;
@@ -18,7 +18,7 @@ function windowRows({ parents, drafts }, sizes) {
 
 /** @param {Round} round @param {About} about */
 function lookaheadSentence(round, about) {
-  const rows = windowRows(round, about.lookahead),
+  const rows = windowRows(round, about.settings),
     tried = round.drafts - rows;
   if (rows === undefined) return '';
   return `${round.drafts} rows in one pass: ${tried} tried n-grams of the pool, ${rows} moved the window.`;
@@ -49,7 +49,7 @@ export function ownPart(token, round, about) {
     return `Head ${token.index + 1} guessed it from the state before this round; it saw none of the other drafts.`;
   if (method === 'block' && !round.parents)
     return `Place ${token.index + 1} of its block, from the one pass that gave the whole round; it saw none of the other drafts.`;
-  const rows = method === 'lookahead' ? windowRows(round, about.lookahead) : undefined;
+  const rows = method === 'lookahead' ? windowRows(round, about.settings) : undefined;
   if (rows === undefined) return '';
   return token.index < round.drafts - rows
     ? 'From an n-gram of the pool.'

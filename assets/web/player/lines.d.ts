@@ -19,7 +19,7 @@ export interface About {
   constraint?: string;
   lossy?: string;
   method?: string;
-  lookahead?: { window: number; ngram: number };
+  /** the method's own */ settings?: Record<string, number>;
   /** the target's layers that guess, and all */ exit?: [number, number];
   /** the distributions are left out */ lean?: true;
   /** where a file comes from */ origin?: string;

@@ -12,12 +12,13 @@ import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from engine import __version__
-from engine.config import AUTO, DEFAULT_PAIR, LookaheadSizes, RunConfig, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR
+from engine.settings import make_config
 from engine.tools.cli import answer, bench, constraint, corpus, lab, options, prove, server, training
 from engine.tools.cli.console import costs_line, pairs_table, say, screen
 from engine.tools.cli.progress import progress
@@ -89,18 +90,12 @@ def _follow(job, printer=None):
 
 
 @app.command()
+@options.with_settings
 def run(
     prompt: Annotated[str, typer.Argument(help="The question or text for the model.")],
     pair: options.Pair = DEFAULT_PAIR,
-    method: Annotated[str, typer.Option(help=f"{options.METHOD_LIST}, or auto: the best for each round.")] = AUTO,
     gamma: options.Gamma = AUTO,
-    temperature: options.Temperature = 0.0,
-    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
-    top_p: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
-    min_p: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
     max_new_tokens: options.NewTokens = 128,
-    seed: options.Seed = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End at this text; may be given several times.")] = None,
     system: Annotated[str | None, typer.Option(help="A system prompt of your own.")] = None,
     thinking: Annotated[
@@ -108,12 +103,6 @@ def run(
     ] = None,
     device: options.Device = AUTO,
     precision: options.Precision = AUTO,
-    acceptance: options.Acceptance = "token",
-    epsilon: options.Epsilon = RunConfig.epsilon,
-    delta: options.Delta = RunConfig.delta,
-    window: Annotated[int, typer.Option(help="Columns of the window of lookahead.")] = LookaheadSizes.window,
-    ngram_size: Annotated[int, typer.Option(help="Tokens of an n-gram of lookahead.")] = LookaheadSizes.ngram,
-    guesses: Annotated[int, typer.Option(help="n-grams that lookahead tries at once.")] = LookaheadSizes.guesses,
     json_schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The answer must be JSON that matches this schema.")
     ] = None,
@@ -133,35 +122,30 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Save the trace for `replay`; with --compare also the baseline's."),
     ] = None,
+    **settings: Any,
 ):
     """Answer a prompt and show every drafted token with its verdict."""
-    config = RunConfig(
-        prompt,
-        pair,
-        method,
+    config = make_config(
+        settings,
+        prompt=prompt,
+        pair=pair,
         gamma=options.parse_gamma(gamma),
-        sampling=SamplingParams(temperature, top_k, top_p, min_p, repetition_penalty),
         max_new_tokens=max_new_tokens,
-        seed=seed,
         stop=tuple(stop or ()),
         chat=not raw,
         system=system,
         thinking=thinking,
-        acceptance=acceptance,
-        lookahead=LookaheadSizes(window, ngram_size, guesses),
-        epsilon=epsilon,
-        delta=delta,
         constraint=constraint.parse(json_schema, regex, choice or (), grammar, compact_json),
     )
     options.check_writable(trace)
-    options.check_method(pair, method)
+    options.check_method(pair, config.method)
 
     from engine.runtime.worker import Worker
     from engine.tools.cli import console
     from engine.trace.trace import save
 
     out, worker = screen(), Worker(device, precision)
-    compare = compare and method != "none" and config.gamma != 0
+    compare = compare and config.method != "none" and config.gamma != 0
     plain = replace(config, method="none", gamma=0)
     if compare:  # else the run would pay for what the baseline finds warm
         for each in (plain, config):

@@ -6,20 +6,30 @@ import signal
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.config import ACCEPTANCE, AUTO, METHODS, PRECISIONS, RunConfig, constraint_methods
+from engine.config import AUTO, METHODS, RunConfig, Setting, constraint_methods
 from engine.errors import BadInput, EngineError
+from engine.settings import SETTINGS, add_settings, describe
 from engine.tools.cli.console import say
 from engine.tools.cli.progress import progress
 
 if TYPE_CHECKING:
     from engine.weights.specs import PairSpec
 
+
 INTERRUPTED = 130
 USAGE = 2  # typer's own exit code for options
+_OTHER_NAMES = {"tokens": "max_new_tokens", "form": "raw"}  # of settings, on the command line
+
+
+def option(name: str) -> Any:
+    """Returns the option of a setting."""
+    return typer.Option(help=describe(SETTINGS[name]))
+
+
 METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
 PROMPT_ROWS = "Rows with `prompt` or `turns`, and `kind` or `category`."
@@ -27,15 +37,23 @@ Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help=PROMPT_ROWS)]
 Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
 Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]
 Gamma = Annotated[str, typer.Option(metavar="N|auto", help="Tokens drafted a round, 0 to 32, or auto.")]
-NewTokens = Annotated[int, typer.Option(help="Stop after this many tokens.")]
-Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same output.")]
-_LOSSY = " and ".join(name for name, rule in ACCEPTANCE.items() if rule.is_lossy)
-Acceptance = Annotated[str, typer.Option(help=f"{', '.join(ACCEPTANCE)}; {_LOSSY} is lossy.")]
-Epsilon = Annotated[float, typer.Option(help="Typical acceptance: a p above this is always enough.")]
-Delta = Annotated[float, typer.Option(help="Typical acceptance: so is a p above this times exp(−entropy).")]
+NewTokens = Annotated[int, option("tokens")]
+Temperature = Annotated[float, option("temperature")]
+Seed = Annotated[int, option("seed")]
+Acceptance = Annotated[str, option("acceptance")]
+Precision = Annotated[str, option("precision")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-Precision = Annotated[str, typer.Option(help=f"{', '.join(PRECISIONS)}.")]
+
+
+def with_settings(command):
+    """Gives a command that takes ``**settings`` an option for each setting that it does not name itself."""
+
+    def annotate(setting: Setting) -> Any:
+        return Annotated[setting.value_type, option(setting.name)]  # ty: ignore[invalid-type-form] a type of its own
+
+    order = [_OTHER_NAMES.get(name, name) for name in SETTINGS]
+    command.__signature__ = add_settings(command, annotate, order, _OTHER_NAMES)
+    return command
 
 
 class Commands(typer.Typer):

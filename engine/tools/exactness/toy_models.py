@@ -8,7 +8,6 @@ Dimension key: V vocabulary, W tokens fed at once, N drafts.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
@@ -259,10 +258,8 @@ def record_trace(target: ToyLM, drafter, prompt: Sequence[int], **settings) -> T
     rounds = tuple(run.rounds())
     assert run.text.reason is not None, "the rounds end with a reason"
     seconds = rounds[-1].end if rounds else 0.0
-    settings = asdict(run.config) | {"stop": list(run.config.stop)}
-    del settings["prefix"]
     started = RunStarted(
-        config=settings | {"prompt": " ".join(target.words[i] for i in prompt)},
+        config=run.config.as_dict() | {"prompt": " ".join(target.words[i] for i in prompt)},
         prompt=tuple(PromptToken(i, target.words[i]) for i in prompt),
         pair="toy",
         revision="",

@@ -19,7 +19,7 @@ from app.playground.result_handlers import ResultValues
 from app.playground.run_press import RunPress
 from app.server.limits import Limits
 from app.ui.widgets import SKIP
-from engine.config import AUTO, Constraint, LookaheadSizes, RunConfig, SamplingParams
+from engine.config import AUTO, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.trace.branch import config_of
 
@@ -47,11 +47,13 @@ def any_run(chance: random.Random) -> RunConfig:
     pair = chance.choice(PAIRS)
     method = chance.choice([AUTO, *pair.methods])
     rule = chance.choice(["token", "block", "typical"])
-    more = {"epsilon": chance.choice([0.0, 0.25]), "delta": chance.choice([0.3, 1.0])} if rule == "typical" else {}
+    own, more = {}, {}
+    if rule == "typical":
+        own = {"epsilon": chance.choice([0.0, 0.25]), "delta": chance.choice([0.3, 1.0])}
     if chance.random() < 0.5:
         more["constraint"] = chance.choice(CONSTRAINTS)
     if method == "lookahead":
-        more["lookahead"] = LookaheadSizes(chance.randint(1, 8), chance.randint(2, 4), chance.randint(1, 8))
+        own |= {"window": chance.randint(1, 8), "ngram_size": chance.randint(2, 4), "guesses": chance.randint(1, 8)}
     return RunConfig(
         prompt=chance.choice(["Hi", "  spaced \n", *HOSTILE]),
         pair=pair.name,
@@ -68,6 +70,7 @@ def any_run(chance: random.Random) -> RunConfig:
         thinking=chance.choice([None, True, False]),
         precision=chance.choice([AUTO, "fp32", "bf16"]),
         acceptance=rule,
+        own_settings=own,
         **more,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import torch
 from chi_squared import CAUGHT, FALSE_ALARM, joint_p_value
 from exact_laws import paths_of
 
-from engine.config import LookaheadSizes, RunConfig, SamplingParams
+from engine.config import METHODS, SamplingParams
 from engine.decoding.loop import TRUE_RULES
 from engine.drafters.base import DrafterSetup
 from engine.drafters.lookahead import LookaheadDrafter
@@ -20,8 +20,9 @@ TARGET = ToyLM.random(6, seed=0, spread=0.8)
 
 
 def started(committed: list[int], capacity=200, copy_from=0, **sizes) -> LookaheadDrafter:
-    drafter, own = LookaheadDrafter(), {"copy_from": copy_from, "lookahead": LookaheadSizes(**sizes)}
-    drafter.start(committed, DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, capacity, "cpu", **own))
+    drafter = LookaheadDrafter()
+    setup = DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, capacity, "cpu", copy_from=copy_from)
+    drafter.start(committed, setup, **METHODS["lookahead"].defaults | sizes)
     return drafter
 
 
@@ -35,7 +36,7 @@ def a_round(drafter: LookaheadDrafter, committed: list[int]):
 
 def test_a_column_of_the_window_is_what_the_target_would_say_next():
     """Each new level holds the likeliest tokens after the one below it, of the same column (a Jacobi iteration)."""
-    drafter, committed = started(PROMPT, window=3, ngram=4, guesses=2), list(PROMPT)
+    drafter, committed = started(PROMPT, window=3, ngram_size=4, guesses=2), list(PROMPT)
     for level in (1, 2):
         below = drafter.levels
         draft = a_round(drafter, committed)
@@ -49,7 +50,7 @@ def test_a_column_of_the_window_is_what_the_target_would_say_next():
 
 
 def test_a_full_window_becomes_n_grams_and_drops_its_lowest_level():
-    drafter, committed = started([0, 1, 2], window=2, ngram=2, guesses=2), [0, 1, 2]
+    drafter, committed = started([0, 1, 2], window=2, ngram_size=2, guesses=2), [0, 1, 2]
     first = list(drafter.levels[0])
     a_round(drafter, committed)
     (level,) = drafter.levels
@@ -62,7 +63,7 @@ def test_a_full_window_becomes_n_grams_and_drops_its_lowest_level():
 
 
 def test_n_grams_share_nodes_and_the_latest_is_tried_first():
-    drafter = started([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], window=1, ngram=3, guesses=2)
+    drafter = started([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], window=1, ngram_size=3, guesses=2)
     draft = drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 16, 0)
     assert draft.tokens.tolist()[:-1] == [5, 5, 2, 4] and draft.parents == (0, 1, 0, 3, 0), "two of three, G = 2"
     assert drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 1, 0).tokens.tolist()[:-1] == [5, 2]
@@ -95,6 +96,7 @@ def test_the_joint_law_is_the_targets_and_a_wrong_row_is_caught(sampling, rule):
 
 
 def test_sizes_of_a_request_reach_the_drafter():
-    run = toy_decoder(TARGET, LookaheadDrafter(), PROMPT, lookahead=LookaheadSizes(2, 2, 1), max_new_tokens=8)
+    sizes, method = {"window": 2, "ngram_size": 2, "guesses": 1}, METHODS["lookahead"]
+    run = toy_decoder(TARGET, LookaheadDrafter(), PROMPT, own_settings=sizes, max_new_tokens=8)
     assert {len(r.parents) for r in run.rounds()} <= {0, 2, 3}
-    assert RunConfig("-").lookahead.rows == 30
+    assert method.rows(**sizes) == 3 and method.rows(**method.defaults) == 30

@@ -1,5 +1,6 @@
-"""The registry of drafting methods: one file and one line make a method appear everywhere."""
+"""The registry of drafting methods: one file and one entry make a method, and its settings, appear everywhere."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -23,8 +24,12 @@ def test_a_new_method_runs_and_is_on_the_command_line_and_the_page(tiny_pair, tm
     assert result.returncode == 0, result.stderr[-3000:] + result.stdout[-3000:]
     echo = json.loads(result.stdout.splitlines()[-1])
     assert echo["drafted"] > 0 and echo["lossless"]
-    assert echo["pairs"] and echo["help"] and echo["sweep"] and {"none", "echo"} <= set(echo["bench"])
+    assert echo["pairs"] and "echo" in echo["help"] and echo["sweep"] and {"none", "echo"} <= set(echo["bench"])
     assert echo["form"] == "echo" and echo["label"] == "echo: repeats the last token"
+    assert echo["longest"] == echo["link"] == 2 and echo["trace"] == {"echoes": 2} and echo["facts"] == "Echoes 2"
+    hint, words = "How often the last token comes again.", " ".join(echo["help"].split())
+    assert f"--echoes <int> Echo: {hint} [default: 3]" in words and echo["slider"] == ["Echoes", hint, 3, 1, 8]
+    assert echo["api"] == "echoes" and echo["table"] == [f"| `echoes` | 3 | Echo: {hint} |"]
     controls = {"method", "sweep-methods", "theory-method", "lossless-method", "compare-method-1"}
     assert controls <= set(echo["controls"]) and echo["recipes"] == ["Not described yet for this method."]
 
@@ -34,6 +39,7 @@ def test_every_line_of_the_registry_names_a_drafter(name):
     drafter = drafter_class(name)
     assert issubclass(drafter, Drafter) and drafter.name == name
     assert METHODS[name].title and METHODS[name].description
+    assert [*inspect.signature(drafter.start).parameters] == ["self", "prompt", "setup", *METHODS[name].defaults]
 
 
 PROMPT = [0, 1, 2, 5, 0, 1, 3, 0, 1, 4, 4, 0, 1]

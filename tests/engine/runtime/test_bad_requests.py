@@ -14,7 +14,7 @@ from fake_engine import rest
 from tiny_models import byte_tokenizer
 from tiny_pairs import engine_in, model_folder, request, run
 
-from engine.config import LookaheadSizes, RunConfig, SamplingParams
+from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 from engine.models.loader import load_model
 from engine.runtime.worker import Worker
@@ -118,7 +118,7 @@ SETTINGS = [
     *(({"stop": stop}, "Stop strings") for stop in (("",), ("a",) * 17)),
     ({"precision": "int1"}, "precision is 'int1'"),
     ({"acceptance": "lenient"}, "acceptance is 'lenient'; choose from token, block"),
-    *(({"acceptance": "typical", name: value}, f"{name} is {value}, but must be a number from 0 to 1")
+    *(({"acceptance": "typical", "own_settings": {name: value}}, f"{name} is {value}, but must be a number from 0 to 1")
       for name, value in (("epsilon", 1.5), ("epsilon", -0.1), ("delta", 2), ("delta", math.nan))),
 ]  # fmt: skip
 SAMPLING = [
@@ -132,14 +132,19 @@ SAMPLING = [
 ]
 LOOKAHEAD = [
     ({"window": 0}, "window is 0, but must be a whole number from 1 to 16"),
-    ({"ngram": 1}, "ngram is 1, but must be a whole number from 2 to 8"),
+    ({"ngram_size": 1}, "ngram_size is 1, but must be a whole number from 2 to 8"),
     ({"guesses": 2.5}, "guesses is 2.5, but must be a whole number from 1 to 16"),
-    ({"window": 16, "ngram": 8}, "make 147 rows a round; choose sizes with"),
+    ({"window": 16, "ngram_size": 8}, "make 147 rows a round; choose smaller ones"),
+    ({"widnow": 3}, "no setting 'widnow'; choose from epsilon, delta, window"),
 ]
 
 
+def own_settings(**settings):
+    return RunConfig("hi", method="lookahead", own_settings=settings)
+
+
 def test_settings():
-    kinds = (partial(RunConfig, prompt="hi"), SETTINGS), (SamplingParams, SAMPLING), (LookaheadSizes, LOOKAHEAD)
+    kinds = (partial(RunConfig, prompt="hi"), SETTINGS), (SamplingParams, SAMPLING), (own_settings, LOOKAHEAD)
     for kind, settings, said in ((kind, *row) for kind, rows in kinds for row in rows):
         with pytest.raises(BadInput) as caught:
             kind(**settings)

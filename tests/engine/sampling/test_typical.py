@@ -58,7 +58,12 @@ def test_the_distribution_test_finds_it_lossy_and_says_by_how_much():
 
 def test_a_trace_has_the_threshold_instead_of_a_draw():
     target, draft = weather_pair()
-    settings = {"acceptance": "typical", "epsilon": 0.35, "delta": 1.0, "max_new_tokens": 60, "seed": 1}
+    settings = {
+        "acceptance": "typical",
+        "own_settings": {"epsilon": 0.35, "delta": 1.0},
+        "max_new_tokens": 60,
+        "seed": 1,
+    }
     trace = record_trace(target, make_drafter("lm", draft), [0], gamma=3, sampling=SamplingParams(1.0), **settings)
     tokens, seen = [t for r in trace.rounds for t in r.tokens], Counter()
     for token in tokens:

@@ -97,35 +97,39 @@ HOSTILE = {
 
 ANYTHING = [None, True, "soon", "", 0.5, -1, 10**18, [], ["typical"], {}, {"temperature": "hot"}, {"temperature": None},
             {"window": "wide", "ngram": True}]  # fmt: skip
-SETTINGS = ("method", "gamma", "sampling", "acceptance", "max_new_tokens", "prompt", "lookahead")
+SETTINGS = ("method", "gamma", "sampling", "acceptance", "max_new_tokens", "prompt", "lookahead", "epsilon")
+OWN = {"method": "lookahead", "acceptance": "typical"}  # which have settings of their own
 
 
 @pytest.mark.parametrize("value", ANYTHING, ids=repr)
 def test_settings_of_any_json_have_values_of_the_right_type(value):
-    for config in ({}, dict.fromkeys(SETTINGS, value), *({name: value} for name in SETTINGS)):
+    for config in ({}, dict.fromkeys(SETTINGS, value), *(OWN | {name: value} for name in SETTINGS)):
         started = from_json(changed("started", "config", to=json.dumps(config))).started
         assert type(started.method) is type(started.prompt_text) is str
         assert started.gamma is None or started.gamma == AUTO or type(started.gamma) is int
         assert isinstance(started.temperature, int | float) and started.is_greedy is (started.temperature == 0)
         assert started.acceptance in ACCEPTANCE and type(started.is_lossy) is bool
         assert started.max_new_tokens is None or type(started.max_new_tokens) is int
-        assert all(type(size) is int for size in started.lookahead.values())
+        own = [*started.method_settings, *started.rule_settings]
+        assert all(type(value) in (int, float) for _, value in own)
 
 
 @pytest.mark.parametrize("value", ANYTHING, ids=repr)
 def test_views_show_a_run_with_settings_of_any_json(value):
     for name in SETTINGS:
-        run = from_json(changed("started", "config", to=json.dumps({name: value})))
+        run = from_json(changed("started", "config", to=json.dumps(OWN | {name: value})))
         player_feed.replay("run", run, run)
         assert run_facts.facts(run) and run_charts.complete(run, run) and lanes.note(run, run) is not None
 
 
 def test_settings_of_a_run_are_read_as_they_were_written():
-    config = {"method": "ngram", "gamma": 4, "sampling": {"temperature": 0.7}, "acceptance": "typical",
-              "max_new_tokens": 9, "prompt": "Hi", "lookahead": {"window": 5}}  # fmt: skip
+    config = OWN | {"gamma": 4, "sampling": {"temperature": 0.7}, "max_new_tokens": 9, "prompt": "Hi", "delta": 0.5,
+                    "lookahead": {"ngram": 3, "guesses": "many"}}  # fmt: skip
     run = from_json(changed("started", "config", to=json.dumps(config))).started
-    read = (run.method, run.gamma, run.temperature, run.acceptance, run.max_new_tokens, run.prompt_text, run.lookahead)
-    assert read == ("ngram", 4, 0.7, "typical", 9, "Hi", {"window": 5}) and run.is_lossy and not run.is_greedy
+    read = (run.method, run.gamma, run.temperature, run.acceptance, run.max_new_tokens, run.prompt_text)
+    assert read == ("lookahead", 4, 0.7, "typical", 9, "Hi") and run.is_lossy and not run.is_greedy
+    own = {setting.name: value for setting, value in (*run.method_settings, *run.rule_settings)}
+    assert own == {"ngram_size": 3, "delta": 0.5}
 
 
 @pytest.mark.parametrize("what", HOSTILE)
