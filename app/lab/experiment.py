@@ -23,7 +23,7 @@ from app.jobs.visitor import lab_visitor_id
 from app.lab.form import Field, read, title_choices
 from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Eta, Step, work_units
-from app.playground.trace_files import Exports
+from app.playground.trace_files import Exports, uploads
 from app.ui.widgets import QUIET, SKIP
 from app.views.notice import notice, over_old
 from engine.config import AUTO, RunConfig
@@ -61,6 +61,7 @@ class Experiment:
     # What a subclass says of its own:
     form: Any  # the rows of the form
     lay_out: Any  # lays out the tab with the parts of a `Layout`
+    show_recordings: Any  # (state, paths) → the outputs that show recordings of a server, where the tab opens some
     updates: Any  # (request, state, values, how) → the outputs of one press; ``how``: as of `press`
 
     def __init__(self, service: Service):
@@ -76,9 +77,12 @@ class Experiment:
     def fields(self) -> list[Field]:
         return [field for row in self.rows for field in row]
 
+    def by_name(self, values: Sequence) -> dict[str, Any]:
+        """Returns the values of the form by name, unchecked. ``values``: maybe with the session before them."""
+        return {field.name: value for field, value in zip(self.fields, values[-len(self.fields) :], strict=True)}
+
     def read(self, values: Sequence) -> dict[str, Any]:
-        """Returns the values of the form by name. ``values``: maybe with the session before them. Raises BadInput that
-        names the control."""
+        """Returns the values of the form by name. Raises BadInput that names the control."""
         return read(self.fields, values[-len(self.fields) :])
 
     def restore(self, values: Sequence) -> Any:
@@ -96,7 +100,7 @@ class Experiment:
 
     def refill(self, values: Sequence) -> list:
         """Returns an update for each control of the form. ``values``: as the browser kept them."""
-        form = {field.name: value for field, value in zip(self.fields, values, strict=True)}
+        form = self.by_name(values)
         return list(({name: gr.update(value=value) for name, value in form.items()} | self.lists(form)).values())
 
     def lists(self, form: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +213,16 @@ class Experiment:
         """Takes the mark away as soon as anything else is drawn than the recorded result."""
         is_drawn = any(value is not SKIP for value in update[1:])
         return update._replace(mark=notice("quiet")) if is_drawn else update
+
+    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
+        """Shows recordings of the visitor's server, and deletes the uploads."""
+        try:
+            with uploads(paths) as files:
+                if not state.is_over:
+                    raise BadInput("Let the measurement end first, then open the recordings again.")
+                return self.without_mark(self.show_recordings(state, files))
+        except EngineError as error:
+            return self.Outputs(notice("error", str(error)))
 
     def progress(self, step: Progress) -> Any:
         """Returns the outputs that show a step which keeps the work from starting."""

@@ -19,7 +19,7 @@ from app.views.figures import encode_figures
 from app.views.notice import notice
 from app.views.safe_json import encode
 from engine.config import MAX_SHARERS, RunConfig, SamplingParams
-from engine.errors import BadInput, EngineError, quantity
+from engine.errors import BadInput, quantity
 from engine.files import cache_root
 from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.tools.bench.answer_words import duration
@@ -174,21 +174,15 @@ class Answer(Measurement):
 
     # ── uploads ──
 
-    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
-        """Answers from recordings of the visitor's server, which are then deleted here."""
-        try:
-            with uploads(paths) as files:
-                if not state.is_over:
-                    raise BadInput("Let the measurement end first, then open the recordings again.")
-                own = recordings.Recordings(read_each(files))
-        except EngineError as error:
-            return self.Outputs(notice("error", str(error)))
+    def show_recordings(self, state: PageState, paths: Sequence[str]) -> Any:
+        """Answers from recordings of the visitor's server."""
+        own = recordings.Recordings(read_each(paths))
         state.result = RECORDINGS
         words = f"From your recordings of {own.title}. No model of this page was used."
         picture = encode_figures({view.PICTURE: recordings.picture(own)})
         recipes = view.nothing(recordings.configuration(own))
         sentences = encode(recordings.sentences(own))
-        return self.without_mark(self.Outputs(notice("quiet", words), sentences, picture, recipes))
+        return self.Outputs(notice("quiet", words), sentences, picture, recipes)
 
     def read_file(self, path: str | None) -> Any:
         """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""

@@ -19,13 +19,12 @@ from app.lab.compare.columns import Column, ComparedRuns, read_columns
 from app.lab.experiment import Experiment, PageState, define_outputs
 from app.lab.form import Field, pair_field, place, widget
 from app.lab.layout import Layout
-from app.playground.trace_files import uploads
 from app.ui.method_choices import method_choices
 from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.notice import notice
 from app.views.player_feed import Feed
 from engine.config import ACCEPTANCE, AUTO
-from engine.errors import BadInput, EngineError, quantity
+from engine.errors import BadInput, quantity
 from engine.trace.events import Round, RunFinished
 
 LEAD = """<p class="sl-lab-lead">Compare the columns: every run answers the same prompt, one after the other on this
@@ -70,7 +69,7 @@ class Compare(Experiment):
     def form(self) -> list[list[Field]]:
         controls, methods = controls_by_name(self.service.limits), self.service.offer.methods(self.service.offer.pair)
         tokens = replace(controls["tokens"], default=min(TOKENS, controls["tokens"].default))
-        prompt = replace(controls["prompt"], hint=controls["prompt"].hint, lines=3)
+        prompt = replace(controls["prompt"], lines=3)
         columns = [self._column(number, start) for number, start in enumerate(beginning(methods), 1)]
         return [
             [place(prompt, max_lines=8)],
@@ -94,8 +93,8 @@ class Compare(Experiment):
     def read(self, values: Sequence) -> Any:
         """Returns the columns of the form. Raises BadInput that names the control, and the run if the control is one of
         its own."""
-        form = {field.name: value for field, value in zip(self.fields, values, strict=True)}
-        shared, shown, columns = {name: form[name] for name in ("prompt", "pair", "tokens", "seed")}, form["shown"], []
+        form, columns = self.by_name(values), []
+        shared, shown = {name: form[name] for name in ("prompt", "pair", "tokens", "seed")}, form["shown"]
         if type(shown) is not int or not FEWEST <= shown <= MOST:
             raise BadInput(f"Choose {FEWEST} to {MOST} runs.")
         for number in range(1, shown + 1):
@@ -125,8 +124,7 @@ class Compare(Experiment):
 
     def refill(self, values: Sequence) -> list:
         """Returns an update for each control, and then the columns as `add` does."""
-        shown = values[[field.name for field in self.fields].index("shown")]
-        return [*super().refill(values), *_show_columns(shown)[1:]]
+        return [*super().refill(values), *_show_columns(self.by_name(values)["shown"])[1:]]
 
     @staticmethod
     def own_prompt(session: Session, prompt: str) -> Any:
@@ -259,19 +257,13 @@ class Compare(Experiment):
         drawn = {"table": view.table(columns), "charts": view.chart(columns)} if is_over else {}
         return self.Outputs(notice("progress", words, (at + min(1.0, tokens / limit)) / own), text, **drawn)
 
-    def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
-        """Shows recordings of servers beside the runs on the page, in place of earlier ones. Deletes the uploads."""
-        try:
-            with uploads(paths) as names:
-                if not state.is_over:
-                    raise BadInput("Let the runs end first, then open the recordings again.")
-                beside = read_columns(names)
-        except EngineError as error:
-            return self.Outputs(notice("error", str(error)))
+    def show_recordings(self, state: PageState, paths: Sequence[str]) -> Any:
+        """Shows recordings of servers beside the runs on the page, in place of earlier ones."""
+        beside = read_columns(paths)
         before = state.result
         own = [column for column in before.columns if not column.source] if before else []
         state.result = ComparedRuns(uuid.uuid4().hex, (*own, *beside), before.recorded_at if own else None)
-        return self.without_mark(self.draw(state.result)._replace(notice=view.notice_of(state.result)))
+        return self.draw(state.result)._replace(notice=view.notice_of(state.result))
 
     # ── a result ──
 

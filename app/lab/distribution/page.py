@@ -172,7 +172,7 @@ class Distribution(Experiment):
 
     def parse(self, values: Sequence, rule: str) -> RuleTest:
         """Raises BadInput that names the control."""
-        form = {field.name: value for field, value in zip(self.fields, values, strict=True)}
+        form = self.by_name(values)
         hidden = {"prompt": TOY_PROMPT} if form["pair"] in TOYS else {}
         form = self.read([*(form | hidden).values()])
         length = JSON_TOKENS if form["pair"] == JSON_TOY else form["length"]  # that control is hidden, too
@@ -186,8 +186,8 @@ class Distribution(Experiment):
     def updates(self, request: VisitorRequest, state: PageState, values: Sequence, how: Any) -> Iterator:
         """Tests the rule that is chosen. ``how``: other rules instead, or "every": the right one, then every mistake
         that can be made with this model."""
-        chosen = dict(zip((field.name for field in self.fields), values, strict=True))
-        rules = rules_of(chosen["pair"]) if how == "every" else how or [chosen["rule"]]
+        form = self.by_name(values)
+        rules = rules_of(form["pair"]) if how == "every" else how or [form["rule"]]
         tests = RuleTests([self.parse(values, rule) for rule in rules])
         earlier = state.result or {}
         if any(report.test.settings != tests.tests[0].settings for report in earlier.values()):

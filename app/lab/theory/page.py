@@ -148,8 +148,7 @@ class Theory(Measurement):
         return view.curves(run, baseline, is_own, measured, gammas)
 
     def draw(self, result: PointSet, values: Sequence = ()) -> Any:
-        session = values[0] if values else Session()
-        ticked = dict(zip((field.name for field in self.fields), values[1:], strict=False)).get("gammas") or ()
+        session, ticked = (values[0], self.by_name(values)["gammas"] or ()) if values else (Session(), ())
         curves = self._curves(session, result, [gamma for gamma in GAMMAS if gamma in ticked])
         return self.Outputs(curves=curves, **view.tables(result))
 

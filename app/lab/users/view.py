@@ -6,20 +6,8 @@ from dataclasses import asdict, fields
 
 from app.lab.recorded import Recorded
 from app.lab.users.work import LONG, SHORT, UsersPlan, UsersResult
-from app.views.figures import (
-    COLOURS,
-    MARKS,
-    Figure,
-    draw_line,
-    draw_predicted,
-    draw_speedups,
-    encode_figures,
-    level,
-    method_title,
-    points,
-    users_axes,
-    with_gaps,
-)
+from app.views import figures
+from app.views.figures import COLOURS, MARKS, Figure, draw_line, draw_speedups, level, method_title, points, with_gaps
 from app.views.table import BEST, csv_text, sheet, speedup_cell
 from engine.config import method_of
 from engine.errors import and_list, quantity
@@ -55,11 +43,11 @@ def parts(result: UsersResult) -> list[tuple[str, str]]:
 def draw(result: UsersResult, context: str) -> dict[str, str]:
     """Returns every chart, and the table of a context. Charts that have room for one context show that one."""
     rows, methods = result.rows[context], [method for method in result.plan.methods if method != BASELINE]
-    figures = (
+    drawn = (
         draw_tokens(rows, methods, False), draw_tokens(rows, methods, True), draw_gains(result.rows, methods),
         draw_break_even(rows, methods, result.costs),
     )  # fmt: skip
-    charts = encode_figures(dict(zip(CHARTS, figures, strict=True)))
+    charts = figures.encode_figures(dict(zip(CHARTS, drawn, strict=True)))
     return {"charts": charts, "table": table(rows, methods, context)}
 
 
@@ -68,7 +56,11 @@ def _look(method: str, methods: Sequence[str]) -> dict:
     if method == BASELINE:
         return {"color": "@plain", "symbol": MARKS[0], "size": 9}
     place = methods.index(method)
-    return {"color": COLOURS[place % len(COLOURS)], "symbol": MARKS[1 + place % (len(MARKS) - 1)], "size": 10}
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "symbol": MARKS[1 + place % (len(MARKS) - 1)],
+        "size": 10,
+    }
 
 
 def _users(rows: Rows) -> list[int]:
@@ -126,12 +118,12 @@ def draw_tokens(rows: Rows, methods: Sequence[str], is_each: bool) -> Figure:
             expected = [(rate := rates.get(n)) and rate / (n if is_each else 1) for n in line]
             more = {"showlegend": False, "hovertemplate": hover}
             data.append(draw_line(title, line, line.values(), mark, hovertemplate=hover))
-            data.append(draw_predicted(f"{title}, predicted", line, expected, mark, **more))
+            data.append(figures.draw_predicted(f"{title}, predicted", line, expected, mark, **more))
     if not data:
         return WAITING
     note = "While all users are written to; prompts do not count. The marks are measured, and lines connect neighbours."
     note += " Dashed: predicted from plain decoding with the fewest."
-    return Figure(data, users_axes(users, "tokens/s of each" if is_each else "tokens/s of all"), note)
+    return Figure(data, figures.users_axes(users, "tokens/s of each" if is_each else "tokens/s of all"), note)
 
 
 def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
@@ -148,7 +140,7 @@ def draw_gains(rows: Mapping[str, Rows], methods: Sequence[str]) -> Figure:
     every = [row for each in rows.values() for row in each]
     note = "Below the dashed line the same users get more without drafting."
     note += f"{' Dotted: after a long text.' if LONG in contexts else ''}{_doubts(every)}"
-    return Figure(data, users_axes(_users(every), "× plain decoding", shapes=[level(1.0)]), note)
+    return Figure(data, figures.users_axes(_users(every), "× plain decoding", shapes=[level(1.0)]), note)
 
 
 def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, CostModel]) -> Figure:
@@ -180,7 +172,7 @@ def draw_break_even(rows: Rows, methods: Sequence[str], costs: Mapping[str, Cost
     if crosses:
         more = {"marker": {"symbol": "x", "size": 13, "color": "@ink"}, "hovertemplate": "users at once: %{x}"}
         data.append(points("measured: slower than plain decoding", *zip(*crosses, strict=True), mode="markers", **more))
-    layout = users_axes(users, "chance of acceptance")
+    layout = figures.users_axes(users, "chance of acceptance")
     layout["yaxis"] |= {"range": [0, 1.05], "tickformat": ".0%"}
     price = users[-1] / interpolate(costs[BASELINE].v, users[-1])
     note = f"With {people(users[-1])} a drafted token costs {price:.1f} times as much as alone. "

@@ -91,7 +91,7 @@ def test_price_of_a_draft_rises_with_users_beside_its_chance():
     assert [x for x, size in zip(needs["x"], needs["marker"]["size"], strict=True) if size] == [1, 2, 5]
     for method in (AUTO, "lookahead", "medusa"):
         costs = COSTS | {method: COSTS["lm"]}
-        unpriced = json.loads(view.encode_figures({"p": view.draw_break_even(ROWS[SHORT], [method], costs)}))
+        unpriced = json.loads(view.figures.encode_figures({"p": view.draw_break_even(ROWS[SHORT], [method], costs)}))
         assert "one token after another" in unpriced["figures"]["p"]["note"], method
 
 
