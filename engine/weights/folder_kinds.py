@@ -1,7 +1,7 @@
 """Says what a folder, or a repository of the hub, holds that nothing here can load, and what to do about it.
 
-A kind that its files give away is a row of `PIPELINES` or `FORMATS`, a way of rounding one of `ROUNDED`; the rest are
-functions of `CHECKS`, which are called in order. Reads names, sizes and small text files; knows neither torch nor
+A kind that its files give away is a row of `FORMATS`, a way of rounding one of `ROUNDED`; the rest are functions of
+`CHECKS`, which are called in order. Reads names, sizes and small text files; knows neither torch nor
 transformers.
 """
 
@@ -23,47 +23,28 @@ _POINTER, _LONGEST_POINTER = "version https://git-lfs", 1024
 _WRITES = ("CausalLM", "LMHead", "ForConditionalGeneration")  # in the names of architectures that write text
 _ENCODERS = ("bert", "roberta", "distilbert", "albert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta",
              "mpnet", "modernbert", "ernie", "big_bird", "megatron-bert", "nomic_bert")  # fmt: skip
-_PICKLE = "{file}, a pickle, which is never loaded because it can run code"
 _ORIGINAL = "name the model that it was made from{origin}"
-_COPY, _OTHER = f"{_ORIGINAL}, in safetensors", "name a copy that has config.json and *.safetensors"
 
-# Forms of the files, the most telling first (a * matches / too), what they are, and what to do.
-PIPELINES = (
-    ("model_index.json", "a diffusers pipeline, which makes pictures, not text", "name a language model"),
-    ("modules.json config_sentence_transformers.json", "a sentence-transformers model, which makes vectors, not text",
-     "name a language model"),
-)  # fmt: skip
-# Looked for where safetensors are absent, in this order, because some come with files of another.
+# Where safetensors are absent: forms of the files (a * matches / too), what they are, and what to do. The first that
+# matches counts.
 FORMATS = (
     ("*.incomplete *.part *.partial *.crdownload *.aria2 *.download", "a download that was not finished ({file})",
      "finish it, or download the model again"),
-    ("consolidated*.safetensors", "weights in Mistral's own format ({file})", _OTHER),
     ("*.gguf", "GGUF files, not at its top", "name one of them, such as {file}"),
-    ("*openvino_model.xml", "an OpenVINO model", _COPY),
-    ("*.onnx genai_config.json", "an ONNX model", _COPY),
-    ("*.mlmodel *.mlpackage/* *.mlmodelc/*", "a CoreML model", _COPY),
-    ("*.engine *.plan", "a TensorRT-LLM engine", _COPY),
-    ("mlc-chat-config.json ndarray-cache.json params_shard_*.bin", "an MLC model", _COPY),
-    ("*.tflite *.task *.litertlm", "a LiteRT model", _COPY),
-    ("*.pte", "an ExecuTorch program", _COPY),
-    ("*.llamafile", "a llamafile", _COPY),
-    ("ggml*.bin", "weights in GGML's older format", _COPY),
-    ("shared_vocabulary.* vocabulary.json vocabulary.txt", "a CTranslate2 model", _COPY),
-    ("*.nemo", "a NeMo model", _COPY),
-    ("*.msgpack", "Flax weights", _COPY),
-    ("*.h5 saved_model.pb *.ckpt.index *.ckpt.data-*", "TensorFlow weights", _COPY),
-    ("*.npz", "NumPy arrays", _COPY),
-    ("zero_to_fp32.py global_step*/* zero_pp_rank_*", "a checkpoint in DeepSpeed's parts",
-     "join them with `python zero_to_fp32.py . OUT --safe_serialization` in that folder, then name OUT"),
-    ("*.distcp", "a checkpoint in the parts of torch.distributed",
-     "join them with `accelerate merge-weights` and name the folder that it writes"),
-    ("consolidated*.pth", _PICKLE, _OTHER),
-    ("pytorch_model*.bin model*.bin *.ckpt *.pth *.pt *.bin *.pkl", _PICKLE,
-     "save it as safetensors, a model with `AutoModelForCausalLM.from_pretrained(…).save_pretrained(…)` of "
-     "transformers, a head with save_file of safetensors.torch"),
+    ("*/model*.safetensors", "a model in a subfolder ({file})", "name that folder, in a copy on your own disk"),
+    ("zero_to_fp32.py global_step*/* zero_pp_rank_* *.distcp", "a checkpoint in the parts that training wrote ({file})",
+     "join them, DeepSpeed's with `python zero_to_fp32.py . OUT --safe_serialization` and torch's with `accelerate "
+     "merge-weights`, and name the result"),
+    ("pytorch_model*.bin *.ckpt *.pth *.pt *.pkl", "{file}, a pickle, which is never loaded because it can run code",
+     "name a copy that has config.json and *.safetensors, or make one: of a model with `AutoModelForCausalLM."
+     "from_pretrained(…).save_pretrained(…)` of transformers, of a head with save_file of safetensors.torch"),
     ("*.zip *.tar *.tar.gz *.tgz *.tar.zst *.7z *.rar", "an archive ({file})", "unpack it and name the folder inside"),
+    ("[!.]*.*", "no *.safetensors of a model at its top, but {file}",
+     f"{_ORIGINAL}, or a copy of it that has config.json and *.safetensors"),
 )  # fmt: skip
-_NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "scaler.*")  # pickles from training
+# Files that do not say which format the weights have; the first five are pickles from training.
+_NO_WEIGHTS = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "scaler.*", "*.json", "*.jsonl",
+               "*.txt", "*.md", "*.jinja", "*.model", "*.tiktoken", "*.png", "*.jpg")  # fmt: skip
 
 # The kinds of rounding that transformers reads (5.23), and the packages that it needs for them beside accelerate.
 ROUNDED = {
@@ -91,7 +72,6 @@ class Contents:
     folder: Path | None = None
     tensors: Collection[str] = ()
     origin: str = ""
-    adapter: dict = field(default_factory=dict)
 
     @property
     def top(self) -> list[str]:
@@ -127,7 +107,7 @@ def contents_of(folder: Path, tensors: Collection[str] = ()) -> Contents:
     adapter = read_json(folder / "adapter_config.json")
     origin = adapter.get("base_model_name_or_path") or adapter.get("model") or _origin(folder / "README.md")
     origin = origin if re.fullmatch(r"[\w./:~ -]{1,200}", str(origin)) else ""
-    return Contents(str(folder), files, read_json(folder / "config.json"), folder, tensors, origin, adapter)
+    return Contents(str(folder), files, read_json(folder / "config.json"), folder, tensors, origin)
 
 
 def _size(file: Path) -> int:
@@ -170,22 +150,11 @@ def _links(c: Contents) -> Problem:
 def _adapter(c: Contents) -> Problem:
     if not c.find("adapter_config.json", *(() if c.weights else ("adapter_model.*", "adapters.safetensors"))):
         return None
-    is_of_mlx = c.find("adapters.safetensors") and "peft_type" not in c.adapter
-    kind = str(c.adapter.get("peft_type") or ("MLX" if is_of_mlx else "LoRA or alike"))[:40]
     if c.weights:
         advice = "merge both (`merge_and_unload` of peft), or move adapter_config.json away to run the model alone"
         return "a model and an adapter beside it", advice
-    if "PROMPT" in kind or "TUNING" in kind:
-        return f"an adapter ({kind}) that cannot be merged", "name its base model{origin}"
-    tool = "`mlx_lm.fuse`" if is_of_mlx else "`merge_and_unload` and `save_pretrained` of peft"
-    return f"an adapter ({kind}), not a model", f"merge it with its base model{{origin}} ({tool}) and name the result"
-
-
-def _match(c: Contents, rows: Collection[tuple[str, str, str]]) -> Problem:
-    for forms, what, advice in rows:
-        if file := c.find(*forms.split()):
-            return what.replace("{file}", file), advice.replace("{file}", file)
-    return None
+    tools = "`merge_and_unload` of peft, or `mlx_lm.fuse`"
+    return "an adapter, not a model", f"merge it with its base model{{origin}} ({tools}), or name that model alone"
 
 
 def _rounding(c: Contents) -> Problem:
@@ -235,26 +204,13 @@ def _is_installed(package: str) -> bool:
 
 
 def _architecture(c: Contents) -> Problem:
+    if file := c.find("model_index.json", "modules.json", "config_sentence_transformers.json"):
+        return f"a pipeline that makes pictures or vectors, not text ({file})", "name a language model"
     family, listed = c.config.get("model_type"), c.config.get("architectures")
     name = str(listed[0])[:60] if isinstance(listed, list) and listed else str(family)[:60]
     is_encoder = c.config.get("is_encoder_decoder") is True or (family in _ENCODERS and not c.config.get("is_decoder"))
     if is_encoder or (re.search(r"For[A-Z]", name) and not any(mark in name for mark in _WRITES)):
         return f"{name}, not a decoder that writes text", "name a model whose config.json says …ForCausalLM"
-    return None
-
-
-def _elsewhere(c: Contents) -> Problem:
-    """Finds a folder above or below that is the one to name."""
-    if c.weights or c.folder is None:
-        return None
-    homes = {file.rpartition("/")[0] for file in c.files if file.endswith("/config.json")}
-    if models := sorted(home for home in homes if c.find(f"{home}/*.safetensors")):
-        current = _read_text(c.folder / "refs" / "main")  # in the hub's cache, the current revision
-        chosen = [home for home in models if current and home.endswith(current)] or models[:3]
-        return "no model itself, but its subfolder does", f"name {' or '.join(str(c.folder / home) for home in chosen)}"
-    above = c.folder.resolve().parent
-    if not c.find("*.gguf") and (above / "config.json").is_file() and any(above.glob("*.safetensors")):
-        return "no model in the transformers format, but the folder above does", f"name {above}"
     return None
 
 
@@ -285,7 +241,10 @@ def listing(names: list[str]) -> str:
 
 def _files(c: Contents) -> Problem:
     files = {file: 0 for file in c.files if not any(fnmatch(file, form) for form in _NO_WEIGHTS)}
-    return None if c.weights else _match(Contents(c.where, files), FORMATS)
+    for forms, contents, advice in () if c.weights else FORMATS:
+        if file := Contents(c.where, files).find(*forms.split()):
+            return contents.replace("{file}", file), advice.replace("{file}", file)
+    return None
 
 
 def tokenizer_problem(c: Contents) -> str | None:
@@ -300,7 +259,7 @@ def tokenizer_problem(c: Contents) -> str | None:
     return c.sentence((f"a tokenizer that is not read here ({file})", advice))
 
 
-CHECKS = (_links, _adapter, lambda c: _match(c, PIPELINES), _rounding, _architecture, _elsewhere, _parts, _files)
+CHECKS = (_links, _adapter, _rounding, _architecture, _parts, _files)
 
 
 def folder_problem(contents: Contents) -> str | None:

@@ -54,14 +54,14 @@ KINDS = {
     "a stale download beside": (MODEL | {".cache/huggingface/download/x.incomplete": "1"}, []),
     "nothing": ({}, ["is empty"]),
     "lora": ({"adapter_config.json": LORA, "adapter_model.safetensors": tensors()},
-             ["an adapter .LORA.", "merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
+             ["an adapter, not a model; merge it with its base model, Qwen/Qwen2.5-0.5B", "merge_and_unload"]),
     "lora with tokenizer": (without(*WEIGHTS, **{"adapter_config.json": LORA, "adapter_model.bin": ""}),
-                            [r"adapter \(LORA\)"]),
-    "a bare adapter": (without(*WEIGHTS, **{"adapter_model.safetensors": tensors()}), ["adapter .LoRA or alike."]),
-    "prompt tuning": ({"adapter_config.json": LORA | {"peft_type": "PROMPT_TUNING"}}, ["cannot be merged; name its"]),
+                            ["an adapter, not a model"]),
+    "a bare adapter": (without(*WEIGHTS, **{"adapter_model.safetensors": tensors()}), ["an adapter, not a model"]),
+    "prompt tuning": ({"adapter_config.json": LORA | {"peft_type": "PROMPT_TUNING"}}, ["or name that model alone"]),
     "lora beside": (MODEL | {"adapter_config.json": LORA}, ["a model and an adapter beside it", "merge both"]),
     "mlx lora": ({"adapter_config.json": {"model": "mlx/m"}, "adapters.safetensors": tensors()},
-                 ["an adapter .MLX.", "its base model, mlx/m", "mlx_lm.fuse"]),
+                 ["an adapter", "its base model, mlx/m", "mlx_lm.fuse"]),
     "mlx": (rounded(group_size=64, bits=4) | {"README.md": CARD}, ["by MLX, which only", "made from, Qwen/Qwen3-4B"]),
     "mlx's other field": (of_family(quantization={"group_size": 64, "bits": 8}), ["by MLX"]),
     "gptq": (rounded(quant_method="gptq", bits=4, group_size=128), ["by GPTQ", "made from", "pip install .*gptqmodel"]),
@@ -80,12 +80,15 @@ KINDS = {
     "meta": ({"consolidated.00.pth": "", "params.json": "{}", "tokenizer.model": SENTENCE_PIECE},
              ["consolidated.00.pth, a pickle", "name a copy that has config.json"]),
     "mistral": ({"consolidated.safetensors": tensors(), "params.json": "{}", "tekken.json": "{}"},
-                ["Mistral's own format", "name a copy that has config.json"]),
-    "openvino": (without(*WEIGHTS, **{"openvino_model.bin": "", "openvino_model.xml": ""}), ["an OpenVINO model"]),
-    "ctranslate2": ({"config.json": "{}", "model.bin": "", "vocabulary.json": "[]"}, ["a CTranslate2", "made from"]),
+                ["at its top, but consolidated.safetensors;", "a copy of it that has config.json"]),
+    "openvino": (without(*WEIGHTS, **{"openvino_model.bin": "", "openvino_model.xml": ""}), ["but openvino_model.bin"]),
+    "ctranslate2": ({"config.json": "{}", "model.bin": "", "vocabulary.json": "[]"}, ["but model.bin", "made from"]),
+    "onnx": (without(*WEIGHTS, **{"model.onnx": "", "README.md": CARD, ".gitattributes": "", "LICENSE": ""}),
+             ["but model.onnx; name the model that it was made from, Qwen/Qwen3-4B, or a"]),
+    "no weights": (without(*WEIGHTS, **{"README.md": CARD}), ["lacks model.safetensors|has no .*safetensors"]),
     "diffusers": ({"model_index.json": "{}", "unet/config.json": "{}", "unet/model.safetensors": tensors()},
-                  ["diffusers pipeline", "name a language model"]),
-    "vectors": (MODEL | {"modules.json": "[]"}, ["sentence-transformers", "vectors"]),
+                  ["a pipeline", "pictures", "name a language model"]),
+    "vectors": (MODEL | {"modules.json": "[]"}, ["a pipeline", "vectors"]),
     "bert": (of_family(model_type="bert", architectures=["BertForMaskedLM"]), ["BertForMaskedLM, not a decoder"]),
     "t5": (of_family(model_type="t5", architectures=["T5ForConditionalGeneration"], is_encoder_decoder=True),
            ["T5ForConditionalGeneration, not a decoder"]),
@@ -97,10 +100,10 @@ KINDS = {
     "hub's part": (without(*WEIGHTS, **{".cache/huggingface/download/x.incomplete": "1"}), ["not finished"]),
     "lfs weights": (MODEL | {"model.safetensors": POINTER},
                     ["model.safetensors, a Git LFS pointer, not the file itself; run `git lfs pull`"]),
-    "too high": ({f"sub/{name}": data for name, data in MODEL.items()}, ["no model itself", r"name .*too high/sub\."]),
+    "too high": ({f"sub/{name}": data for name, data in MODEL.items()}, ["subfolder .sub/model.safetensors.; name"]),
     "hub cache": ({"refs/main": "b" * 40, "blobs/x": "1"}
-                  | {f"snapshots/{kind * 40}/{name}": data for kind in "ab" for name, data in MODEL.items()},
-                  ["no model itself", rf"name .*/hub cache/snapshots/{'b' * 40}\."]),
+                  | {f"snapshots/{'b' * 40}/{name}": data for name, data in MODEL.items()},
+                  [rf"subfolder .snapshots/{'b' * 40}/model.safetensors"]),
     "sentencepiece": (without("tokenizer.json", **{"tokenizer.model": SENTENCE_PIECE}),
                       ["tokenizer.model", "pip install sentencepiece", "tokenizer.json of the model"]),
     "tiktoken": (without("tokenizer.json", **{"qwen.tiktoken": "IQ== 0"}), [r"not read here \(qwen.tiktoken\); add"]),
@@ -166,11 +169,6 @@ def test_a_file_and_a_link_to_nowhere_are_named(tmp_path):
     assert get_pair(str(folder))
     (tmp_path / "blob").unlink()
     assert "model.safetensors, a link to a file that is not here" in said(folder)
-
-
-def test_the_folder_above_is_named(tmp_path):
-    above = write(tmp_path / "model", MODEL)
-    assert f"the folder above does; name {above}." in said(write(above / "original", {"params.json": "{}"}))
 
 
 def test_missing_parts_of_several_sets():

@@ -122,10 +122,10 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
     ("absent", "more", "words"),
     [
         ("model.safetensors", [], "pytorch_model.bin, a pickle, which is never loaded"),
-        ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "has no safetensors weights"),
+        ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "in a subfolder .onnx/model.safetensors."),
         ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
         ("tokenizer.json", ["tokenizer.model"], "pip install sentencepiece"),
-        ("config.json", ["model_index.json"], "a diffusers pipeline"),
+        ("config.json", ["model_index.json"], "a pipeline that makes pictures"),
         ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
     ],
 )
