@@ -89,11 +89,11 @@ def quiet(fraction, message):
     pass
 
 
-def random_head(folder: Path, name="llama") -> tuple[EagleStudent, Teacher]:
+def random_head(folder: Path, name="llama", **more) -> tuple[EagleStudent, Teacher]:
     write(folder, name, vocab_size=VOCABULARY)
     teacher = Teacher.load(folder, "cpu")
     torch.manual_seed(0)
-    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2))
+    student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2), **more)
     with torch.no_grad():
         for parameter in student.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
