@@ -20,7 +20,7 @@ class Field(Control):
     of the boxes, where at least one must be ticked; ``layout``: what else Gradio is to know of the widget."""
 
     kind: str
-    choices: Mapping[Any, str] | None = None
+    choices: Mapping[Any, str] = field(default_factory=dict)
     one: str = ""
     layout: Mapping[str, Any] = field(default_factory=dict)
 

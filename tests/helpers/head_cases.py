@@ -1,6 +1,7 @@
 """Makes heads of every kind, each on a tiny target: never trained, but each weight is its own."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,14 +172,14 @@ def trained_logits(heads, kind: str, known: list[int], drafts: list[int], reads_
 
 
 def changed(folder: Path, copy: Path, fields: dict, tensors: dict) -> Path:
-    """Writes the head in ``folder`` with other fields of its config and other tensors to ``copy``; None leaves one
-    out."""
-    copy.mkdir()
+    """Copies the model or head in ``folder`` with other fields of its config and other tensors; None leaves one out."""
+    shutil.copytree(folder, copy)
     config = json.loads((folder / "config.json").read_text()) | fields
     (copy / "config.json").write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
     file = next(folder.glob("*.safetensors"))
     stored = load_file(file) | tensors
-    save_file({name: tensor for name, tensor in stored.items() if tensor is not None}, copy / file.name)
+    stored = {name: tensor for name, tensor in stored.items() if tensor is not None}
+    save_file(stored, copy / file.name, metadata={"format": "pt"})
     return copy
 
 

@@ -89,11 +89,11 @@ def quiet(fraction, message):
     pass
 
 
-def random_head(folder: Path, name="llama") -> tuple[EagleStudent, Teacher]:
+def random_head(folder: Path, name="llama", **more) -> tuple[EagleStudent, Teacher]:
     write(folder, name, vocab_size=VOCABULARY)
     teacher = Teacher.load(folder, "cpu")
     with seeded(0), torch.no_grad():
-        student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2))
+        student = EagleStudent.new(teacher, torch.arange(0, VOCABULARY, 3), torch.ones(2), **more)
         for parameter in student.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
     return student, teacher

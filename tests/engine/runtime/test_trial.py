@@ -1,34 +1,36 @@
-"""What `check` and `pairs` call ready was tried: every tensor by its name and shape, the tokenizer, the draft."""
+"""What `check` and `pairs` call ready was tried, to the shape of a tensor; a run says which draft it goes without."""
 
 import shutil
 
-import head_cases
 import pytest
 import torch
 from gguf_files import WORDS, write_gguf
-from head_cases import KINDS
-from safetensors.torch import load_file, save_file
+from head_cases import KINDS, changed
+from safetensors.torch import load_file
 from tiny_models import OTHERS, write
+from tiny_pairs import engine_of, request, run
 from typer.testing import CliRunner
 
+from engine.config import AUTO
 from engine.errors import Unavailable
 from engine.models.decoder.llama import LlamaModel
+from engine.runtime.engine import load_engine
 from engine.runtime.trial import faults
 from engine.tools.cli.main import app
 from engine.trace.costs import CostModel
+from engine.trace.trace import fold, from_json, to_json
 from engine.weights.catalogue import get_pair
 
 RECURRENT = ("mamba", "recurrent_gemma")  # refused for their state
 NAME = "model.layers.1.mlp.down_proj.weight"
 
 
-def changed(folder, copy, **tensors):
-    """A copy with other tensors; None leaves one out."""
-    shutil.copytree(folder, copy)
-    stored = load_file(copy / "model.safetensors") | tensors
-    stored = {name: tensor for name, tensor in stored.items() if tensor is not None}
-    save_file(stored, copy / "model.safetensors", metadata={"format": "pt"})
-    return copy
+@pytest.fixture
+def named(pairs, tmp_path, monkeypatch):
+    """A pair whose draft lacks a tensor."""
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "400")
+    return f"{pairs.root / 'target'}+{changed(pairs.root / 'draft', tmp_path / 'lacking', {}, {NAME: None})}"
 
 
 @pytest.mark.parametrize("name", ["target", "bare", "wider", *(name for name in OTHERS if name not in RECURRENT)])
@@ -46,7 +48,7 @@ def test_a_head_without_one_of_its_tensors_is_a_fault(heads, tmp_path, kind):
     target, head = heads.root / kind / "target", heads.root / kind / "head"
     stored = load_file(next(head.glob("*.safetensors")))
     last = max(name for name in stored if name.endswith(("proj.weight", "linear.weight", "down.weight", "up.weight")))
-    copy = head_cases.changed(head, tmp_path / "copy", {}, {last: None})
+    copy = changed(head, tmp_path / "copy", {}, {last: None})
     (reason,) = faults(get_pair(f"{target}+{copy}")).values()
     assert str(copy) in reason
 
@@ -60,9 +62,9 @@ def test_a_head_for_a_target_that_gives_no_states_is_a_fault(pairs, heads):
     ("model", "name"), [("target", NAME), ("gemma", NAME), ("gpt2", "transformer.h.1.mlp.c_fc.bias")]
 )
 def test_a_tensor_that_is_missing_or_of_another_shape_is_a_fault(pairs, tmp_path, model, name):
-    lacking = changed(pairs.root / model, tmp_path / "lacking", **{name: None})
+    lacking = changed(pairs.root / model, tmp_path / "lacking", {}, {name: None})
     assert f"no tensor '{name}'" in faults(get_pair(str(lacking)))["target"]
-    odd = changed(pairs.root / model, tmp_path / "odd", **{name: torch.zeros(3)})
+    odd = changed(pairs.root / model, tmp_path / "odd", {}, {name: torch.zeros(3)})
     assert f"{name} in {odd} is (3,), but config.json says" in faults(get_pair(str(odd)))["target"]
 
 
@@ -84,11 +86,8 @@ def test_a_gguf_file_that_lacks_a_tensor_is_a_fault(own_cache, tmp_path):
 
 def test_what_only_values_can_decide_is_not_a_fault(pairs, heads, monkeypatch):
     monkeypatch.setattr(LlamaModel, "_load", lambda self, weights, progress: bool(torch.ones(1, device=self.device)))
-    assert (
-        faults(get_pair(f"{pairs.root / 'target'}+{pairs.root / 'draft'}"))
-        == faults(get_pair(heads.pair("eagle")))
-        == {}
-    )
+    for name in (f"{pairs.root / 'target'}+{pairs.root / 'draft'}", heads.pair("eagle")):
+        assert faults(get_pair(name)) == {}
 
 
 def test_a_vocabulary_that_transformers_cannot_convert_is_a_fault(pairs, tmp_path):
@@ -106,14 +105,6 @@ def test_a_draft_without_a_common_token_is_a_fault(pairs):
 def call(*args):
     result = CliRunner().invoke(app, [str(each) for each in args])
     return result.exit_code, " ".join((result.stdout + result.stderr).split())
-
-
-@pytest.fixture
-def named(pairs, tmp_path, monkeypatch):
-    """A pair whose draft lacks a tensor."""
-    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "400")
-    return f"{pairs.root / 'target'}+{changed(pairs.root / 'draft', tmp_path / 'lacking', **{NAME: None})}"
 
 
 def test_check_does_not_call_a_draft_ready_that_lacks_a_tensor(pairs, named):
@@ -137,10 +128,43 @@ def test_pairs_does_not_call_a_draft_ready_that_lacks_a_tensor(named):
 
 @pytest.mark.slow
 def test_run_says_on_stderr_which_draft_it_goes_without(named, monkeypatch):
-    costs = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001)
-    monkeypatch.setattr("engine.runtime.calibration.measure", lambda *args, **more: costs)
+    monkeypatch.setattr("engine.runtime.calibration.measure", lambda *args, **more: COSTS)
     asked = ["run", "the cat", "--raw", "--pair", named, "--max-new-tokens", "4"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0 and done.stderr.count("This run goes without the draft lacking: ") == 1
     code, words = call(*asked, "--method", "lm")
     assert code == 1 and f"no tensor '{NAME}'" in words
+
+
+COSTS = CostModel(0.1, {1: 1.0, 8: 1.5}, 64, 0.001, draft_costs={"ngram": 0.0, "lm": 0.1, "quantised": 0.1})
+
+
+def auto(engine, **settings):
+    return fold(engine.run(request(engine.pair.name, AUTO, **settings), costs=COSTS))
+
+
+def test_a_run_of_auto_says_why_it_goes_without_a_draft(pairs, named):
+    engine = load_engine(named, "cpu")
+    for _ in range(2):
+        whole = auto(engine)
+        (note,) = whole.notes
+        assert note.startswith("This run goes without the draft lacking: ") and "down_proj" in note
+    assert from_json(to_json(whole)).notes == whole.notes
+    assert not run(engine, "none").notes and not run(engine, "ngram").notes, "they need none"
+
+
+def test_a_run_of_auto_with_its_draft_has_no_note(pairs):
+    assert not auto(engine_of(pairs, draft="draft")).notes
+
+
+def test_a_run_of_auto_says_that_it_outgrows_its_draft(pairs):
+    engine = engine_of(pairs, draft="short")  # 48 tokens
+    assert not auto(engine, max_new_tokens=8).notes
+    (note,) = auto(engine, max_new_tokens=40).notes
+    assert "without the draft short: it attends to 48 tokens, but prompt and answer may take" in note
+
+
+def test_a_run_of_auto_names_the_method_of_a_head_that_it_never_chooses(heads):
+    engine = load_engine(heads.pair("medusa"), "cpu")
+    (note,) = auto(engine, max_new_tokens=4).notes
+    assert "auto never chooses it; choose the method medusa" in note

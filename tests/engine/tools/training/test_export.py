@@ -60,15 +60,16 @@ def test_a_head_is_stored_as_other_engines_load_it(journey, root):
 @pytest.mark.parametrize(
     ("kind", "name", "layers"),
     [*(("eagle", name, 1) for name in ("llama-wide-head", "multi-query", "yarn-rope", "qwen3", "qwen2")),
-     ("block", "llama3-rope", 2), ("block", "llama-tied", 3)],
+     ("normed eagle", "llama", 1), ("block", "llama3-rope", 2), ("block", "llama-tied", 3)],
 )  # fmt: skip
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @torch.no_grad()
 def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, kind, name, layers, runtime):
-    """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones; and of
-    a block head also the guesses of the slots after the last one."""
+    """With features at every position, beyond the length where scaled rotary embeddings differ from plain ones, then a
+    step further; and of a block head also the guesses of the slots after the last one."""
     monkeypatch.setattr("engine.models.onnx.graph.DRAFTS", "fp32")  # rounding would hide what we look for
-    student, teacher = random_head(tmp_path / "target", name)
+    is_normed, kind = kind.startswith("normed"), kind.removeprefix("normed ")  # as in EAGLE-3.1
+    student, teacher = random_head(tmp_path / "target", name, is_normed=is_normed)
     if kind == "block":
         student = BlockStudent.new(teacher, torch.arange(0, VOCABULARY, 2), torch.ones(2), layers, rank=8)
     for parameter in student.module.parameters():
@@ -80,16 +81,20 @@ def test_an_exported_head_says_what_the_trained_one_said(tmp_path, monkeypatch, 
     head = load_head(kind, tmp_path / "head", RUNTIMES[runtime](tmp_path / "target", model).model)
     assert head.on_host == (runtime == "onnx") and head.layers_count == layers
     assert head.target_ids.tolist() == student.words.tolist() and head.reads == (0, 1)
-    ids, tapped, L = torch.randint(0, VOCABULARY, (1, 61)), torch.randn(1, 61, 2 * 64), 60
-    states = student.states(Texts(ids, tapped, tapped, None, None), 4 if kind == "block" else 1)
-    masks = torch.full((len(states) - 1,), MASK)
+    ids, tapped, L = torch.randint(0, VOCABULARY, (1, 62)), torch.randn(1, 62, 2 * 64), 60
+    states = student.states(Texts(ids, tapped, tapped, None, None), 4 if kind == "block" else 2)
+    masks = torch.full((3 if kind == "block" else 0,), MASK)
     runner = DecoderRunner(head)
-    runner.reset(L + len(masks))
+    runner.reset(L + 3)
     span = runner.next_span(L + len(masks))
-    logits, out = head.forward(torch.cat([ids[0, 1:], masks]), [span], features=tapped[0, :L])
+    logits, out = head.forward(torch.cat([ids[0, 1 : L + 1], masks]), [span], features=tapped[0, :L])
     if kind == "eagle":
-        assert_close(out, states[0][0, :L])
+        if not is_normed:
+            assert_close(out, states[0][0, :L])
         assert_close(logits, student.logits(states[0][0, :L], None))
+        runner.cache.length = L
+        further = head.forward(ids[0, L + 1 :], [runner.next_span(1)], state=out[-1:])[0]
+        assert_close(further, student.logits(states[1][0, L - 1 : L], None))
     else:
         block, guess = torch.stack([one[0, L - 1] for one in states]), torch.tensor([42])
         assert_close(logits, student.logits(block, None))

@@ -4,6 +4,7 @@ That a rollout is what drafting one by one gives: ../models/test_heads.py, by th
 """
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -173,6 +174,12 @@ def test_a_head_to_begin_from_that_does_not_fit_is_refused(learning, tmp_path):
             words_of_draft(BlockStudent, folder, *asked)
     with pytest.raises(BadInput, match="cannot be started from"):
         words_of_draft(BlockStudent, tmp_path, VOCABULARY, (0, 1), WORDS)
+    normed = EagleStudent.new(learning.teacher, learning.words, torch.ones(2), is_normed=True)
+    export.eagle(normed, learning.teacher, (0, 1), None, tmp_path / "normed", "a card")
+    config = json.loads((tmp_path / "normed" / "config.json").read_text())
+    assert config["fc_norm"] and config["norm_output"], "under the names that vLLM reads"
+    with pytest.raises(BadInput, match="norms its states"):
+        words_of_draft(EagleStudent, tmp_path / "normed", VOCABULARY, (0, 1), WORDS)
 
 
 def test_a_block_head_brings_its_further_layers(learning, tmp_path):
