@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from chromium import ARGS
-from page_actions import open_lesson
+from page_actions import click_until, open_lesson
 from player_page import LESSON_MODULES, page_with
 from player_page import page as player
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
-from visits import Visits
+from visits import DESKTOP, Visits
 
 from app import static_site
 from app.views import player_feed
@@ -111,6 +111,28 @@ def visit(open_page, fake_server):
     change_fake(fake_server, stop=True)
 
 
+@pytest.fixture(scope="session")
+def page_visits(browser) -> Visits:
+    return Visits(browser)
+
+
+@pytest.fixture(scope="module")
+def module_page(page_visits, fake_server):
+    page = page_visits.open(fake_server)
+    expect(page.locator("#stage-notice .sl-words")).not_to_be_empty()
+    yield page
+    page_visits.close()
+
+
+@pytest.fixture
+def page(module_page):
+    """One page on the made-up engine for all tests of a file, because a page that opens takes longer than most of what
+    they do. It has the controls and the run that the test before left there."""
+    module_page.set_viewport_size(DESKTOP)
+    module_page.keyboard.press("Escape")  # closes the drawer, a dialog or a list that a test has left open
+    return module_page
+
+
 @pytest.fixture
 def fake(fake_server):
     """``fake(step=0.05)`` changes the made-up engine until the test ends; see ``FakeWorker`` for what there is."""
@@ -145,21 +167,33 @@ def lessons_page(browser, fake_server):
     """One visitor's page for all tools. At the end no error was logged and no other server asked."""
     visits = Visits(browser)
     page = visits.open(f"{fake_server}/#lessons", fresh=True)
-    page.get_by_role("tab", name="Lessons").click()
-    expect(page.locator(".sl-lesson-card").first).to_be_visible()
     yield page
     visits.close()
 
 
 @pytest.fixture
-def at_tool(lessons_page):
+def at_step(lessons_page):
+    """Opens a lesson, at its first step or at the one with this title; all tests share the page."""
+
+    def open_(lesson: str, titled: str = "") -> Page:
+        page = lessons_page
+        page.set_viewport_size(DESKTOP)
+        click_until(page.get_by_role("tab", name="Lessons"), "[aria-selected=true]")
+        open_lesson(page, lesson)
+        if titled:
+            page.locator(f'.sl-dot[title="{titled}"]').click()
+            expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
+        return page
+
+    return open_
+
+
+@pytest.fixture
+def at_tool(at_step):
     """Opens a lesson at the step that has the tool."""
 
     def open_(lesson: str, titled: str) -> Page:
-        page = lessons_page
-        open_lesson(page, lesson)
-        page.locator(f'.sl-dot[title="{titled}"]').click()
-        expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
+        page = at_step(lesson, titled)
         expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
         return page
 

@@ -7,8 +7,8 @@ from page_actions import (
     check_light_and_dark,
     drawn,
     fill,
-    open_files,
     open_lesson,
+    open_texts,
     press_run,
     tool_places,
     violations,
@@ -38,8 +38,26 @@ MOVING = """() => [...document.querySelectorAll('.gradio-container *')].filter(n
 
 @pytest.mark.slow
 @PAIRS
-def test_axe_finds_nothing_grave_in_any_state(visit, fake, tmp_path, scheme, width):
+def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
     page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
+    expect(page.locator(".sl-captions")).to_be_visible()
+    assert violations(page) == [], "the first visit"
+    page.locator("#settings").click()
+    assert violations(page, "#drawer") == [], "with the drawer"
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.get_by_label("Link", exact=True)).not_to_have_value("")
+    page.locator("dialog.sl-share summary").first.click()
+    assert violations(page, "dialog.sl-share") == [], "with the dialog of a link"
+    page.keyboard.press("Escape")
+    page.keyboard.press("p")  # a phone has no button for it
+    expect(page.get_by_role("button", name="Leave presentation")).to_be_visible()
+    page.keyboard.press("End")
+    page.locator("#stage .sl-list .sl-rejected").last.click()
+    expect(page.locator("#stage .sl-inspector")).to_have_attribute("data-open", "locked")
+    assert violations(page) == [], "presenting, with a locked token"
+    page.keyboard.press("Escape")
+    page.keyboard.press("p")
     fake(step=0.2)
     press_run(page, tokens="40")
     expect(page.locator(".sl-source")).to_have_text("Running now")
@@ -61,37 +79,13 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, tmp_path, scheme, wid
     page.locator("#run").click()
     expect(page.get_by_role("alert").filter(has_text="prompt is empty")).to_be_visible()
     assert violations(page, "#stage-notice") == [], "with an error"
-    file = tmp_path / "tree.json"
-    file.write_text(to_json(tree()), encoding="utf-8")
-    open_files(page, file)
+    open_texts(page, to_json(tree()))
     expect(page.locator(".sl-source")).to_have_text("From a file")
     page.locator("#stage .sl-rows").press("End")
     page.locator("#stage .sl-tree .sl-token").nth(1).click()
     assert violations(page, "#stage") == [], "with a tree"
     drawn(page, "ranks")
     assert violations(page, "#results") == [], "with the tab of trees"
-
-
-@pytest.mark.slow
-@PAIRS
-def test_axe_finds_nothing_grave_while_sharing_and_presenting(visit, scheme, width):
-    page = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
-    expect(page.locator(".sl-captions")).to_be_visible()
-    assert violations(page) == [], "the first visit"
-    page.locator("#settings").click()
-    assert violations(page, "#drawer") == [], "with the drawer"
-    page.keyboard.press("Escape")
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.get_by_label("Link", exact=True)).not_to_have_value("")
-    page.locator("dialog.sl-share summary").first.click()
-    assert violations(page, "dialog.sl-share") == [], "with the dialog of a link"
-    page.keyboard.press("Escape")
-    page.keyboard.press("p")  # a phone has no button for it
-    expect(page.get_by_role("button", name="Leave presentation")).to_be_visible()
-    page.keyboard.press("End")
-    page.locator("#stage .sl-list .sl-rejected").last.click()
-    expect(page.locator("#stage .sl-inspector")).to_have_attribute("data-open", "locked")
-    assert violations(page) == [], "presenting, with a locked token"
 
 
 @pytest.mark.slow
@@ -111,7 +105,7 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit):
         expect(page.locator(".sl-figure-box h4")).to_be_visible()
         for button in page.locator(".sl-figure-box button").all():
             button.click()  # then the tool's result is on the page, too
-        check_light_and_dark(page, ".sl-lesson-page")  # the run beside it is the same in every step
+        check_light_and_dark(page, ".sl-figure-box")  # test_static_site_page.py checks the rest of each lesson
     open_lesson(page, "draft_then_verify", 1)
     expect(page.locator("[data-glow]")).to_have_count(1)
     check_light_and_dark(page, "#lesson")
@@ -129,22 +123,7 @@ def test_axe_finds_nothing_grave_in_the_lessons(visit):
 
 
 @pytest.mark.slow
-def test_axe_reports_pale_words_on_the_page_and_in_a_dialog(visit):
-    """Otherwise the tests above could pass because axe leaves out a dialog."""
-    page = visit()
-    page.evaluate("document.querySelector('.sl-stage .sl-words').style.color = '#ccc'")
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.get_by_label("Link", exact=True)).not_to_have_value("")
-    page.evaluate("document.querySelector('#sl-share-title').style.color = '#ccc'")
-    found = violations(page)
-    assert any(line.startswith("color-contrast") and "sl-share-title" in line for line in found)
-    page.keyboard.press("Escape")
-    assert any(line.startswith("color-contrast") for line in violations(page)), "what the dialog covered"
-
-
-@pytest.mark.slow
-def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
-    page = visit()
+def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(page):
     stops = []
     for _ in range(120):
         page.keyboard.press("Tab")
@@ -161,8 +140,7 @@ def test_tab_goes_once_through_the_page_and_every_stop_can_be_seen(visit):
 
 
 @pytest.mark.slow
-def test_a_whole_visit_by_keyboard(visit):
-    page = visit()
+def test_a_whole_visit_by_keyboard(page):
     fill(page, tokens="12")
     page.locator("#prompt textarea").press("Control+A")
     page.keyboard.type("Hello there")
@@ -194,6 +172,19 @@ def reach(page: Page, name: str) -> None:
         if name in page.evaluate(FOCUSED)["name"].split():
             return
     pytest.fail(f"Tab does not reach {name}")
+
+
+@pytest.mark.slow
+def test_axe_reports_pale_words_on_the_page_and_in_a_dialog(page):
+    """Otherwise the tests above could pass because axe leaves out a dialog."""
+    page.evaluate("document.querySelector('.sl-stage .sl-words').style.color = '#ccc'")
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.get_by_label("Link", exact=True)).not_to_have_value("")
+    page.evaluate("document.querySelector('#sl-share-title').style.color = '#ccc'")
+    found = violations(page)
+    assert any(line.startswith("color-contrast") and "sl-share-title" in line for line in found)
+    page.keyboard.press("Escape")
+    assert any(line.startswith("color-contrast") for line in violations(page)), "what the dialog covered"
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import re
 import pytest
 from page_actions import OVERFLOW, open_lesson, violations, wait_for
 from playwright.sync_api import Page, expect
+from visits import Visits
 
 from lessons.loader import lessons
 
@@ -36,35 +37,35 @@ def at_step(page: Page, slug: str, titled: str) -> None:
     page.locator(f'.sl-dot[title="{titled}"]').click()
 
 
+@pytest.fixture(scope="module")
+def page(browser, site):
+    """One page for all tests that need no phone."""
+    visits = Visits(browser)
+    yield visits.open(site.as_uri(), offline=True)
+    visits.close()
+
+
 @pytest.mark.slow
 def test_each_sentence_says_what_python_computes_after_the_answer(open_offline, site):
     """The text as it is printed comes from the engine's formulas, and the page's from the tools'."""
     page = open_offline(site, several=True, viewport={"width": 390, "height": 844}, color_scheme="dark")
+    told = page.evaluate("JSON.parse(document.querySelector('#data').textContent).values.lesson")
+    pages = json.loads(told)["pages"]
     for lesson, step in ALL:
         at_step(page, lesson.slug, step.title)
-        told = json.loads(page.evaluate("JSON.parse(document.querySelector('#data').textContent).values.lesson"))
-        steps = told["pages"][str(lesson.number)]["steps"]
-        pieces = [
-            piece
-            for one in steps
-            if one["title"] == step.title
-            for block in one["blocks"]
-            for line in block["lines"]
-            for piece in line
-        ]
         if step.ask:
             expect(page.locator(".sl-drag").first).to_be_hidden()
             answer(page)
         expect(page.locator(".sl-drag").first).to_be_visible()
-        for style, text, *name in pieces:
+        printed = next(one for one in pages[str(lesson.number)]["steps"] if one["title"] == step.title)
+        for style, text, *name in (piece for block in printed["blocks"] for line in block["lines"] for piece in line):
             if style in ("drag", "live"):
                 expect(page.locator(f'[data-{style}="{name[0]}"]')).to_have_text(text)
         assert page.evaluate(OVERFLOW) <= 0 and violations(page, ".sl-lesson-body") == []
     assert len({lesson.slug for lesson, _ in ALL}) >= 4
 
 
-def test_numbers_follow_keys_and_pointer_and_stop_at_their_ends(open_offline, site):
-    page = open_offline(site, several=True)
+def test_numbers_follow_keys_and_pointer_and_stop_at_their_ends(page):
     at_step(page, "acceptance_tau_speedup", "From α to τ")
     answer(page)
     alpha, gamma = number(page, "alpha"), number(page, "gamma")
@@ -119,8 +120,7 @@ def test_a_finger_drags_a_number_and_does_not_scroll_the_page(open_offline, site
 
 
 @pytest.mark.slow
-def test_speedup_in_the_sentence_turns_where_the_lesson_says(open_offline, site):
-    page = open_offline(site, several=True)
+def test_speedup_in_the_sentence_turns_where_the_lesson_says(page):
     at_step(page, "acceptance_tau_speedup", "A run that pays")
     answer(page)
     speed = lambda: float(result(page, "speed"))  # noqa: E731
@@ -134,8 +134,7 @@ def test_speedup_in_the_sentence_turns_where_the_lesson_says(open_offline, site)
 
 
 @pytest.mark.slow
-def test_u_is_drawn_after_the_bet_and_decides(open_offline, site):
-    page = open_offline(site, several=True)
+def test_u_is_drawn_after_the_bet_and_decides(page):
     at_step(page, "accept_reject_resample", "A random number decides")
     u = number(page, "u")
     expect(u).to_be_hidden()
@@ -153,8 +152,7 @@ def test_u_is_drawn_after_the_bet_and_decides(open_offline, site):
 
 
 @pytest.mark.slow
-def test_users_in_the_sentence_and_in_the_tool_are_the_same(open_offline, site):
-    page = open_offline(site, several=True)
+def test_users_in_the_sentence_and_in_the_tool_are_the_same(page):
     at_step(page, "many_users", "One budget, many users")
     answer(page)
     users, slider = number(page, "users"), page.get_by_label("Users at once")

@@ -15,36 +15,6 @@ CUT_LINE = """node => (node.clientHeight - parseFloat(getComputedStyle(node).pad
   % parseFloat(getComputedStyle(node).lineHeight)"""  # pixels of a line below the last whole one
 
 
-def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(visit, fake):
-    page = visit()
-    for c in (0.42, 0.31):
-        fake(c=c)
-        run(page, tokens="12")
-        page.locator("#method input").click()
-        expect(page.get_by_role("option", name=f"c = {c} plain steps a draft")).to_be_visible()
-        page.keyboard.press("Escape")
-
-
-def test_pair_reports_why_it_cannot_run_and_brings_its_methods(visit):
-    page, note, name = visit(), ".sl-pair-note >> nth=0", ".sl-pair-name >> nth=0"
-    page.locator("#settings").click()
-    choose(page, "pair", "A model too large")
-    expect(page.locator(note)).to_contain_text("needs about 900 GB")
-    page.locator("#run").click()
-    expect(page.get_by_role("alert").filter(has_text="900 GB")).to_be_visible()
-    expect(page.locator("#thinking")).to_be_hidden()
-    choose(page, "method", "draft model")
-    choose(page, "pair", "A model that thinks")
-    expect(page.locator(note)).to_contain_text("downloads about 2.4 GB")
-    expect(page.locator("#thinking")).to_be_visible()
-    expect(page.locator("#method input")).to_have_value(re.compile("^auto"))
-    expect(page.locator(name)).to_be_hidden()
-    page.locator("#pair input").evaluate("node => { node.style.width = '90px'; node.style.flex = 'none'; }")
-    page.set_viewport_size({"width": 390, "height": 844})  # the field cuts it short now
-    expect(page.locator(name)).to_have_text("A model that thinks")
-    expect(page.locator(name)).to_be_visible()
-
-
 def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_page, fake_server):
     """Answering imports torch, which would hold up the load and every visitor who opens the page."""
     page = open_page("about:blank", fresh=True)
@@ -78,8 +48,7 @@ def test_a_page_asks_nothing_of_the_engine_while_a_model_is_being_loaded(open_pa
     assert len(asked) == 2, "a later load changes nothing of it"
 
 
-def test_reset_restores_settings_but_not_the_prompt(visit):
-    page = visit()
+def test_reset_restores_settings_but_not_the_prompt(page):
     page.locator("#settings").click()
     page.locator("#auto input").uncheck()
     set_number(page, "temperature", 0.7)
@@ -151,25 +120,20 @@ def test_settings_of_one_method_show_only_with_it_or_with_a_link(visit):
     expect(page.locator("#sl-share-link")).to_have_value(re.compile("^(?!.*window).*epsilon=0.2"))
 
 
-def test_constraint_is_filled_in_checked_carried_and_reset(visit):
-    page = visit()
+def test_constraint_is_filled_in_checked_carried_and_reset(page):
     schema, note = page.locator("#json_schema textarea"), page.locator("#constraint-note .sl-pair-note")
+    example = page.get_by_role("button", name="A person", exact=True)
     page.locator("#settings").click()
     expect(schema).to_be_hidden()
-    page.get_by_role("button", name="A person", exact=True).click()
+    example.click()
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("in Lyon"))
     expect(page.locator("#compact_json input")).to_be_checked()
-    schema.fill('{"type": ')
-    page.locator("#seed input").focus()
-    expect(note).to_contain_text("The JSON schema cannot be read as JSON")
-    page.get_by_role("button", name="A person", exact=True).click()
-    expect(schema).to_have_value(re.compile("^{"))
-    expect(note).to_be_hidden()
-    schema.fill('{"type": ')
-    page.locator("#seed input").focus()
-    expect(note).to_contain_text("The JSON schema cannot be read as JSON")
-    choose(page, "constraint", re.compile("^regular"))
-    expect(note).to_be_hidden()
+    for mend in (example.click, lambda: choose(page, "constraint", re.compile("^regular"))):
+        schema.fill('{"type": ')
+        page.locator("#seed input").focus()
+        expect(note).to_contain_text("The JSON schema cannot be read as JSON")
+        mend()
+        expect(note).to_be_hidden()
     expect(schema).to_be_hidden()
     page.locator("#regex textarea").fill("[a-z ]+")
     page.keyboard.press("Escape")
@@ -182,8 +146,16 @@ def test_constraint_is_filled_in_checked_carried_and_reset(visit):
     expect(page.locator("#regex")).to_be_hidden()
 
 
-def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
-    page = visit()
+def test_a_cost_that_a_run_has_measured_stands_in_the_list_of_methods(page, fake):
+    for c in (0.42, 0.31):
+        fake(c=c)
+        run(page, tokens="12")
+        page.locator("#method input").click()
+        expect(page.get_by_role("option", name=f"c = {c} plain steps a draft")).to_be_visible()
+        page.keyboard.press("Escape")
+
+
+def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(page):
     run(page, tokens="40")
     names = "prompt pair method gamma temperature seed tokens form system top_k top_p min_p repetition_penalty"
     for width in (320, 390, 1280, 1920):
@@ -200,8 +172,7 @@ def test_form_is_clipped_at_no_width_and_a_closed_drawer_takes_no_focus(visit):
         expect(page.locator("#seed")).to_be_hidden()
 
 
-def test_a_model_of_ones_own_in_two_clicks(visit):
-    page = visit()
+def test_a_model_of_ones_own_in_two_clicks(page):
     fill(page, prompt="Hello", tokens="12")
     page.locator("#settings").click()
     field, note = page.locator("#own-name").get_by_role("textbox"), page.locator("#own-note .sl-pair-note")
@@ -215,3 +186,24 @@ def test_a_model_of_ones_own_in_two_clicks(visit):
     press_run(page)
     wait_for_end(page)
     expect(page.locator("#stage")).to_contain_text("us/large")
+
+
+def test_pair_reports_why_it_cannot_run_and_brings_its_methods(visit):
+    page = visit()
+    note, name = page.locator(".sl-pair-note").first, page.locator(".sl-pair-name").first
+    page.locator("#settings").click()
+    choose(page, "pair", "A model too large")
+    expect(note).to_contain_text("needs about 900 GB")
+    page.locator("#run").click()
+    expect(page.get_by_role("alert").filter(has_text="900 GB")).to_be_visible()
+    expect(page.locator("#thinking")).to_be_hidden()
+    choose(page, "method", "draft model")
+    choose(page, "pair", "A model that thinks")
+    expect(note).to_contain_text("downloads about 2.4 GB")
+    expect(page.locator("#thinking")).to_be_visible()
+    expect(page.locator("#method input")).to_have_value(re.compile("^auto"))
+    expect(name).to_be_hidden()
+    page.locator("#pair input").evaluate("node => { node.style.width = '90px'; node.style.flex = 'none'; }")
+    page.set_viewport_size({"width": 390, "height": 844})  # the field cuts it short now
+    expect(name).to_have_text("A model that thinks")
+    expect(name).to_be_visible()

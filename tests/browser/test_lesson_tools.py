@@ -48,11 +48,11 @@ def test_a_text_is_cut_by_both_and_what_is_left_of_the_draft_is_told(at_tool):
     drafted, tested = min(20, bpe_demo.pieces("code", TEXTS[0])), bpe_demo.testable(TEXTS[0], 20)
     expect(result(page)).to_contain_text(f"{drafted} drafted, {tested} to test.")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
-    hostile = "<img src=x onerror=alert(1)> {{1+1}}"
-    page.get_by_label("Your text").fill(hostile)
+    hostile, field = "<img src=x onerror=alert(1)> {{1+1}}", page.locator(".sl-figure-box").get_by_label("Your text")
+    field.fill(hostile)
     page.keyboard.press("n")  # typed, and no way on
     text = hostile + "n"
-    expect(page.get_by_label("Your text")).to_have_value(text)
+    expect(field).to_have_value(text)
     expect(page.locator(".sl-tokenizer-pair")).to_have_count(len(borders("code", text) & borders("prose", text)))
     assert page.locator(".sl-figure-box img").count() == 0
 
@@ -80,13 +80,14 @@ def test_tree_is_grown_by_keyboard_and_traffic_gives_a_command(at_tool):
     expect(result(page)).to_contain_text("1.60 tokens expected from a pass over 2 rows: 1.52 ×")
     expect(page.get_by_role("button", name="last token, 1 child; add one")).to_be_focused()
     page = at_tool("turn_it_on", "Your command")
+    lists = page.locator(".sl-figure-box").get_by_label
     for label, option, method in (
         ("Engine", "vLLM", "ngram"), ("You serve", "chat, reasoning, stories", "mtp"),
         ("You also have", "a head trained for the model", "eagle3"),
     ):  # fmt: skip
-        page.get_by_label(label).select_option(label=option)
+        lists(label).select_option(label=option)
         expect(page.locator(".sl-command")).to_contain_text(f'"method": "{method}"')
-    page.get_by_label("Engine").select_option(label="transformers")
+    lists("Engine").select_option(label="transformers")
     expect(page.locator(".sl-command")).to_be_hidden()
     expect(page.locator(".sl-figure-note").last).to_contain_text("no EAGLE head")
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from page_actions import open_lesson, wait_until_above
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from lessons.loader import lessons
 from lessons.schema import PARTS
@@ -12,7 +12,7 @@ from lessons.schema import PARTS
 pytestmark = pytest.mark.browser
 
 
-def title(page: Page):
+def title(page: Page) -> Locator:
     return page.locator(".sl-lesson-body h3")
 
 
@@ -105,9 +105,8 @@ def test_a_whole_lesson_by_keyboard(visit):
 
 
 @pytest.mark.slow
-def test_live_fills_the_playground_and_the_coach_points_at_the_subject(visit):
-    page = visit("#lesson-how_many_drafts")
-    page.locator('.sl-dot[title="Sweep it yourself"]').click()
+def test_live_fills_the_playground_and_the_coach_points_at_the_subject(at_step):
+    page = at_step("how_many_drafts", "Sweep it yourself")
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#tokens input")).to_have_value("56")
     expect(page.locator("#method input")).to_have_value(re.compile("^auto"))  # these models have no EAGLE head
@@ -130,15 +129,23 @@ def test_a_link_opens_its_lesson_and_an_unknown_one_says_so(visit):
 
 
 @pytest.mark.slow
-def test_an_address_with_a_number_opens_the_lesson_that_had_it(visit):
+def test_an_address_with_a_number_opens_the_lesson_that_had_it(at_step):
     """The lessons had another order before, and links to them from elsewhere go on working."""
-    page = visit("#lesson-13")
+    page = at_step("memory_wall")
     slugs = {13: "one_token_differs", 11: "two_models_one_memory", 5: "acceptance_tau_speedup", 15: "unknown_runs"}
     for number, slug in slugs.items():
         page.evaluate("number => { location.hash = `#lesson-${number}`; }", number)
         lesson = next(each for each in lessons() if each.slug == slug)
         expect(page.locator("#sl-lesson-title")).to_have_text(f"{lesson.number}. {lesson.title}")
         assert page.evaluate("location.hash") == f"#lesson-{slug}"
+    page.evaluate("location.hash = '#lesson-7-guess-2'")  # a friend's link
+    expect(page.locator("#sl-lesson-title")).to_contain_text("Easy and hard text")
+    expect(page.locator(".sl-figure-box .sl-pick option:checked")).to_have_text("A story")
+
+
+# Presses keys faster than any hand can.
+KEYS = """([keys, repeat]) => [...keys].forEach(key =>
+  document.dispatchEvent(new KeyboardEvent('keydown', { key, repeat, bubbles: true })))"""
 
 
 @pytest.mark.slow
@@ -174,48 +181,28 @@ def test_lesson_0_is_given_to_a_class_by_keyboard(visit):
     page.keyboard.press("3")
     press(page, "Clear the votes")
     page.locator("#sl-lesson-title").focus()
-    for key in "1112":
-        page.keyboard.press(key)
-    expect(page.locator(".sl-option").first).to_contain_text("3 hands")
-    expect(page.locator(".sl-option").nth(1)).to_contain_text("1 hand")
-    expect(page.locator(".sl-reply")).to_be_empty()
-    press(page, "Show the answer")
-    expect(page.locator(".sl-reply")).to_contain_text("3 of 4 hands had it.")
-    page.keyboard.press("1")
-    expect(page.locator(".sl-option").first).to_contain_text("3 hands")  # the vote is over
-    page.get_by_role("button", name="All lessons").click()
-    expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
-
-
-# Presses keys faster than any hand can.
-KEYS = """([keys, repeat]) => [...keys].forEach(key =>
-  document.dispatchEvent(new KeyboardEvent('keydown', { key, repeat, bubbles: true })))"""
-
-
-@pytest.mark.slow
-def test_each_of_thirty_hands_is_counted_once_and_outlasts_a_wrong_key(visit):
-    page = visit("?present=1#lesson-in_five_minutes")
-    page.locator('.sl-dot[title="The same text?"]').click()
-    options = page.locator(".sl-option")
+    options = page.locator(".sl-option")  # each of thirty hands counts once
     page.evaluate(KEYS, ["1" * 12 + "2" * 8, False])
     for _ in range(10):
         options.nth(2).click()
     page.evaluate(KEYS, ["333", True])  # a key that is held down
-    page.keyboard.press("b")
+    page.keyboard.press("b")  # a wrong key loses none of them
     expect(page.locator(".sl-lesson-where")).to_contain_text("Step 2")
     page.keyboard.press("n")
     for option, hands in zip(options.all(), (12, 8, 10), strict=True):
         expect(option).to_contain_text(f"{hands} hands")
+    expect(page.locator(".sl-reply")).to_be_empty()
     press(page, "Show the answer")
     expect(page.locator(".sl-reply")).to_contain_text("12 of 30 hands had it.")
+    page.keyboard.press("1")
+    expect(options.first).to_contain_text("12 hands")  # the vote is over
+    page.get_by_role("button", name="All lessons").click()
+    expect(page.locator(".sl-lesson-part")).to_have_text(list(PARTS))
 
 
 @pytest.mark.slow
-def test_who_reads_alone_answers_a_vote_with_one_click(visit):
-    page = visit("#lesson-7-guess-2")
-    expect(page.locator(".sl-figure-box .sl-pick option:checked")).to_have_text("A story")  # a friend's link
-    open_lesson(page, "in_five_minutes")
-    page.locator('.sl-dot[title="The same text?"]').click()
+def test_who_reads_alone_answers_a_vote_with_one_click(at_step):
+    page = at_step("in_five_minutes", "The same text?")
     expect(page.locator(".sl-lesson-turn")).to_have_text("Your turn: make a guess.")
     page.keyboard.press("1")
     expect(page.locator(".sl-reply")).to_contain_text("You saw it coming.")
@@ -234,8 +221,10 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
 
 
 @pytest.mark.slow
-def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
-    page = visit("#lesson-easy_and_hard_text", viewport={"width": 1280, "height": 760})
+def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(at_step):
+    page = at_step("easy_and_hard_text")
+    page.set_viewport_size({"width": 1280, "height": 760})
+    page.locator(".sl-dot").first.click()
     page.get_by_label("Your guess").fill("1")
     page.keyboard.press("Enter")
     run = ("#lesson .sl-rows", "#lesson .sl-bonus.sl-token[data-stage]")
@@ -244,8 +233,8 @@ def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(visit):
 
 
 @pytest.mark.slow
-def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
-    page = visit("#lesson-acceptance_tau_speedup")
+def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
+    page = at_step("acceptance_tau_speedup")
     page.locator(".sl-dot").nth(3).click()
     formula = page.locator(".sl-lesson-body .sl-math").first
     expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
@@ -263,8 +252,8 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(visit):
 
 
 @pytest.mark.slow
-def test_a_tree_of_drafts_is_tried_by_hand(visit):
-    page = visit("#lesson-token_trees")
+def test_a_tree_of_drafts_is_tried_by_hand(at_step):
+    page = at_step("token_trees")
     page.locator(".sl-dot").nth(3).click()
     tree = page.locator('#lesson .sl-row[aria-label="Round 2"]')
     expect(tree.locator(".sl-rejected")).to_have_count(1)  # the first sibling; the second is the question
@@ -276,11 +265,10 @@ def test_a_tree_of_drafts_is_tried_by_hand(visit):
 
 
 @pytest.mark.slow
-def test_counting_tells_the_right_rules_from_the_broken_ones(visit):
+def test_counting_tells_the_right_rules_from_the_broken_ones(at_step):
     """A right rule is beyond the noise once in a hundred times, a broken one nearly always. A mistake in one draft of a
     hundred is hidden by the noise of 10,000 draws, and a million find it."""
-    page = visit("#lesson-is_it_lossless")
-    expect(title(page)).to_be_visible()
+    page = at_step("is_it_lossless")
     page.locator(".sl-dot").nth(3).click()
     verdict = page.locator(".sl-rejection-tally .sl-result")
 
@@ -333,9 +321,8 @@ def test_a_browser_that_keeps_nothing_still_plays(visit):
 
 
 @pytest.mark.slow
-def test_a_lesson_leads_to_the_lab_and_back(visit):
-    page = visit("#lesson-how_many_drafts")
-    page.locator('.sl-dot[title="Measure all of them"]').click()
+def test_a_lesson_leads_to_the_lab_and_back(at_step):
+    page = at_step("how_many_drafts", "Measure all of them")
     page.get_by_role("button", name="Open the lab: Sweep").click()
     expect(page.locator("#sweep-run")).to_be_visible()
     expect(page.locator(".sl-coach")).to_contain_text("Run the sweep")
@@ -346,9 +333,10 @@ def test_a_lesson_leads_to_the_lab_and_back(visit):
 
 
 @pytest.mark.slow
-def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(visit):
-    page = visit("#lesson-draft_then_verify", viewport={"width": 390, "height": 844})
-    open_lesson(page, "draft_then_verify", 7)
+def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(at_step):
+    page = at_step("draft_then_verify")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator(".sl-dot").nth(7).click()
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
     wait_until_above(page.locator("#settings"), page.locator(".sl-coach"))

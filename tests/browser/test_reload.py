@@ -16,9 +16,8 @@ def shows(page: Page, prompt: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
+def test_a_run_goes_on_through_a_reload_and_its_end_counts(page, fake):
     fake(step=0.5)
-    page = visit(viewport={"width": 1280, "height": 800})
     press_run(page, prompt="Through a reload", tokens="120")
     expect(page.locator("#stage .sl-row").nth(3)).to_be_visible()
     page.reload()
@@ -36,9 +35,8 @@ def test_a_run_goes_on_through_a_reload_and_its_end_counts(visit, fake):
 
 
 @pytest.mark.slow
-def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
+def test_stop_ends_a_run_that_came_through_a_reload(page, fake):
     fake(step=0.2)
-    page = visit(viewport={"width": 1280, "height": 800})
     press_run(page, prompt="Stop it later", tokens="500")
     expect(page.locator("#stage .sl-row").nth(1)).to_be_visible()
     for _ in range(2):  # twice: the second page takes it from the first
@@ -60,10 +58,19 @@ def test_stop_ends_a_run_that_came_through_a_reload(visit, fake):
 
 
 @pytest.mark.slow
-def test_the_lab_is_open_again_after_a_reload(visit):
-    page = visit()
+def test_the_lab_is_open_again_after_a_reload_and_a_link_opens_its_tab(visit):
+    page = visit("#lab-users", viewport={"width": 390, "height": 800})  # also on a phone
+    expect(page.locator("#users-run")).to_be_visible()
+    page.evaluate("location.hash = '#lab-theory'")
+    expect(page.locator("#theory-run")).to_be_visible()
+    expect(page.locator("#users-run")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#theory-run")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.get_by_role("tab", name="Playground").click()
     lab = page.get_by_role("tab", name="Lab", exact=True)
     lab.click()
+    open_tab(page, "The answer", "lab-tabs")
     expect(page).to_have_url(re.compile("#lab$"))
     page.reload()
     expect(lab).to_have_attribute("aria-selected", "true")
@@ -73,18 +80,3 @@ def test_the_lab_is_open_again_after_a_reload(visit):
     expect(page).to_have_url(re.compile("/$"))
     lab.click()
     expect(page).to_have_url(re.compile("#lab-sweep$"))
-    page.reload()
-    expect(page.locator("#sweep-run")).to_be_visible()
-    open_tab(page, "The answer", "lab-tabs")
-    expect(page).to_have_url(re.compile("#lab$"))
-
-
-@pytest.mark.slow
-def test_a_link_opens_its_tab_of_the_lab_also_on_a_phone(visit):
-    page = visit("#lab-users", viewport={"width": 390, "height": 800})
-    expect(page.locator("#users-run")).to_be_visible()
-    page.reload()
-    expect(page.locator("#users-run")).to_be_visible()
-    page.evaluate("location.hash = '#lab-theory'")
-    expect(page.locator("#theory-run")).to_be_visible()
-    expect(page.locator("#users-run")).to_be_hidden()

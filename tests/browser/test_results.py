@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from page_actions import choose, drawn, open_files, open_tab, press_run, run, saved, set_number, speedup, wait_for_end
+from page_actions import choose, drawn, open_tab, open_texts, press_run, run, saved, set_number, speedup, wait_for_end
 from playwright.sync_api import Page, expect
 from sample_traces import round_, token, tree
 
@@ -22,8 +22,7 @@ def counts(page: Page) -> list[int]:
     return [int(bar.get_attribute("data-tokens")) for bar in page.locator("#stage .sl-bar").all()]
 
 
-def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
-    page = visit()
+def test_one_clock_runs_through_the_rounds_and_both_lanes(page):
     run(page, tokens="20")
     ours, plain = (from_json(saved(page, name)) for name in ("trace-file", "baseline-file"))
     assert counts(page)[0] == 20
@@ -41,11 +40,9 @@ def test_one_clock_runs_through_the_rounds_and_both_lanes(visit):
             )
 
 
-def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
-    page, file, run_ = visit(), tmp_path / "lossy.json", tree()
-    config = run_.started.config | {"acceptance": "typical", "method": "medusa"}
-    file.write_text(to_json(replace(run_, started=replace(run_.started, config=config))), encoding="utf-8")
-    open_files(page, file)
+def test_a_lossy_run_wears_its_badge_in_the_results(page):
+    lossy = tree().started.config | {"acceptance": "typical", "method": "medusa"}
+    open_texts(page, to_json(replace(tree(), started=replace(tree().started, config=lossy))))
     expect(drawn(page, "rounds").locator("h3 .sl-lossy")).to_be_visible()
     drawn(page, "tokens")  # its first figure came just before its tab was hidden
     press_run(page)
@@ -53,8 +50,7 @@ def test_a_lossy_run_wears_its_badge_in_the_results(visit, tmp_path):
     expect(page.locator(".sl-lossy:visible")).to_have_count(0)
 
 
-def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_path):
-    page, file = visit(), tmp_path / "trees.json"
+def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(page):
     first = tree().rounds[0]
     drafts = [replace(draft, expected=0.25) for draft in first.tokens[:-1]]
     first = replace(first, tokens=(*drafts, first.tokens[-1]), row_cost=0.1)
@@ -62,10 +58,9 @@ def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_pat
     last = replace(
         first, index=2, start=0.2, end=0.3, tokens=tuple(replace(t, position=t.position + 4) for t in first.tokens)
     )
-    file.write_text(to_json(replace(tree(), rounds=(first, plain, last))), encoding="utf-8")
     tabs = page.locator("#results").get_by_role("tab")
     expect(tabs.get_by_text("Tree")).to_have_count(0)
-    open_files(page, file)
+    open_texts(page, to_json(replace(tree(), rounds=(first, plain, last))))
     open_tab(page, "Tree")
     box, titles = page.locator(".sl-tree-tab"), page.locator(".sl-tree-tab h2")
     expect(titles).to_have_text("Round 3 of 3")
@@ -88,8 +83,7 @@ def test_tree_tab_follows_the_playhead_and_leads_to_the_inspector(visit, tmp_pat
     expect(tabs.get_by_text("Tree")).to_have_count(0)
 
 
-def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
-    page = visit()
+def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(page):
     page.evaluate("document.querySelector('#charts-race .sl-charts').dataset.mine = 'yes'")
     run(page, tokens="60")
     for name in CHARTS:
@@ -106,11 +100,11 @@ def test_a_second_run_fills_the_same_charts_and_saves_its_own_file(visit):
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake):
+def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(page, fake):
     """Drafting costs so much here that a run comes out just below 1×, where a number could meet the line at 1×."""
-    page = visit(viewport={"width": 390, "height": 900})
+    page.set_viewport_size({"width": 390, "height": 900})
     fake(draft=0.018)
-    run(page, tokens="128")
+    run(page, tokens="128", temperature="0")
     chart = drawn(page, "prediction")
     line = chart.locator(".shapelayer path").bounding_box()
     numbers = [node.bounding_box() for node in chart.locator(".annotation-text").all()]
@@ -125,25 +119,19 @@ def test_no_number_stands_on_the_line_and_no_camera_on_the_legend(visit, fake):
         assert apart and camera["y"] >= title["y"] - 6, name
 
 
-def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(visit, tmp_path):
-    page = visit()
-    run(page, tokens="60")
+def test_a_run_goes_out_as_files_and_comes_back_labelled_with_its_race(page):
+    run(page, tokens="60", temperature="0")
     before = speedup(page).inner_text()
     texts = {name: saved(page, name) for name in ("trace-file", "baseline-file", "table-file")}
     trace = from_json(texts["trace-file"])
     assert len(trace.emitted) == 60 and trace.finished
     table = list(csv.DictReader(io.StringIO(texts["table-file"])))
     assert len(table) == sum(len(event.tokens) for event in trace.rounds)
-    paths = []
-    for name in ("trace-file", "baseline-file"):
-        path = tmp_path / f"{name}.json"
-        path.write_text(texts[name], encoding="utf-8")
-        paths.append(path)
     page.reload()
     expect(page.locator(".sl-source")).to_have_text("Your run")
     page.locator("#prompt textarea").fill("Another")
     set_number(page, "temperature", 1)
-    open_files(page, *paths)
+    open_texts(page, texts["trace-file"], texts["baseline-file"])
     expect(page.locator(".sl-source")).to_have_text("From a file")
     expect(page.locator(".sl-origin")).to_have_text(re.compile("^Recorded: date unknown · cpu · float32"))
     expect(page.locator("#prompt textarea")).to_have_value(trace.started.config["prompt"])
@@ -169,13 +157,17 @@ NEXT_COMES_LATE = """() => {
 }"""
 
 
-def test_recipes_are_of_the_last_change_though_an_answer_is_late(visit):
-    page = visit()
+def test_recipes_follow_the_controls_and_can_be_copied(visit):
+    page = visit(permissions=["clipboard-read", "clipboard-write"])
     open_tab(page, "Use it elsewhere")
     choose(page, "method", "n-gram lookup")
     code = page.locator(".sl-recipe-code")
     expect(code).to_contain_text('"num_speculative_tokens": 4')
-    page.evaluate(NEXT_COMES_LATE)
+    page.locator(".sl-recipe-copy").click()
+    expect(page.locator(".sl-recipe-copy")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
+
+    page.evaluate(NEXT_COMES_LATE)  # the answer to the last change counts, not the last answer
     page.locator("#auto input").uncheck()
     page.wait_for_function("window.isLate")
     set_number(page, "gamma", 7)
@@ -183,15 +175,6 @@ def test_recipes_are_of_the_last_change_though_an_answer_is_late(visit):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     expect(code).to_contain_text('"num_speculative_tokens": 7')
 
-
-def test_recipes_follow_the_controls_and_can_be_copied(visit):
-    page = visit(permissions=["clipboard-read", "clipboard-write"])
-    open_tab(page, "Use it elsewhere")
-    choose(page, "method", "n-gram lookup")
-    expect(page.locator(".sl-recipe-code")).to_contain_text('"num_speculative_tokens": 4')
-    page.locator(".sl-recipe-copy").click()
-    expect(page.locator(".sl-recipe-copy")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == page.locator(".sl-recipe-code").inner_text()
     page.get_by_role("tab", name="vLLM").press("End")
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("tab", name="LMDeploy")).to_be_focused()

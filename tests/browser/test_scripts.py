@@ -11,8 +11,8 @@ from engine.trace.events import FORBIDDEN, STATUSES
 pytestmark = pytest.mark.browser
 
 
-def test_the_page_loads_its_scripts_once_and_as_one_file(visit):
-    page: Page = visit()
+def test_the_page_loads_its_scripts_once_and_as_one_file(lessons_page):
+    page: Page = lessons_page
     ours = [url for url in page.requests if "/speclens-" in url]
     assert [url.split("/", 3)[3] for url in ours] == [script_path()]
     mounts = page.evaluate(

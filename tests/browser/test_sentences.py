@@ -4,7 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from fake_worker import recorded
@@ -74,38 +74,38 @@ def ended_early(trace: Trace) -> Trace:
     return replace(trace, rounds=tuple(map(accepted, trace.rounds)))
 
 
-exit_run = partial(drafted_by, "exit")
-TRACES = {
-    "token": by_rule("token"),
-    "siblings": by_rule("token", "without_replacement", 2),
-    "block": by_rule("block"),
-    "block_tree": by_rule("block", "without_replacement", 2),
-    "typical": by_rule("typical"),
-    "greedy": recorded("ngram", 4, 60, 0.0),
-    "greedy_ended": ended_early(recorded("ngram", 4, 60, 0.0)),
-    "medusa": drafted_by("medusa", recorded("ngram", 3, 30, 0.8)),
-    "one_block": drafted_by("block", recorded("ngram", 3, 30, 0.8)),
-    "lookahead": of_lookahead({"window": 2, "ngram": 3, "guesses": 2}),
-    "constrained": constrained(),
-    "exit": exit_run(tree()),
-    "exit_unknown": exit_run(replace(tree(), started=replace(tree().started, exit_layers=None))),
-} | {
-    f"lookahead_{i}": of_lookahead(sizes)  # a file claims other sizes
-    for i, sizes in enumerate(({}, {"window": "2", "ngram": 3}, {"window": 5, "ngram": 3}))
-}
+@cache  # toy models run for some of them, so not while tests are collected
+def traces() -> dict[str, Trace]:
+    exit_run, greedy = partial(drafted_by, "exit"), recorded("ngram", 4, 60, 0.0)
+    claims = ({}, {"window": "2", "ngram": 3}, {"window": 5, "ngram": 3})  # of files, on sizes that are others
+    return {
+        "token": by_rule("token"),
+        "siblings": by_rule("token", "without_replacement", 2),
+        "block": by_rule("block"),
+        "block_tree": by_rule("block", "without_replacement", 2),
+        "typical": by_rule("typical"),
+        "greedy": greedy,
+        "greedy_ended": ended_early(greedy),
+        "medusa": drafted_by("medusa", recorded("ngram", 3, 30, 0.8)),
+        "one_block": drafted_by("block", recorded("ngram", 3, 30, 0.8)),
+        "lookahead": of_lookahead({"window": 2, "ngram": 3, "guesses": 2}),
+        "constrained": constrained(),
+        "exit": exit_run(tree()),
+        "exit_unknown": exit_run(replace(tree(), started=replace(tree().started, exit_layers=None))),
+    } | {f"lookahead_{i}": of_lookahead(sizes) for i, sizes in enumerate(claims)}
 
 
 @pytest.fixture(scope="module")
 def spoken(browser) -> dict[str, list[dict]]:
     with page_with(browser, *MODULES) as page:
-        return page.evaluate(SPOKEN, {name: player_feed.complete(name, trace) for name, trace in TRACES.items()})
+        return page.evaluate(SPOKEN, {name: player_feed.complete(name, trace) for name, trace in traces().items()})
 
 
 def pairs(name: str, spoken: dict, *statuses: str):
     """(round, token, what the page says of it) of the run, for tokens of these statuses; at least one of each."""
     rows = [
         (event, token, words)
-        for event, row in zip(TRACES[name].rounds, spoken[name], strict=True)
+        for event, row in zip(traces()[name].rounds, spoken[name], strict=True)
         for token, words in zip(event.tokens, row["tokens"], strict=True)
         if token.status in statuses
     ]

@@ -10,8 +10,8 @@ from page_actions import (
     ROWS,
     choose,
     drawn,
-    open_files,
     open_tab,
+    open_texts,
     press_run,
     run,
     saved,
@@ -127,9 +127,7 @@ def test_everything_is_in_sight_before_and_after_a_run_and_nothing_moves(visit):
 
 
 @pytest.mark.slow
-def test_refusal_comes_into_sight_and_keeps_the_run_and_its_files(visit, tmp_path):
-    page, bad = visit(), tmp_path / "bad.json"
-    bad.write_text('{"schema": 99}')
+def test_refusal_comes_into_sight_and_keeps_the_run_and_its_files(page):
     run(page)
     before = [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")]
     page.locator("#prompt textarea").fill(" ")
@@ -139,7 +137,7 @@ def test_refusal_comes_into_sight_and_keeps_the_run_and_its_files(visit, tmp_pat
     page.set_viewport_size({"width": 1280, "height": 500})
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     expect(page.locator("#stage-notice")).not_to_be_in_viewport()
-    open_files(page, bad)
+    open_texts(page, '{"schema": 99}')
     expect(page.get_by_role("alert").filter(has_text="schema")).to_be_in_viewport()
     assert [text_of(page), speedup(page).inner_text(), saved(page, "trace-file")] == before
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
@@ -150,8 +148,8 @@ LANES = """() => [...document.querySelectorAll('#stage .sl-row')].map(row => [..
 
 
 @pytest.mark.slow
-def test_a_branch_is_a_second_lane_beside_its_run(visit):
-    page = visit(viewport={"width": 1280, "height": 800})
+def test_a_branch_is_a_second_lane_beside_its_run(page):
+    page.set_viewport_size({"width": 1280, "height": 800})
     press_run(page, tokens="60", temperature="0.8", prompt="Hi")
     wait_for_end(page)
     before, heads = speedup(page).inner_text(), page.locator("#stage .sl-lane-heads")
@@ -211,8 +209,8 @@ def step_through_a_branch(page: Page, at: int) -> None:
 
 
 @pytest.mark.slow
-def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
-    page = visit(viewport={"width": 1280, "height": 720})
+def test_presentation_is_the_stage_alone_in_large_type(page):
+    page.set_viewport_size({"width": 1280, "height": 720})
     press_run(page, tokens="24", temperature="0.8")
     wait_for_end(page)
     page.locator("[data-share=present]").click()
@@ -227,15 +225,14 @@ def test_presentation_is_the_stage_alone_in_large_type(visit, tmp_path):
     page.wait_for_function(f"({SMALL})().length === 0")  # with a button each
     page.keyboard.press("Escape")
     page.locator("[data-share=present]").click()
-    file = tmp_path / "tree.json"
-    file.write_text(to_json(tree()), encoding="utf-8")
-    open_files(page, file)
+    open_texts(page, to_json(tree()))
     expect(page.locator("#stage .sl-source")).to_have_text("From a file")
     page.locator("[data-share=present]").click()
     page.locator("#stage .sl-rows").press("End")
     page.locator("#stage .sl-tree .sl-rejected").first.click()
     expect(page.locator("#stage .sl-siblings")).to_be_visible()
     page.wait_for_function(f"({SMALL})().length === 0")
+    page.locator("[data-share=present]").click()
 
 
 @pytest.mark.slow
@@ -266,6 +263,14 @@ def test_rounds_come_right_after_run_on_a_phone(visit, fake):
     expect(page.locator(".sl-what-if")).to_contain_text("This run was greedy")
     page.locator(".sl-what-if").click(trial=True)  # nothing covers it
     page.locator("#settings").click()
+    token.click()
+    sheet = page.locator("#stage .sl-inspector")
+    page.evaluate("window.scrollBy(0, 60)")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # its scroll event
+    expect(sheet).to_have_attribute("data-open", "locked")
+    page.evaluate("window.scrollTo(0, document.querySelector('#results').getBoundingClientRect().top + scrollY)")
+    expect(sheet).to_have_attribute("data-open", "")  # the rounds that it is about are out of sight
+    assert page.evaluate("document.querySelector('#results').getBoundingClientRect().top") < 300, "it stays where it is"
     for width, height in ((390, 844), (320, 844), (844, 390)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"{OVERFLOW} <= 0")
@@ -274,12 +279,9 @@ def test_rounds_come_right_after_run_on_a_phone(visit, fake):
 
 
 @pytest.mark.slow
-def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(visit, tmp_path):
+def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(page):
     run = recorded(tokens=30)
-    run = replace(run, rounds=tuple(replace(event, rows=3) for event in run.rounds))
-    page = visit()
-    (tmp_path / "run.json").write_text(to_json(run))
-    open_files(page, tmp_path / "run.json")
+    open_texts(page, to_json(replace(run, rounds=tuple(replace(event, rows=3) for event in run.rounds))))
     expect(speedup(page)).to_have_text("No speedup")
     expect(page.locator("[data-part=speedup] .sl-note")).to_have_text("ran beside 2 other runs")
     button = page.get_by_role("button", name="Measure alone")

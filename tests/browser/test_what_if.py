@@ -22,9 +22,6 @@ def rounds_of(trace: Trace) -> list[dict]:
     return [json.loads(line) for line in player_feed.rounds(trace.rounds).splitlines()]
 
 
-ROUNDS = rounds_of(TRACE)
-
-
 @pytest.fixture(scope="module")
 def script(browser):
     with page_with(browser, "player/what_if.js") as page:
@@ -64,7 +61,7 @@ def test_at_the_runs_own_temperature_as_many_guesses_hold_as_did(script):
 
 
 def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):
-    costs = monotone_costs(TRACE.started.costs)
+    costs, rounds = monotone_costs(TRACE.started.costs), rounds_of(TRACE)
     plain = {"c": 0.3, "v": {str(width): cost for width, cost in costs.v.items()}}
     chances = [accepted / tested for accepted, tested in depths(TRACE.rounds).values()]
     drafting = sum(len(r.parents) > 0 for r in TRACE.rounds) / len(TRACE.rounds)
@@ -76,7 +73,7 @@ def test_another_length_is_predicted_from_the_acceptance_at_each_depth(script):
         tokens = drafting * tokens + 1 - drafting
         for once in (True, False):  # as a block's drafts, or one after the other
             cost = drafting * ((1 if once else gamma) * 0.3 + interpolate(costs.v, gamma + 1)) + 1 - drafting
-            arguments = ROUNDS, gamma, plain | {"once": once}
+            arguments = rounds, gamma, plain | {"once": once}
             found = script("([rounds, gamma, costs]) => withLength(rounds, gamma, costs)", *arguments)
             assert found["tokens"] == pytest.approx(tokens)
             assert found["speedup"] == pytest.approx(tokens / cost, rel=1e-4)
