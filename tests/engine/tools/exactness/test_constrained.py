@@ -117,14 +117,11 @@ WAYS = [*((path, "token") for path in PATHS), *((path, "block") for path in DRAW
 QUICK = [("blind", "token"), ("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]
 
 
-@pytest.mark.parametrize(
-    ("path", "acceptance", "sampling", "runs"),
-    [
-        *((*way, "plain", 300) for way in QUICK),
-        *slow(*((*way, "all", 300) for way in QUICK), *((*way, "plain", 300) for way in WAYS if way not in QUICK)),
-        *slow(("blind", "token", "plain", 900)),  # as many as its mutants get
-    ],
-)
+@pytest.mark.parametrize(("path", "acceptance", "sampling", "runs"), [
+    *((*way, "plain", 300) for way in QUICK),
+    *slow(*((*way, "all", 300) for way in QUICK), *((*way, "plain", 300) for way in WAYS if way not in QUICK)),
+    *slow(("blind", "token", "plain", 900)),  # as many as its mutants get
+])  # fmt: skip
 def test_answers_have_the_constrained_targets_law(path, acceptance, sampling, runs):
     answers = count_answers(PATHS[path], runs, SAMPLINGS[sampling], acceptance=acceptance)
     assert p_value(answers, SAMPLINGS[sampling]) > FALSE_ALARM
