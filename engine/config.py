@@ -28,7 +28,8 @@ class Method:
     texts, a "draft model", a "head" on the target's hidden states, or a rounded "copy" of the target. ``passes``: how
     often that runs: "each" draft takes one pass, or all drafts of a round take "one". ``is_window``: its drafts are
     further rows of the target's own pass, a tree. ``competes``: auto may choose it. ``shares``: the method whose
-    weights it uses; auto leaves such a one out.
+    weights it uses; auto leaves such a one out. ``settings``: the fields of `RunConfig` that its drafter's `start` gets
+    by name.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Method:
     is_window: bool = False
     competes: bool = True
     shares: str = ""
+    settings: tuple[str, ...] = ()
 
     @property
     def needs_weights(self) -> bool:
@@ -84,7 +86,7 @@ METHODS = {
     ),
     "lookahead": Method(
         "lookahead", "the target guesses ahead of itself", "engine.drafters.lookahead:LookaheadDrafter",
-        is_window=True, competes=False,
+        is_window=True, competes=False, settings=("lookahead",),
     ),
     "eagle": Method(
         "EAGLE head", "reads the model's states, branches where it pays", "engine.drafters.eagle_tree:EagleTreeDrafter",

@@ -169,7 +169,7 @@ class RandomSystem:
     def run(self, config: RunConfig, cancelled: Cancelled = never) -> Sample:
         recorder = TraceRecorder(config, WordTokenizer([str(i) for i in range(self.target.vocab_size)]))
         run = SpeculativeDecoder(
-            config, self.prompt, self.target, self.drafter, FixedGamma(self.gamma), frozenset(), recorder, cancelled,
+            config, self.prompt, self.target, [self.drafter], FixedGamma(self.gamma), frozenset(), recorder, cancelled,
             self.rules,
         )  # fmt: skip
         return Sample.from_rounds(list(run.rounds()))

@@ -17,17 +17,14 @@ METHODS["echo"] = Method("echo", "repeats the last token", "echo_method:EchoDraf
 
 import torch  # noqa: E402
 
-from engine.drafters.base import Draft, Drafter  # noqa: E402
+from engine.drafters.base import Draft, Drafter, Offer  # noqa: E402
 
 
 class EchoDrafter(Drafter):
     name = "echo"
 
-    def confidence_classes(self, committed):
-        return (0,) * 32
-
-    def propose(self, committed, gamma, position) -> Draft:
-        return Draft(torch.tensor([committed[-1]] * gamma))
+    def offer(self, text) -> Offer:
+        return Offer(self, (0,) * 32, lambda gamma, policy: Draft(torch.tensor([text[-1]] * gamma)))
 
 
 def command(*words) -> str:
