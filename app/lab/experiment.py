@@ -56,6 +56,7 @@ class Experiment:
     REMAINS = "The points so far stay."  # said after an error
     FIRST = "the first point was measured"  # a stop before it keeps nothing
     AFTER_RELOAD = "to run this again"
+    WORK = "measurement"  # that has to end before recordings are opened
     PREFERRED: Sequence[str] = ()  # methods in the order in which a list offers them
 
     # What a subclass says of its own:
@@ -219,7 +220,7 @@ class Experiment:
         try:
             with uploads(paths) as files:
                 if not state.is_over:
-                    raise BadInput("Let the measurement end first, then open the recordings again.")
+                    raise BadInput(f"Let the {self.WORK} end first, then open the recordings again.")
                 return self.without_mark(self.show_recordings(state, files))
         except EngineError as error:
             return self.Outputs(notice("error", str(error)))

@@ -16,12 +16,12 @@ from engine.errors import BadInput
 
 @dataclass(frozen=True)
 class Field(Control):
-    """A control in its row. ``kind``: also "boxes", any of which may be ticked, and "radio". ``one``: the noun for one
-    of the boxes, where at least one must be ticked; ``layout``: what else Gradio is to know of the widget."""
+    """A control in its row. ``kind``: also "boxes", any of which may be ticked, and "radio". ``empty``: the
+    refusal of a form without a tick, where one is needed; ``layout``: what else Gradio is to know of the widget."""
 
     kind: str
     choices: Mapping[Any, str] = field(default_factory=dict)
-    one: str = ""
+    empty: str = ""
     layout: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -29,9 +29,9 @@ def slider(name: str, label: str, hint: str, value: float, low: float, high: flo
     return Field(name, label, hint, value, "slider", low, high, step, layout=layout)
 
 
-def boxes(name: str, label: str, hint: str, value: list, choices: Mapping, one: str = "", **layout) -> Field:
-    """Describes boxes. ``one``: as in Field."""
-    return Field(name, label, hint, value, "boxes", choices=choices, one=one, layout=layout)
+def boxes(name: str, label: str, hint: str, value: list, choices: Mapping, empty: str = "", **layout) -> Field:
+    """Describes boxes. ``empty``: as in Field."""
+    return Field(name, label, hint, value, "boxes", choices=choices, empty=empty, layout=layout)
 
 
 def dropdown(name: str, label: str, hint: str, value: str, choices: Sequence, **layout) -> Field:
@@ -53,9 +53,9 @@ def pair_field(service: Service, **layout: Any) -> Field:
     return place(controls_by_name(service.limits)["pair"], choices=titles, min_width=220, **layout)
 
 
-def methods_field(methods: Sequence[str], ticked: Sequence[str], hint: str, one: str = "") -> Field:
-    known = title_choices(methods)
-    return Field("methods", "Methods", hint, [*ticked], "boxes", one=one, layout={"choices": known, "min_width": 220})
+def methods_field(methods: Sequence[str], ticked: Sequence[str], hint: str, empty: str = "") -> Field:
+    known = {"choices": title_choices(methods), "min_width": 220}
+    return Field("methods", "Methods", hint, [*ticked], "boxes", empty=empty, layout=known)
 
 
 def title_choices(methods: Sequence[str]) -> list[tuple[str, str]]:
@@ -82,8 +82,8 @@ def read(form: Sequence[Field], values: Sequence) -> dict[str, Any]:
 def _value(described: Field, value: Any) -> Any:
     if described.kind == "boxes":
         value, known = value or (), described.choices
-        if described.one and not value:
-            raise BadInput(f"Choose at least one {described.one}.")
+        if described.empty and not value:
+            raise BadInput(described.empty)
         if known and not {*value} <= {*known}:
             raise BadInput(f"{described.label}: choose among the boxes.")
         return tuple(each for each in known if each in value) if known else tuple(value)

@@ -42,22 +42,25 @@ class ForbiddenDraft(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """A round inside the grammar. draft: the one that is scored. bits [N+1, B]: the tokens that may follow each node.
+    """A round inside the grammar. draft: the one that is scored. bits [N+1, B]: the tokens that may follow each node,
+    empty without a grammar.
     forbidden: the drafts that were cut off where they left the grammar. is_inside [N] bool: for drafts that are
-    scored even if they are forbidden, because their rows serve the drafter; else None."""
+    scored even if they are forbidden, because their rows serve the drafter; else None. demanded [N]: which of them a
+    grammar that drafts itself demanded; empty where it demanded none."""
 
     draft: Draft
-    bits: np.ndarray
+    bits: np.ndarray = np.empty(0)
     forbidden: tuple[ForbiddenDraft, ...] = ()
     is_inside: torch.Tensor | None = None
+    demanded: tuple[bool, ...] = ()
 
     def with_forbidden(
-        self, outcomes: list[bool | None], classes: tuple, reached: Collection[int]
+        self, outcomes: list[bool | None], keys: tuple, reached: Collection[int]
     ) -> tuple[list[bool | None], tuple]:
         """Adds the forbidden drafts whose turn came, after the nodes ``reached``: a policy should know that they were
         of no use, though they were not tested."""
         missed = [draft for draft in self.forbidden if draft.parent in reached]
-        return [*outcomes, *(False for _ in missed)], classes and (*classes, *(draft.key for draft in missed))
+        return [*outcomes, *(False for _ in missed)], keys and (*keys, *(draft.key for draft in missed))
 
 
 class Constrained:
@@ -66,23 +69,22 @@ class Constrained:
     def __init__(self, reader: GrammarReader, vocab_size: int, device: str, drafts: bool = False):
         self.reader, self.vocab_size, self.device, self.drafts = reader, vocab_size, device, drafts
 
-    def mask_draft(self, draft: Draft) -> Allowed:
-        """Cuts a draft where it leaves the grammar. Waits for the device if there are drafts."""
+    def mask_draft(self, draft: Draft, is_window: bool = False) -> Allowed:
+        """Cuts a draft where it leaves the grammar; a window is not cut. Waits for the device if there are drafts."""
         tokens = to_host(draft.tokens).tolist() if len(draft) else []
-        parents = range(len(tokens)) if draft.parents is None else draft.parents
-        if draft.is_window:
-            return self._all_scored(draft, tokens, parents)
+        if is_window:
+            return self._all_scored(draft, tokens)
         numbers: list[int | None] = [0]  # by node: its number among those that are scored
         paths: list[Path] = [()]  # by that number, like the masks
         bits, scored, forbidden, demanded = [self.mask(())], [], [], []
-        for i, (token, parent) in enumerate(zip(tokens, parents, strict=True)):
+        for i, (token, parent) in enumerate(zip(tokens, draft.parent_nodes, strict=True)):
             number = numbers[parent]
             numbers.append(None)
             if number is None or self._has_ended(paths[number]):
                 continue
             before = paths[number]
             if not is_set(bits[number], token):
-                key = draft.confidence_classes[i] if draft.confidence_classes else None
+                key = draft.keys[i] if draft.keys else None
                 forbidden.append(ForbiddenDraft(token, number, key))
                 continue
             is_demanded = self.drafts and self.reader.forced_tokens(before)[:1] == [token]
@@ -95,11 +97,10 @@ class Constrained:
         masks = np.stack(bits)
         if len(scored) < len(tokens):
             draft = _part(draft, scored, numbers)
-        draft = replace(draft, from_grammar=tuple(demanded))
         if draft.q is not None and scored:
             at = list(range(len(scored)) if draft.parents is None else draft.parents)
             draft = replace(draft, q=mask_rows(draft.q, factors(masks[at], self.vocab_size, self.device)))
-        return Allowed(draft, masks, tuple(forbidden))
+        return Allowed(draft, masks, tuple(forbidden), demanded=tuple(demanded))
 
     def _has_ended(self, path: Path) -> bool:
         return not self.reader.eos_ids.isdisjoint(path)
@@ -108,11 +109,11 @@ class Constrained:
         """Returns [B]: the tokens that may follow a path of the draft, which is inside the grammar."""
         return self.reader.allowed_after(path)
 
-    def _all_scored(self, draft: Draft, tokens: Sequence[int], parents: Sequence[int]) -> Allowed:
+    def _all_scored(self, draft: Draft, tokens: Sequence[int]) -> Allowed:
         """Cuts nothing off a window, whose rows all have a use. After a forbidden draft, and after the end, any token
         may come, because nothing there can be reached."""
         paths: list[Path | None] = [()]  # by node
-        for token, parent in zip(tokens, parents, strict=True):
+        for token, parent in zip(tokens, draft.parent_nodes, strict=True):
             before = paths[parent]
             if before is None or self._has_ended(before) or not is_set(self.mask(before), token):
                 paths.append(None)
@@ -140,13 +141,11 @@ def _part(draft: Draft, places: Sequence[int], numbers: Sequence[int | None]) ->
     """Keeps the drafts of these places, ``numbers`` [N+1] being the new number of each node. Estimates are left out."""
     index = to_device(places, draft.tokens.device)
     parents = tuple(range(len(places)) if draft.parents is None else (numbers[draft.parents[i]] for i in places))
-    keys = draft.confidence_classes
     return replace(
         draft,
         tokens=draft.tokens[index],
         q=None if draft.q is None or not places else draft.q[index],
         parents=None if parents == tuple(range(len(places))) else parents,
-        confidence_classes=tuple(keys[i] for i in places) if keys else (),
-        expected=(),
-        row_cost=None,
+        keys=tuple(draft.keys[i] for i in places) if draft.keys else (),
+        estimates=None,
     )

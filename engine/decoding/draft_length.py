@@ -1,6 +1,7 @@
 """Decides how many tokens each round drafts (γ): fixed, adaptive, or as a trace recorded it.
 
-`_gamma_policy` in `runtime/engine.py` picks the policy of a run, and each round asks its ``choose``.
+`_gamma_policy` in `runtime/engine.py` picks the policy of a run, and each round asks its ``choose``; one for a single
+drafter has only a ``length`` to choose.
 `AdaptiveGamma` (γ = auto) decides from c, v(W) and the acceptance seen so far. It keeps one decaying estimate of α for
 each confidence key of the drafter (n-gram: the length of the match; draft model: its highest probability), starting
 from the drafter's ``priors``. A draft's cost c is that of one draft step: `medusa` and `block` take one step a round,
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from engine.drafters.base import PER_TOKEN, GammaPolicy
+from engine.drafters.base import PER_TOKEN, DraftPolicy, GammaPolicy, Keys, Offer, Outcomes
 from engine.drafters.token_tree import Plan, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate, shared_costs
 
@@ -34,8 +35,8 @@ class FixedGamma(GammaPolicy):
     def __init__(self, gamma: int):
         self.gamma = gamma
 
-    def choose(self, keys, limit: int) -> int:
-        return min(self.gamma, limit)
+    def length(self, keys: Keys, room: int) -> int:
+        return min(self.gamma, room)
 
 
 class Rate:
@@ -54,12 +55,12 @@ class Rate:
         self._tokens, self._cost = fade * self._tokens + tokens, fade * self._cost + cost
 
 
-class AdaptiveGamma(GammaPolicy):
+class AdaptiveGamma(GammaPolicy, DraftPolicy):
     """Chooses the γ ≥ 0 with the most expected tokens per cost.
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
     averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``at_once``: whether one
-    step gives all drafts of a round. ``keys`` are always those of `Drafter.confidence_classes`.
+    step gives all drafts of a round. ``keys`` are always those of an `Offer`.
     """
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, limit=16, rate=None, at_once=False):
@@ -78,14 +79,14 @@ class AdaptiveGamma(GammaPolicy):
         accepted, rejected = self._seen.get(key, (0.0, 0.0))
         return (accepted + PRIOR_WEIGHT * prior) / (accepted + rejected + PRIOR_WEIGHT)
 
-    def choose(self, keys, limit: int) -> int:
-        """Returns how many tokens to draft in this round, at most ``limit``. For a drafter that decides token by token
+    def length(self, keys: Keys, room: int) -> int:
+        """Returns how many tokens to draft in this round, at most ``room``. For a drafter that decides token by token
         (PER_TOKEN) that is the largest number, because `worth_drafting` decides after each."""
         if keys == PER_TOKEN:
             if self.c + self._scoring(1) >= 1.0:
                 return 0  # even a draft that is always accepted costs more than it saves
-            return 0 if self.is_resting() else min(self.limit, limit)
-        alphas = [self.alpha(key) for key in keys[: min(self.limit, limit)]]
+            return 0 if self.is_resting() else min(self.limit, room)
+        alphas = [self.alpha(key) for key in keys[: min(self.limit, room)]]
         gamma = best_length(alphas, self.c, self.v, self.at_once)
         if gamma == 0:
             self.forget(keys)
@@ -130,9 +131,7 @@ class AdaptiveGamma(GammaPolicy):
         rate = self.rate.value
         return Worthwhile(self.alpha, lambda n: rate * (interpolate(self.v, n + 1) - 1.0), rate * self.c)
 
-    def observe(
-        self, keys, outcomes: Sequence[bool | None], path: Sequence = (), steps: int = 0, scored: int | None = None
-    ) -> None:
+    def observe(self, keys, outcomes: Outcomes, path: Keys = (), steps: int = 0, scored: int | None = None) -> None:
         """Updates α from a round. ``outcomes``: whether each draft was accepted, None if it was not tested. ``path``:
         the keys of the round's drafts, where they are not a beginning of ``keys``; ``steps``: its draft steps;
         ``scored``: its drafts that were scored, where a constraint cut some of ``outcomes`` off, which cost no row."""
@@ -179,7 +178,7 @@ class RecordedRound(NamedTuple):
     parents: tuple[int, ...] = ()
 
 
-class ReplayedGamma(GammaPolicy):
+class ReplayedGamma(GammaPolicy, DraftPolicy):
     """Repeats the γ of each recorded round of a run with γ = auto. Sharers change nothing, because they did so when it
     was recorded. The tokens are the same up to rounding: a replayed tree may be drafted in passes of other widths.
 
@@ -191,17 +190,16 @@ class ReplayedGamma(GammaPolicy):
         self.rounds = [
             RecordedRound(*each) if isinstance(each, tuple) else RecordedRound(each, each) for each in rounds
         ]
-        self._round = 0
+        self._round, self._is_auto = 0, any(each.drafter for each in self.rounds)
 
-    @property
-    def drafter(self) -> str:
-        return self._current.drafter
+    def choose(self, offers: Sequence[Offer], room: int) -> tuple[Offer | None, int]:
+        named = {offer.drafter.name: offer for offer in offers}
+        offer = named.get(self._current.drafter) if self._is_auto else offers[0]
+        return offer, self.length(offer.keys, room) if offer else 0
 
-    def choose(self, keys, limit: int) -> int:
-        if isinstance(keys, Mapping):  # several drafters compete
-            keys = keys.get(self.drafter)
+    def length(self, keys: Keys, room: int) -> int:
         recorded = self._current
-        return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, limit)
+        return min(max(recorded.gamma, recorded.steps) if keys == PER_TOKEN else recorded.gamma, room)
 
     def worth_verifying(self, path: Sequence) -> bool:
         return len(path) <= self._current.gamma

@@ -11,34 +11,35 @@ Promises are made of committed text and of past rounds, never of a drawn draft, 
 be exact.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from engine.decoding.draft_length import AdaptiveGamma, Rate
-from engine.drafters.base import PER_TOKEN, GammaPolicy
+from engine.drafters.base import PER_TOKEN, DraftPolicy, GammaPolicy, Keys, Offer, Outcomes
 from engine.drafters.token_tree import Worthwhile
 
 
-class DrafterChoice(GammaPolicy):
-    """A γ policy over several drafters. ``members``: the policy of each, all with one ``rate``. ``gamma``: a fixed
-    draft length; None decides about it, too. ``drafter``: the one chosen for this round, "" for none."""
+class DrafterChoice(GammaPolicy, DraftPolicy):
+    """A γ policy over several drafters. ``members``: the policy of each by its name, all with one ``rate``. ``gamma``:
+    a fixed draft length; None decides about it, too."""
 
     def __init__(self, members: Mapping[str, AdaptiveGamma], rate: Rate, gamma: int | None = None):
         self.members, self.rate, self.gamma = members, rate, gamma
-        self.drafter, self._length = "", 0
+        self._offers: Sequence[Offer] = ()  # of this round
+        self._member: AdaptiveGamma | None = None  # the policy of the drafter that was chosen for it
 
     def share(self, rows: int) -> None:
         for member in self.members.values():
             member.share(rows)
 
-    def choose(self, keys: Mapping[str, Sequence], limit: int) -> int:
-        """Chooses the drafter of this round. ``keys``: the confidence keys of each drafter that has something to
-        propose. Returns the draft length."""
+    def choose(self, offers: Sequence[Offer], room: int) -> tuple[Offer | None, int]:
+        self._offers = offers
         if self.gamma == 0:
-            return 0
+            return None, 0
+        named = {offer.drafter.name: offer for offer in offers}
         if self.gamma is None:
-            keys = {name: own for name, own in keys.items() if own != PER_TOKEN or not self.members[name].is_resting()}
-        promises = {name: list(self.members[name].promises(own, limit)) for name, own in keys.items()}
-        anywhere = (promise for name, own in keys.items() if own == PER_TOKEN for promise in promises[name])
+            named = {n: o for n, o in named.items() if o.keys != PER_TOKEN or not self.members[n].is_resting()}
+        promises = {name: list(self.members[name].promises(offer.keys, room)) for name, offer in named.items()}
+        anywhere = (promise for name, offer in named.items() if offer.keys == PER_TOKEN for promise in promises[name])
         self.rate.floor = max([1.0, *(tokens / cost for _, tokens, cost in anywhere)])
         gain, gamma, name = max(
             (
@@ -48,35 +49,34 @@ class DrafterChoice(GammaPolicy):
             ),
             default=(0.0, 0, ""),
         )
-        self.drafter, self._length = name, gamma
         if self.gamma is None:
             if gain <= 1.0 - self.rate.value:  # a plain step yields one token for a cost of one
-                self.drafter, self._length = self._next_to_try(keys, limit), 0
-            if keys.get(self.drafter) == PER_TOKEN:
-                self._length = len(promises[self.drafter])  # it may go on for as long as it is sure
-        return self._length
+                name, gamma = self._next_to_try(named.values(), room), 0
+            if name and named[name].keys == PER_TOKEN:
+                gamma = len(promises[name])  # it may go on for as long as it is sure
+        self._member = self.members.get(name)
+        return named.get(name), gamma
 
-    def _next_to_try(self, keys: Mapping[str, Sequence], limit: int) -> str:
-        """Returns a drafter with a model whose drafts could pay, or ""."""
-        models = (name for name, own in keys.items() if own == PER_TOKEN)
-        return next((name for name in models if self.members[name].choose(PER_TOKEN, limit)), "")
+    def _next_to_try(self, offers: Iterable[Offer], room: int) -> str:
+        """Returns the name of a drafter with a model whose drafts could pay, or ""."""
+        models = (offer.drafter.name for offer in offers if offer.keys == PER_TOKEN)
+        return next((name for name in models if self.members[name].length(PER_TOKEN, room)), "")
 
     def worth_verifying(self, path: Sequence[Hashable]) -> bool:
-        return self.gamma is not None or self.members[self.drafter].worth_verifying(path)
+        return self.gamma is not None or self._member is None or self._member.worth_verifying(path)
 
     def worth_drafting(self, path: Sequence[Hashable]) -> bool:
-        return self.gamma is not None or self.members[self.drafter].worth_drafting(path)
+        return self.gamma is not None or self._member is None or self._member.worth_drafting(path)
 
     def tree_shape(self) -> Worthwhile | None:
-        return self.members[self.drafter].tree_shape() if self.gamma is None else None
+        return self._member.tree_shape() if self._member and self.gamma is None else None
 
-    def observe(self, keys, outcomes: Sequence[bool | None], *details, **more) -> None:
-        name = self.drafter
-        if not name:
+    def observe(self, keys: Keys | None, outcomes: Outcomes, *details, **more) -> None:
+        if self._member is None:
             self.rate.add(1.0, 1.0)
         else:
-            self.members[name].observe(keys[name], outcomes, *details, **more)
-        self.drafter = ""
-        for other, own in (keys or {}).items():
-            if other != name:
-                self.members[other].forget(own)  # so that it gets another chance
+            self._member.observe(keys, outcomes, *details, **more)
+        for offer in self._offers:
+            if (other := self.members[offer.drafter.name]) is not self._member:
+                other.forget(offer.keys)  # so that it gets another chance
+        self._offers, self._member = (), None

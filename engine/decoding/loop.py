@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from engine.decoding.constrained import Allowed, Constrained
 from engine.decoding.text import Text
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy, Offer
 from engine.errors import BadInput, Unavailable
 from engine.models.decoder.runner import Runner
 from engine.models.decoder.tree_shape import tree_shape
@@ -54,16 +54,6 @@ class Rules(NamedTuple):
 TRUE_RULES = Rules()
 
 
-class RoundDraft(NamedTuple):
-    """``keys``: from `Drafter.confidence_classes`; ``draft``: for the target to score; ``allowed``: by the constraint,
-    None without one."""
-
-    gamma: int
-    keys: Any
-    draft: Draft
-    allowed: Allowed | None
-
-
 @dataclass
 class SpeculativeDecoder:
     """One run. Times are in seconds."""
@@ -71,7 +61,7 @@ class SpeculativeDecoder:
     config: RunConfig
     prompt: Sequence[int]
     target: Runner
-    drafter: Drafter
+    drafters: Sequence[Drafter]  # of the method, or those that compete
     gamma_policy: GammaPolicy  # chooses γ
     eos_ids: frozenset[int]  # ids that end a text, from `eos_ids` in models/loader.py
     recorder: TraceRecorder
@@ -88,6 +78,7 @@ class SpeculativeDecoder:
     def __post_init__(self):
         self.started = self.started or time.perf_counter()
         self._shared_by = 1  # see `sharers`
+        self._judge = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         # The methods whose draft model gave numbers that are not finite, and the place from which each was left out.
         self.given_up: dict[str, int] = {}
         self._rule = ACCEPTANCE[self.config.acceptance]
@@ -108,7 +99,7 @@ class SpeculativeDecoder:
         """Bytes that the run takes: caches, and a round's logits, p and q; with a constraint also the masks of its
         rows, the masked logits, and p without them."""
         rows, copies = (MAX_NODES + 1) * self.target.vocab_size, 6 if self.reader else 3
-        return self.target.memory(self.capacity) + self.drafter.memory(self.capacity) + copies * 4 * rows
+        return sum(each.memory(self.capacity) for each in (self.target, *self.drafters)) + copies * 4 * rows
 
     def rounds(self) -> Iterator[Round]:
         """Yields the rounds until the end of the text, which then has its ``reason``."""
@@ -126,8 +117,8 @@ class SpeculativeDecoder:
                 yield self.last_round
                 index += 1
         finally:
-            self.target.release()
-            self.drafter.release()
+            for each in (self.target, *self.drafters):
+                each.release()
 
     def _prefill(self) -> Steps:
         config, before, target = self.config, time.perf_counter(), self.target
@@ -144,7 +135,7 @@ class SpeculativeDecoder:
             history=self.text.history,
             capacity=self.capacity,
             device=target.device,
-            policy=self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None,
+            prompt_length=len(self.prompt),
             copy_from=self.copy_from,
             eos_ids=self.eos_ids,
             control_ids=self.recorder.detokenizer.special | self.eos_ids,
@@ -152,7 +143,8 @@ class SpeculativeDecoder:
             reader=self.reader,
             reads_grammar=bool(self._constrained and self._constrained.drafts),
         )
-        self.drafter.start(self.text.ids, setup, **config.settings_of(method_of(self.drafter.name)))
+        for drafter in self.drafters:
+            drafter.start(self.text.ids, setup, **config.settings_of(method_of(drafter.name)))
         self.prefill_seconds = now(target.device) - before
 
     def _has_ended(self) -> bool:
@@ -166,7 +158,8 @@ class SpeculativeDecoder:
         text, position = self.text, self.text.emitted
         # 1 draft
         timer.start("draft")
-        gamma, keys, draft, allowed = self._draft(position)
+        offer, gamma, allowed = self._draft()
+        draft = allowed.draft
         timer.stop()
         # 2 verify: one pass over the pending token and the drafts
         pending = to_device(text.ids[-1:], self.target.device)
@@ -178,50 +171,49 @@ class SpeculativeDecoder:
             seen = text.history.rows(draft.tokens, draft.parents)
             logits = penalise(logits.float(), seen, self.config.sampling.repetition_penalty)
         removed = {}
-        if self._constrained and allowed:
+        if self._constrained:
             removed = self._constrained.measure_removed(logits, allowed, self.config) if self.config.trace else {}
             logits = self._constrained.mask_target(logits, allowed)
         p, rule_draft, words = self._probabilities(logits, draft)
         verdict = self._accept(p, rule_draft, u, u_closing)
-        if allowed and allowed.is_inside is not None:
+        if allowed.is_inside is not None:
             verdict = verdict._replace(tested=verdict.tested & allowed.is_inside)
         timer.stop()
         verdict = self.recorder.fetch(p, logits, rule_draft, verdict, words, removed)
-        self._check_finite(verdict, draft.drafter or self.config.method)
+        self._check_finite(verdict, offer)
         # 4 commit
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
-        self.drafter.commit(len(path))
-        if len(draft):
-            self.drafter.observe_target(logits)
-        outcomes, classes = verdict.outcomes, draft.confidence_classes
-        if allowed:
-            outcomes, classes = allowed.with_forbidden(outcomes, classes, {0, *path})
-        self.gamma_policy.observe(keys, outcomes, classes, draft.passes, scored=len(draft))
+        if offer:
+            offer.drafter.commit(len(path))
+            if len(draft):
+                offer.drafter.observe_target(logits)
+        outcomes, keys = allowed.with_forbidden(verdict.outcomes, draft.keys, {0, *path})
+        self.gamma_policy.observe(offer.keys if offer else None, outcomes, keys, draft.passes, scored=len(draft))
         draft_texts = self.recorder.draft_texts(verdict, draft)
         pieces = text.append([*verdict.accepted_tokens, verdict.closing])
         tail = text.end() if self._has_ended() else ""
         # 5 yield
-        tokens = self.recorder.tokens(verdict, draft, draft_texts, pieces, tail, u, u_closing, depth, position)
+        tokens = self.recorder.tokens(verdict, allowed, draft_texts, pieces, tail, u, u_closing, depth, position)
         end, seconds = self._now(), timer.seconds()
         host = max(0.0, end - start - sum(seconds.values()))  # in a batch also the others' turns
         return Round(
             index=index,
             gamma=gamma,
             tokens=tokens,
-            parents=self._parents(draft),
+            parents=draft.parent_nodes,
             draft_steps=draft.passes,
             context=base,
             timings=Timings(**seconds, host=host),
             start=start,
             end=end,
-            drafter=draft.drafter,
-            row_cost=draft.row_cost if self.config.trace else None,
+            drafter=offer.drafter.name if offer and self.config.method == AUTO else "",
+            row_cost=draft.estimates.row_cost if draft.estimates and self.config.trace else None,
             rows=self._shared_by,
-            forbidden=self.recorder.forbidden(allowed.forbidden, depth, position) if allowed else (),
+            forbidden=self.recorder.forbidden(allowed.forbidden, depth, position),
         )
 
-    def _check_finite(self, verdict: HostVerdict, method: str) -> None:
+    def _check_finite(self, verdict: HostVerdict, offer: Offer | None) -> None:
         """Raises Unavailable if the target's numbers are not finite. If a draft's are not, its drafting ends."""
         place = self.text.emitted
         if not verdict.is_finite:
@@ -234,38 +226,33 @@ class SpeculativeDecoder:
                 f"The target's logits are not finite (NaN or infinity) after {place} new tokens, so no token can be "
                 "chosen; its weights are damaged, or too large for this precision. Choose another precision or model."
             )
-        if not verdict.draft_is_finite:
-            self.given_up[method] = place
+        if offer and not verdict.draft_is_finite:
+            self.given_up[offer.drafter.name] = place
 
     def _now(self) -> float:
         return time.perf_counter() - self.started
 
-    def _draft(self, position: int) -> RoundDraft:
-        """Makes the drafts; leaves one place for the token that closes the round."""
-        limit = min(self.config.max_new_tokens - position - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
+    def _draft(self) -> tuple[Offer | None, int, Allowed]:
+        """Returns the offer that was chosen, γ, and what the constraint allows of its draft. Leaves one place for the
+        token that closes the round."""
+        config, ids = self.config, self.text.ids
+        room = min(config.max_new_tokens - self.text.emitted - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
-        keys = self._without_broken(self.drafter.confidence_classes(self.text.ids))
-        gamma = 0 if keys is None or limit < 1 else self.gamma_policy.choose(keys, limit)
-        if gamma == 0:
-            draft = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device))
-        else:
-            draft = self.drafter.propose(self.text.ids, gamma, position)
+        able = (drafter for drafter in self.drafters if drafter.name not in self.given_up)
+        offers = [offer for drafter in able if (offer := drafter.offer(ids))]
+        offer, gamma = self.gamma_policy.choose(offers, room) if offers and room > 0 else (None, 0)
+        draft, name = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device)), ""
+        if offer and gamma:
+            draft, name = offer.draft(gamma, self._judge), offer.drafter.name
         if len(draft) > MAX_NODES:
-            raise BadInput(
-                f"{self.drafter.name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored."
-            )
-        keeps_gamma = draft.parents is not None and self.config.gamma != AUTO
-        allowed = self._constrained.mask_draft(draft) if self._constrained else None
-        draft = allowed.draft if allowed else draft
-        return RoundDraft(gamma if keeps_gamma else len(draft), keys, draft, allowed)
-
-    def _without_broken(self, keys):
-        """Returns the confidence keys of the drafters whose numbers are finite; None if there are none."""
-        if not self.given_up or not isinstance(keys, dict):
-            return None if self.given_up else keys
-        return {name: own for name, own in keys.items() if name not in self.given_up} or None
+            raise BadInput(f"{name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored.")
+        keeps_gamma = draft.parents is not None and config.gamma != AUTO
+        allowed = Allowed(draft)
+        if self._constrained:
+            allowed = self._constrained.mask_draft(draft, method_of(name).is_window)
+        return offer, gamma if keeps_gamma else len(allowed.draft), allowed
 
     def _probabilities(self, logits: torch.Tensor, draft: Draft) -> tuple[torch.Tensor, Draft, torch.Tensor | None]:
         """Returns p [N+1, V], and the draft as the rule reads it. Greedy rows on a CPU are reduced to the words that
@@ -291,9 +278,5 @@ class SpeculativeDecoder:
         if self._rule.is_joint:
             u = self.uniforms.accepting_together(position, len(draft), self.rules.block_stream)
         else:
-            u = self.uniforms.accepting(position, depth, self._parents(draft))
+            u = self.uniforms.accepting(position, depth, draft.parent_nodes)
         return u, self.uniforms.closing(position, depth), depth.tolist()
-
-    @staticmethod
-    def _parents(draft: Draft) -> tuple[int, ...]:
-        return tuple(range(len(draft))) if draft.parents is None else tuple(draft.parents)

@@ -6,7 +6,7 @@ Dimension key: N drafts, V vocabulary, k candidates kept.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from engine.drafters.base import Draft
 from engine.sampling.rejection import Verdict, residual, rows_in_turn
 from engine.sampling.top_words import gap, top
 from engine.sampling.warping import one_hot
-from engine.trace.events import TESTED
+from engine.trace.events import DRAFTED, TESTED
 
 Array = np.ndarray | tuple[Any, ...]  # empty where nothing was measured
 
@@ -29,6 +29,7 @@ class RoundNumbers:
     residual that it leaves (r_; empty: p itself, or nothing). gap [N+1]: of greedy rows. removed [N+1], removed_mass,
     removed_words [N+1, k]: as `Constrained.measure_removed` has them."""
 
+    drawn: ClassVar[frozenset[str]] = TESTED  # the statuses of drafts about which a draw has decided
     tested: np.ndarray
     accept: np.ndarray
     closing_p: np.ndarray
@@ -46,10 +47,6 @@ class RoundNumbers:
     removed_mass: Array = ()
     removed_words: Array = ()
 
-    def has_draw(self, status: str) -> bool:
-        """Returns whether the draw of a draft of this status decided anything."""
-        return status in TESTED
-
     def of_test(self, i: int) -> dict[str, float]:
         """Returns what draft i was tested with, as fields of `Token`."""
         is_tested = self.tested[i]
@@ -64,11 +61,9 @@ class RoundNumbers:
 class BlockNumbers(RoundNumbers):
     """The numbers of drafts that are decided on together. running, h [N]: as in `Block`."""
 
+    drawn: ClassVar[frozenset[str]] = DRAFTED
     running: np.ndarray
     h: np.ndarray
-
-    def has_draw(self, status: str) -> bool:
-        return True
 
     def of_test(self, i: int) -> dict[str, float]:
         return {"accept": float(self.accept[i]), "running": float(self.running[i]), "h": float(self.h[i])}
@@ -81,10 +76,8 @@ class BlockNumbers(RoundNumbers):
 class TypicalNumbers(RoundNumbers):
     """The numbers of typical acceptance, which draws nothing. threshold [N]: as in `Verdict`."""
 
+    drawn: ClassVar[frozenset[str]] = frozenset()
     threshold: np.ndarray
-
-    def has_draw(self, status: str) -> bool:
-        return False
 
     def of_test(self, i: int) -> dict[str, float]:
         return {"threshold": float(self.threshold[i])}

@@ -52,7 +52,7 @@ class Text:
             if reader and not is_set(reader.allowed_after(), token):
                 name = detokenizer.name(token)
                 raise BadInput(f"The constraint forbids the token {name!r} in this place; force another one.")
-            self._append(token)
+            self.append([token])
             if self.reason is not None:
                 raise BadInput("The forced token ends the text, so nothing would follow it; force another one.")
         if config.sampling.repetition_penalty != 1.0:
@@ -67,26 +67,22 @@ class Text:
         """Appends ids up to the end of the text. Returns the piece that each of them adds."""
         pieces = []
         for token in ids:
-            pieces.append(self._append(token))
+            pieces.append(self._detokenizer.push(token))
+            self.output += pieces[-1]
+            self.ids.append(token)
+            if self.reader is not None:
+                self.reader.advance(token)
+            if token in self._eos_ids:
+                self.reason = "eos"
+            elif self._stops.end_with(token, pieces[-1]):
+                self.reason = "stop"
+            elif self.emitted >= self._limit:
+                self.reason = "length"
             if self.reason is not None:
                 break
         if self.history is not None:
             self.history.add(self.ids[-len(pieces) :])
         return pieces
-
-    def _append(self, token: int) -> str:
-        piece = self._detokenizer.push(token)
-        self.ids.append(token)
-        if self.reader is not None:
-            self.reader.advance(token)
-        self.output += piece
-        if token in self._eos_ids:
-            self.reason = "eos"
-        elif self._stops.end_with(token, piece):
-            self.reason = "stop"
-        elif self.emitted >= self._limit:
-            self.reason = "length"
-        return piece
 
     def end(self) -> str:
         """Returns the tail: bytes that the output shows as they are, because no later token completes their

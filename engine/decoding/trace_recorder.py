@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from engine.config import RunConfig
+from engine.decoding.constrained import Allowed
 from engine.decoding.round_numbers import RoundNumbers, kind_of, measure
 from engine.decoding.tokenization import Detokenizer
 from engine.device import to_host
@@ -93,14 +94,9 @@ class TraceRecorder:
         self.greedy, self.k = config.sampling.greedy, config.trace_top
 
     def fetch(
-        self,
-        p,
-        logits,
-        draft: Draft,
-        verdict: Verdict,
-        words: torch.Tensor | None = None,
+        self, p, logits, draft: Draft, verdict: Verdict, words: torch.Tensor | None = None,
         removed: Mapping[str, Any] = _NOTHING,
-    ) -> HostVerdict:
+    ) -> HostVerdict:  # fmt: skip
         """Copies the verdict to the host, and p, q and candidates if tracing is on: the round's one host sync.
         ``words`` [C]: the ids of p's columns and of the draft's tokens, where they are not all V. ``removed``: those of
         `Constrained.measure_removed`."""
@@ -122,7 +118,7 @@ class TraceRecorder:
         path, tested = got.pop("path") > 0, got.pop("tested") > 0
         read_rows = np.concatenate([[True], path])  # the root's, and that of each accepted draft
         is_finite = bool(np.isfinite(got.pop("tops"))[read_rows].all())
-        draft_is_finite = not draft.is_broken and bool(np.isfinite(got.pop("draft_tops", 0.0)).all())
+        draft_is_finite = bool(np.isfinite(got.pop("draft_tops", 0.0)).all())
         rescued = frozenset(got.pop("rescued", np.zeros(0)).nonzero()[0].tolist())
         tokens = got.pop("tokens").astype(int)
         if words is not None:
@@ -151,12 +147,12 @@ class TraceRecorder:
         return [self.detokenizer.peek(path)[-1] for path in paths[1:]]
 
     def tokens(
-        self, verdict: HostVerdict, draft: Draft, draft_texts: list[str], texts: list[str], tail: str,
+        self, verdict: HostVerdict, allowed: Allowed, draft_texts: list[str], texts: list[str], tail: str,
         u: Sequence[float], u_closing: np.ndarray, depth: Sequence[int], position: int,
     ) -> tuple[Token, ...]:  # fmt: skip
         """Builds the drafts in order, then the closing token if the text reaches it. ``texts``: those of the emitted
         tokens, ``tail``: added to the last of them. u [N] accept draws; u_closing, depth [N+1] by node."""
-        N, parents = len(draft), range(len(draft)) if draft.parents is None else draft.parents
+        draft, parents, N = allowed.draft, allowed.draft.parent_nodes, len(allowed.draft)
         statuses = classify(verdict, parents, len(texts))
         last_emitted = max(i for i, status in enumerate(statuses) if status in EMITTED)
         tokens: list[Token] = []
@@ -164,14 +160,14 @@ class TraceRecorder:
             if i < N:
                 token, text, at = verdict.tokens[i], draft_texts[i], depth[i + 1]
                 numbers = self._draft_numbers(verdict, i, parents[i], status, u)
-                if numbers and draft.expected:
-                    numbers["expected"] = draft.expected[i]
+                if numbers and draft.estimates:
+                    numbers["expected"] = draft.estimates.expected[i]
             else:
                 token, text, at = verdict.closing, texts[-1], depth[verdict.last] + 1
                 rejected = [tokens[k] for k in _rejected_after(verdict.last, statuses, parents)]
                 numbers = self._closing_numbers(verdict, float(u_closing[verdict.last]), rejected)
             piece = text + tail if i == last_emitted else text
-            label, is_demanded = self.detokenizer.label(token, text), any(draft.from_grammar[i : i + 1])
+            label, is_demanded = self.detokenizer.label(token, text), any(allowed.demanded[i : i + 1])
             tokens.append(
                 Token(token, piece, status, position + at - 1, at, label, **numbers, from_grammar=is_demanded)
             )
@@ -189,7 +185,7 @@ class TraceRecorder:
         numbers = verdict.numbers
         if numbers is None:
             return {}
-        fields = {"p": float(numbers.p[i]), "q": float(numbers.q[i]), "u": u[i] if numbers.has_draw(status) else None}
+        fields = {"p": float(numbers.p[i]), "q": float(numbers.q[i]), "u": u[i] if status in numbers.drawn else None}
         fields["p_top"] = self._distribution(numbers.p_mass[parent], numbers.p_ids[parent])
         if not len(numbers.q_mass):
             token = verdict.tokens[i]

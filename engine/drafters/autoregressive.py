@@ -5,6 +5,7 @@ Dimension key: N drafts, V target vocabulary, Vd words the draft can guess.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +14,7 @@ import torch.nn.functional as F
 
 from engine.config import MAX_GAMMA
 from engine.device import to_device, to_host
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
-from engine.models.decoder.runner import Runner
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, DraftPolicy, Keys, Offer
 from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.top_words import likeliest
@@ -28,7 +28,8 @@ _CAPTURED = "captured"  # the only key inside a CUDA graph, where decisions per 
 
 
 class AutoregressiveDrafter(Drafter):
-    """Base of drafters with a draft model. A subclass updates the model's cache and calls `_loop`.
+    """Base of drafters with a draft model. A subclass updates the model's cache in `propose` and calls `run_loop`; one
+    whose model draws differently overrides `own_id`, `guesses`, `next_inputs` or `keys`.
 
     Acceptance is predicted by the draft model's own certainty, so its confidence keys are the highest probability of
     the unwarped distribution in tenths. Inside a captured CUDA graph γ is fixed before the round instead.
@@ -36,25 +37,31 @@ class AutoregressiveDrafter(Drafter):
 
     name: str
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
+    is_scored: ClassVar[bool] = True  # whether these tokens, and no others of their text, get the target's rows
+    shortest: ClassVar[int] = 1  # tokens of the shortest text after which it can draft
+    spare: ClassVar[int] = 0  # tokens that its cache holds beside those of the text
     target_ids: Any = None  # tensor [Vd]: the target's id of each draft word; None where the ids are the same
     # Share of greedy drafts accepted at each certainty, over the shipped drafts' held-out prompts. It nearly equals
     # the certainty itself, at any draft position, for the head and the small model alike.
     priors: ClassVar[Any] = {PER_TOKEN: 0.5, _CAPTURED: 0.5, **dict(enumerate(_ACCEPTANCE))}
 
-    def __init__(self, runner: Runner):
+    def __init__(self, runner: Any):
         self.runner = runner
         self._buffers: dict[tuple, torch.Tensor] = {}
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
-        self.runner.reset(min(self._capacity(setup), self.runner.max_length))
+        self.runner.reset(min(setup.capacity + self.spare, self.runner.max_length))
 
-    def _capacity(self, setup: DrafterSetup) -> int:
-        """Returns how many tokens the draft's cache must hold."""
-        return setup.capacity
+    def offer(self, text: Sequence[int]) -> Offer | None:
+        return Offer(self, self.keys(), partial(self.propose, text)) if len(text) >= self.shortest else None
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
+    def keys(self) -> Keys:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
+
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        """Drafts what was offered; see `Offer`."""
+        raise NotImplementedError
 
     def memory(self, capacity: int) -> int:
         return self.runner.memory(capacity)
@@ -62,44 +69,40 @@ class AutoregressiveDrafter(Drafter):
     def release(self) -> None:
         self.runner.release()
 
-    def _loop(self, ids: torch.Tensor, position: int, gamma: int, **inputs: torch.Tensor) -> Draft:
-        """Feeds ``ids`` [W], the model's own, with its further inputs, then drafts one token a pass; on CUDA all of it
-        is one graph. Appends up to W + gamma − 1 tokens to the cache."""
-        runner, u, seen = self.runner, self._uniforms(position, gamma), self._penalised_tokens()
-        policy = None if runner.captured else self.setup.policy
-        key = (self.name, len(ids), gamma, self.setup.sampling)  # the buffers are the drafter's own
-        return runner.loop(
-            key, len(ids) + gamma - 1, lambda step: self._draft(step, ids, inputs, u, seen, gamma, policy)
-        )
+    def run_loop(self, ids: torch.Tensor, u: torch.Tensor, policy: DraftPolicy | None, **inputs: torch.Tensor) -> Draft:
+        """Feeds ``ids`` [W], the model's own, with its further inputs, then drafts one token a pass by ``u`` [gamma];
+        on CUDA all of it is one graph. Appends up to W + gamma − 1 tokens to the cache."""
+        runner, seen = self.runner, self.penalised_tokens()
+        policy = None if runner.captured else policy
+        key = (self.name, len(ids), len(u), self.setup.sampling)  # the buffers are the drafter's own
+        return runner.loop(key, len(ids) + len(u) - 1, lambda step: self.draft(step, ids, inputs, u, seen, policy))
 
-    def _own_id(self, token: torch.Tensor) -> torch.Tensor:
+    def own_id(self, token: torch.Tensor) -> torch.Tensor:
         """Returns the model's id [1] of a token that it drafted."""
         return token
 
-    def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
+    def guesses(self, logits: torch.Tensor) -> torch.Tensor:
         """Returns the logits [1, Vd] of the words that it may draft."""
         return logits
 
-    def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
+    def next_inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
         """Returns the model's inputs beside a drafted token, from its own outgoing state."""
         return {}
 
-    def _draft(
-        self, step: Callable, ids, inputs: Mapping, u: torch.Tensor, seen: torch.Tensor | None, gamma: int, policy
-    ) -> Draft:
-        """Drafts up to ``gamma`` tokens; ``step`` as in `Runner.loop`, ``ids`` and ``inputs`` as in `_loop`. With a
+    def draft(self, step: Callable, ids, inputs: Mapping, u: torch.Tensor, seen: torch.Tensor | None, policy) -> Draft:
+        """Drafts up to gamma tokens by ``u`` [gamma]; ``step`` as in `Runner.loop`, the rest as in `run_loop`. With a
         ``policy`` the chain ends before a token that is not worth verifying is drawn, and in any case before one whose
         row is not finite. Where the host does not look at each row, ``finite`` of the draft tells."""
         tokens, q_rows, path, passes, offset, tops, is_broken = [], [], [], 0, 0, [], False
         seen = None if seen is None else seen.clone()
-        while len(tokens) < gamma:
+        while len(tokens) < len(u):
             logits, state = step(ids, offset, **inputs)
             offset, passes = offset + len(ids), 1 if self.is_parallel else passes + 1
-            logits = self._mask_guess(self._guesses(logits)[:, : self.setup.vocab_size].float(), tokens)
+            logits = self.mask_guess(self.guesses(logits)[:, : self.setup.vocab_size].float(), tokens)
             if policy is not None:
                 path += certainties(logits)
                 is_broken = path[-1] == NOT_FINITE
-                if is_broken or not policy.worth_verifying(path):
+                if is_broken or (self.is_scored and not policy.worth_verifying(path)):
                     path.pop()
                     break
             elif logits.device.type == "cpu":
@@ -107,27 +110,27 @@ class AutoregressiveDrafter(Drafter):
                     break
             else:
                 tops.append(logits.amax(-1))
-            token, q = self._sample(logits, seen, u[len(tokens) : len(tokens) + 1])
+            token, q = self.sample(logits, seen, u[len(tokens) : len(tokens) + 1])
             tokens.append(token)
             q_rows.append(q)
             if policy is not None and not self.is_parallel and not policy.worth_drafting(path):
                 break
-            ids, inputs = self._own_id(token), self._inputs(state)
+            ids, inputs = self.own_id(token), self.next_inputs(state)
+        finite = torch.full_like(u[:1], math.nan) if is_broken else torch.cat(tops) if tops else None
         if not tokens:
             empty = torch.zeros(0, dtype=torch.long, device=self.setup.device)
-            return Draft(empty, passes=passes, is_broken=is_broken)
+            return Draft(empty, passes=passes, finite=finite)
         q = None if q_rows[0] is None else torch.cat(q_rows)
-        finite = torch.cat(tops) if tops else None
-        return Draft(torch.cat(tokens), q, None, passes, tuple(path), is_broken=is_broken, finite=finite)
+        return Draft(torch.cat(tokens), q, None, passes, tuple(path), finite=finite)
 
-    def _mask_guess(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def mask_guess(self, logits: torch.Tensor, drafts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Masks the words in logits [1, Vd] after ``drafts`` that the run's constraint forbids there. On a device the
         host does not know the drafts; a forbidden one is then cut off before the pass."""
         if self.setup.reader is None or logits.device.type != "cpu":
             return logits
-        return self._mask_rows(logits, [tuple(int(token) for token in drafts)])
+        return self.mask_rows(logits, [tuple(int(token) for token in drafts)])
 
-    def _mask_rows(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
+    def mask_rows(self, logits: torch.Tensor, paths: Sequence[Path]) -> torch.Tensor:
         """Masks logits [W, Vd] after each path, but for the words that the constraint allows, or the one it demands."""
         reader, V = self.setup.reader, self.setup.vocab_size
         assert reader is not None
@@ -138,7 +141,7 @@ class AutoregressiveDrafter(Drafter):
         own = allowed[:, : logits.shape[1]] if self.target_ids is None else allowed[:, self.target_ids]
         return mask_guesses(logits, own)
 
-    def _sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
+    def sample(self, logits: torch.Tensor, seen: torch.Tensor | None, u: torch.Tensor):
         """Draws a token from logits [1, Vd] by u [1]. Returns the target's id of it [1], and q [1, V] (None when
         greedy, which spares building one-hot rows). Marks the token in ``seen``."""
         ids = self.target_ids
@@ -151,13 +154,13 @@ class AutoregressiveDrafter(Drafter):
         else:
             q = certain_where_broken(warp(logits, self.setup.sampling))
             token = draw(q, u)
-            q = self._over_target(q)
+            q = self.spread_over_target(q)
         token = token if ids is None else ids[token]
         if seen is not None:
             seen.scatter_(1, token[None], True)
         return token, q
 
-    def _over_target(self, q: torch.Tensor) -> torch.Tensor:
+    def spread_over_target(self, q: torch.Tensor) -> torch.Tensor:
         """Spreads q [R, Vd] over the target's words: [R, V]."""
         V = self.setup.vocab_size
         return (
@@ -166,21 +169,22 @@ class AutoregressiveDrafter(Drafter):
             else q.new_zeros(len(q), V).index_copy_(1, self.target_ids, q)
         )
 
-    def _uniforms(self, position: int, gamma: int) -> torch.Tensor:
+    def uniforms(self, text: Sequence[int], gamma: int) -> torch.Tensor:
         """Returns [gamma] numbers by position and step of the round. A discarded token decides how far its round
         drafted, and so when its place is drafted again; that draft must not use the same number."""
+        position = self.setup.position(text)
         tables = (self.setup.uniforms.table(DRAFTING, step) for step in range(gamma))
-        return self._buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
+        return self.buffer("u", [table[position + step] for step, table in enumerate(tables)], torch.float32)
 
-    def _penalised_tokens(self) -> torch.Tensor | None:
+    def penalised_tokens(self) -> torch.Tensor | None:
         """Returns [1, V] bool: the tokens that the repetition penalty counts; None without one."""
         history = self.setup.history
-        return None if history is None else self._at_fixed_address("seen", history.seen[None])
+        return None if history is None else self.copy_to_buffer("seen", history.seen[None])
 
-    def _buffer(self, name: str, values, dtype: torch.dtype) -> torch.Tensor:
-        return self._at_fixed_address(name, to_device(values, self.setup.device, dtype))
+    def buffer(self, name: str, values, dtype: torch.dtype) -> torch.Tensor:
+        return self.copy_to_buffer(name, to_device(values, self.setup.device, dtype))
 
-    def _at_fixed_address(self, name: str, fresh: torch.Tensor) -> torch.Tensor:
+    def copy_to_buffer(self, name: str, fresh: torch.Tensor) -> torch.Tensor:
         """Copies ``fresh`` into the buffer of this name and shape. Captured graphs read that buffer in later runs."""
         key = (name, fresh.shape)
         if key not in self._buffers:

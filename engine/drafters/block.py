@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 
-from engine.drafters.base import Draft, Keys
+from engine.drafters.base import Draft, DraftPolicy, Keys
 from engine.drafters.eagle_chain import EagleChainDrafter
 from engine.models.heads.block import MASK
 
@@ -22,20 +22,19 @@ class BlockDrafter(EagleChainDrafter):
     name = "block"
     is_parallel: ClassVar[bool] = True
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        keys = super().confidence_classes(committed)
-        return keys[: self.runner.model.slots] if keys and self.runner.captured else keys
+    def keys(self) -> Keys:
+        return super().keys()[: self.runner.model.slots] if self.runner.captured else super().keys()
 
-    def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
+    def next_inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
         return {}
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
         """Feeds the tokens committed since the last proposal with their features and, in the same pass, the masked
         slots, whose keys are then discarded."""
         runner, gamma = self.runner, min(gamma, self.runner.model.slots)
-        ids, features = self._not_yet_fed(committed)
-        u, seen = self._uniforms(position, gamma), self._penalised_tokens()
-        policy = None if runner.captured else self.setup.policy
+        ids, features = self._not_yet_fed(text)
+        u, seen = self.uniforms(text, gamma), self.penalised_tokens()
+        judge = None if runner.captured else policy
 
         def body(step: Callable) -> Draft:
             masked = F.pad(ids, (0, gamma - 1), value=MASK)
@@ -44,8 +43,8 @@ class BlockDrafter(EagleChainDrafter):
             def place(before: torch.Tensor, at: int):
                 return (runner.model.add_bias(before, rows[at]) if at else rows[at]), None
 
-            return self._draft(place, ids[-1:], {}, u, seen, gamma, policy)
+            return self.draft(place, ids[-1:], {}, u, seen, judge)
 
         draft = runner.loop((len(ids), gamma, self.setup.sampling), len(ids) + gamma - 1, body)
-        runner.rollback(len(committed) - 1)
+        runner.rollback(len(text) - 1)
         return draft

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, Keys
+from engine.drafters.base import Draft, Drafter, DrafterSetup, Offer
 from engine.drafters.context_index import ContextIndex
 
 LONGEST = 16  # tokens in a proposal
@@ -35,13 +35,14 @@ class CorpusDrafter(Drafter):
         self.index = index
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self._setup, self._tokens = setup, []
+        self._setup = setup
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        """Returns the tenths of the estimates along the best continuation, or None without any."""
-        paths = [self._continuation(places) for places in self.index.matches(committed)]
-        self._tokens, estimates = max(paths, key=_promise, default=([], []))
-        return [int(10 * estimate) for estimate in estimates] or None
+    def offer(self, text: Sequence[int]) -> Offer | None:
+        """Offers the continuation with the most expected tokens; its keys are the tenths of the estimates along it."""
+        paths = [self._continuation(places) for places in self.index.matches(text)]
+        tokens, estimates = max(paths, key=lambda path: sum(accumulate(path[1], mul)), default=([], []))
+        keys, device = [int(10 * estimate) for estimate in estimates], self._setup.device
+        return Offer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None
 
     def _continuation(self, places: np.ndarray) -> tuple[list[int], list[float]]:
         """Follows the most frequent token from place to place. Returns the tokens, and the estimated chance of each if
@@ -62,14 +63,3 @@ class CorpusDrafter(Drafter):
             estimates.append(float(estimate))
             places = places[text[places] == token] + 1
         return tokens, estimates
-
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        return Draft(to_device(self._tokens[:gamma], self._setup.device))
-
-    def release(self) -> None:
-        self._tokens = []
-
-
-def _promise(path: tuple[list[int], list[float]]) -> float:
-    """Returns the expected number of accepted tokens."""
-    return sum(accumulate(path[1], mul))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.drafters.autoregressive import LONGEST_CATCH_UP, AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup
+from engine.drafters.base import Draft, DrafterSetup, DraftPolicy
 
 
 class DraftModelDrafter(AutoregressiveDrafter):
@@ -20,10 +20,10 @@ class DraftModelDrafter(AutoregressiveDrafter):
         self.runner.prefill(self._clamp(prompt[:-1]))
         self._read = len(prompt)
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        return self._go_on(committed, gamma, position)
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        return self._go_on(text, self.uniforms(text, gamma), policy)
 
-    def _go_on(self, text: Sequence[int], gamma: int, position: int) -> Draft:
+    def _go_on(self, text: Sequence[int], u: torch.Tensor, policy: DraftPolicy | None) -> Draft:
         """Feeds the draft's ids of the text that it has not read, then drafts one token a pass."""
         runner, self._read = self.runner, len(text)
         # A captured loop needs one width: two tokens cover both a rejected and a fully accepted round, where the first
@@ -33,9 +33,9 @@ class DraftModelDrafter(AutoregressiveDrafter):
         if len(feed) > LONGEST_CATCH_UP:
             runner.prefill(feed[:-2])
             feed = feed[-2:]
-        ids = self._buffer("ids", feed, torch.long)
+        ids = self.buffer("ids", feed, torch.long)
         base = runner.length
-        draft = self._loop(ids, position, gamma)
+        draft = self.run_loop(ids, u, policy)
         runner.rollback(min(runner.length, base + len(feed) + draft.passes - 1))
         return draft
 

@@ -71,9 +71,9 @@ class DrawnTree(TokenTree):
     def tokens_of(self, nodes: Sequence[Node], device: str | torch.device) -> torch.Tensor:
         return self._tokens[to_device([self._place[node] for node in nodes], device)]
 
-    def q_of(self, nodes: Sequence[Node]) -> torch.Tensor:
+    def q_of(self, nodes: Sequence[Node]) -> torch.Tensor | None:
         """Returns [N, Vd], q of these draws."""
-        return self._rows[to_device([self._place[node] for node in nodes], self._rows.device)]
+        return None if not nodes else self._rows[to_device([self._place[node] for node in nodes], self._rows.device)]
 
     def _uniform(self, number: int) -> float:
         return float(self._uniforms.table(DRAFTING, number)[self._position + number])

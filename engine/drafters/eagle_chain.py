@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 from engine.drafters.autoregressive import LONGEST_CATCH_UP, AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup, Keys
+from engine.drafters.base import Draft, DrafterSetup, DraftPolicy
 from engine.models.decoder.runner import DecoderRunner
 
 
 class EagleChainDrafter(AutoregressiveDrafter):
     """``runner`` runs the head; ``target`` stores the features of every token it has scored."""
 
-    name = "eagle-chain"
+    name, shortest = "eagle-chain", 2  # before that the target has read nothing
     runner: DecoderRunner
     target_ids: torch.Tensor
 
@@ -30,34 +30,31 @@ class EagleChainDrafter(AutoregressiveDrafter):
         super().start(prompt, setup)
         self._catch_up(prompt, len(prompt) - 2)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        return super().confidence_classes(committed) if len(committed) > 1 else None  # the target has read nothing yet
-
-    def _catch_up(self, committed: Sequence[int], end: int) -> None:
+    def _catch_up(self, text: Sequence[int], end: int) -> None:
         """Feeds the positions up to ``end`` in large passes, without computing logits."""
         start = self.runner.length
         if end > start:
-            self.runner.prefill(committed[start + 1 : end + 1], features=self._features(start, end))
+            self.runner.prefill(text[start + 1 : end + 1], features=self._features(start, end))
 
     def _features(self, start: int, end: int) -> torch.Tensor:
         return self.target.features(self.runner.model.reads, start, end)
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
         """Feeds the tokens committed since the last proposal with their features, then drafts from its own state."""
-        ids, features = self._not_yet_fed(committed)
-        draft = self._loop(ids, position, gamma, features=features)
-        self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
+        ids, features = self._not_yet_fed(text)
+        draft = self.run_loop(ids, self.uniforms(text, gamma), policy, features=features)
+        self.runner.rollback(len(text) - 1)  # the next round feeds the drafted positions again, with features
         return draft
 
-    def _inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
+    def next_inputs(self, state: torch.Tensor | None) -> dict[str, Any]:
         return {"state": state}
 
-    def _not_yet_fed(self, committed: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _not_yet_fed(self, text: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the tokens committed since the last proposal, and their features. Catches up first on many."""
-        runner, known = self.runner, len(committed) - 1  # positions whose features the target has
+        runner, known = self.runner, len(text) - 1  # positions whose features the target has
         if known - runner.length > LONGEST_CATCH_UP:
-            self._catch_up(committed, known - 1)
+            self._catch_up(text, known - 1)
         runner.rollback(min(runner.length, known - 1))  # a repeated proposal feeds the last position again
         start = runner.length
-        ids = self._buffer("ids", committed[start + 1 :], torch.long)
-        return ids, self._at_fixed_address("features", self._features(start, known))
+        ids = self.buffer("ids", text[start + 1 :], torch.long)
+        return ids, self.copy_to_buffer("features", self._features(start, known))

@@ -17,7 +17,7 @@ import torch
 from engine.config import MAX_GAMMA, MAX_NODES
 from engine.device import to_device, to_host
 from engine.drafters.autoregressive import certain_where_broken
-from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
+from engine.drafters.base import PER_TOKEN, Draft, DraftPolicy, Keys
 from engine.drafters.drawn_tree import DrawnTree
 from engine.drafters.eagle_chain import EagleChainDrafter
 from engine.drafters.static_tree import best_tree
@@ -28,7 +28,7 @@ from engine.sampling.warping import penalise, warp
 class EagleTreeDrafter(EagleChainDrafter):
     """``chances``: how often a node's first, second, … draw is accepted, for a tree of fixed size."""
 
-    name = "eagle"
+    name, spare = "eagle", MAX_GAMMA * MAX_CHILDREN
     # How often a later sibling passed its test, by −log2 of its share of what its elders left, rounded down: counted
     # with the shipped head over 12 prompts of the benchmark, 64 tokens each, greedy.
     priors = EagleChainDrafter.priors | {("later", i): a for i, a in enumerate((0.5, 0.3, 0.14, 0.07, 0.035, 0.01))}
@@ -36,44 +36,37 @@ class EagleTreeDrafter(EagleChainDrafter):
     chances = (0.37, 0.17, 0.115, 0.06, 0.06, 0.05, 0.04, 0.03, 0.03, 0.03)
     priors |= {sibling_key(rank): chance for rank, chance in enumerate(chances) if rank}
 
-    def _capacity(self, setup: DrafterSetup) -> int:
-        return setup.capacity + MAX_GAMMA * MAX_CHILDREN
+    def keys(self) -> Keys:
+        return PER_TOKEN
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        return PER_TOKEN if len(committed) > 1 else None  # the target has read nothing yet
-
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
         if not self.setup.trees:
-            return super().propose(committed, gamma, position)
-        free_slots = min(MAX_NODES, self.setup.capacity - len(committed) - 1)
-        shape = self._shape(min(gamma, free_slots), free_slots)
-        is_drawn = not self.setup.sampling.greedy
-        tree = DrawnTree(shape, self.setup.uniforms, position, self.target_ids) if is_drawn else TokenTree(shape)
-        steps = self._grow(tree, committed, gamma)
-        nodes, parents = tree.select()
-        nodes, parents = nodes[:free_slots], parents[:free_slots]  # draws never exceed it
-        self.runner.rollback(len(committed) - 1)  # the next round feeds the drafted positions again, with features
-        q = self._over_target(tree.q_of(nodes)) if isinstance(tree, DrawnTree) and nodes else None
+            return super().propose(text, gamma, policy)
+        free_slots, device = min(MAX_NODES, self.setup.capacity - len(text) - 1), self.target_ids.device
+        shape = self._shape(min(gamma, free_slots), free_slots, policy)
+        tree, place = TokenTree(shape), self.setup.position(text)
+        if not self.setup.sampling.greedy:
+            tree = DrawnTree(shape, self.setup.uniforms, place, self.target_ids)
+        steps = self._grow(tree, text, gamma)
+        self.runner.rollback(len(text) - 1)  # the next round feeds the drafted positions again, with features
+        draft = tree.draft(free_slots, device)
         finite = torch.cat(self._tops) if self._tops else None
-        is_chain, keys = parents == tuple(range(len(parents))), tuple(node.key for node in nodes)
-        tokens, parents = tree.tokens_of(nodes, self.target_ids.device), None if is_chain else parents
-        draft = Draft(tokens, q, parents, steps, keys, is_broken=tree.is_broken, finite=finite)
-        if not isinstance(shape, Worthwhile):
-            return draft
-        return replace(draft, expected=tuple(node.reach for node in nodes), row_cost=shape.row_cost(len(nodes)))
+        finite = torch.full((1,), math.nan, device=device) if tree.is_broken else finite
+        q = None if draft.q is None else self.spread_over_target(draft.q)
+        return replace(draft, q=q, passes=steps, finite=finite)
 
-    def _shape(self, gamma: int, free_slots: int) -> Any:
-        shape = self.setup.policy.tree_shape() if self.setup.policy else None
+    def _shape(self, gamma: int, free_slots: int, policy: DraftPolicy | None) -> Any:
+        shape = policy.tree_shape() if policy else None
         if isinstance(shape, Worthwhile):
             return replace(shape, limit=min(shape.limit, free_slots))
         if shape is not None:
             return shape
         return MostProbable(gamma) if self.setup.sampling.greedy else Plan(best_tree(self.chances, gamma, gamma))
 
-    def _grow(self, tree: TokenTree, committed: Sequence[int], limit: int) -> int:
+    def _grow(self, tree: TokenTree, text: Sequence[int], limit: int) -> int:
         """Grows the tree, at most ``limit`` deep. Returns the passes it took."""
         runner = self.runner
-        ids, features = self._not_yet_fed(committed)
+        ids, features = self._not_yet_fed(text)
         self._tops: list[torch.Tensor] = []
         logits, states = runner.extend(ids, features=features)
         level, fed, steps = [tree.root], [tree.root], 1
@@ -92,7 +85,7 @@ class EagleTreeDrafter(EagleChainDrafter):
         """Adds the guesses after each node of ``level``, from logits [W, Vd]: the likeliest ones, or draws."""
         logits = logits[:, : self.setup.vocab_size].float()
         if self.setup.reader is not None and logits.device.type == "cpu":
-            logits = self._mask_rows(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])
+            logits = self.mask_rows(logits, [tuple(tree.tokens_of(node.path(), "cpu").tolist()) for node in level])
         penalised = self._penalise(tree, level, logits)
         if isinstance(tree, DrawnTree):
             if logits.device.type != "cpu":

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup, Keys
+from engine.drafters.base import Draft, DrafterSetup, DraftPolicy, Offer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.translation import Reading, Translation
 from engine.models.decoder.runner import Runner
@@ -25,6 +25,7 @@ class ForeignModelDrafter(DraftModelDrafter):
         super().__init__(runner)
         self.translation = translation
         self._reading: Any = None  # a Reading while a run is under way
+        self._is_full = False
         self._accepted = 0  # how many of its own tokens were accepted since the last proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
@@ -37,22 +38,19 @@ class ForeignModelDrafter(DraftModelDrafter):
         self.runner.prefill(self._clamp(ids[:-1]))
         self._read = len(ids)
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
+    def offer(self, text: Sequence[int]) -> Offer | None:
         """Returns None also inside a character, because the draft may write its bytes in other tokens."""
-        is_stuck = self._reading is not None and self._is_full
-        if is_stuck or self.translation.ends_inside_a_character(committed):
-            return None
-        return super().confidence_classes(committed)
+        return None if self._is_full or self.translation.ends_inside_a_character(text) else super().offer(text)
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        text, self._accepted = self._reading.read(committed, self._accepted_ids(committed)), 0
-        gamma = min(gamma, self._slots - len(text))
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        own, self._accepted = self._reading.read(text, self._accepted_ids(text)), 0
+        gamma = min(gamma, self._slots - len(own))
         if gamma < 1:
             self._is_full = True
             return Draft(torch.zeros(0, dtype=torch.long, device=self.setup.device))
-        return self._go_on(text, gamma, position)
+        return self._go_on(own, self.uniforms(text, gamma), policy)
 
-    def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:
+    def _accepted_ids(self, text: Sequence[int]) -> Sequence[int]:
         """Returns the draft's own ids of the ``_accepted`` tokens."""
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup
+from engine.drafters.base import Draft, Drafter, DrafterSetup, Offer
 
 FORCED = "forced"  # the only confidence key
 
@@ -18,12 +18,10 @@ class GrammarDrafter(Drafter):
     priors: ClassVar = {FORCED: 0.95}
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self._setup, self._tokens = setup, []
+        self._setup = setup
 
-    def confidence_classes(self, committed: Sequence[int]) -> Sequence[str] | None:
-        reader = self._setup.reader
-        self._tokens = reader.forced_tokens() if reader else []
-        return (FORCED,) * len(self._tokens) or None
-
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        return Draft(to_device(self._tokens[:gamma], self._setup.device))
+    def offer(self, text: Sequence[int]) -> Offer | None:
+        reader, device = self._setup.reader, self._setup.device
+        tokens = reader.forced_tokens() if reader else []
+        keys = (FORCED,) * len(tokens)
+        return Offer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None

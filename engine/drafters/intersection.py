@@ -30,12 +30,12 @@ class IntersectionDrafter(ForeignModelDrafter):
         self._column_of[self.target_ids] = self._columns
         self._words_of = setup.vocab_size, setup.device
 
-    def _own_id(self, token: torch.Tensor) -> torch.Tensor:
+    def own_id(self, token: torch.Tensor) -> torch.Tensor:
         return self._column_of[token]
 
-    def _guesses(self, logits: torch.Tensor) -> torch.Tensor:
+    def guesses(self, logits: torch.Tensor) -> torch.Tensor:
         return logits[:, self._columns]
 
-    def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:
+    def _accepted_ids(self, text: Sequence[int]) -> Sequence[int]:
         first = self._reading.count
-        return [self.translation.common[i] for i in committed[first : first + self._accepted]]
+        return [self.translation.common[i] for i in text[first : first + self._accepted]]

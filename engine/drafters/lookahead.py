@@ -11,6 +11,7 @@ out, because each moves the window by a step; so (N − 1) · (W + G) further ro
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from itertools import cycle
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ import torch
 
 from engine.config import MAX_NODES
 from engine.device import to_device, to_host
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, Keys
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, DraftPolicy, Offer
 
 _POOL, _WINDOW = "pool", "window"  # confidence keys
 
@@ -45,20 +46,20 @@ class LookaheadDrafter(Drafter):
         """Fills a level up to W tokens with tokens of the prompt."""
         return tokens + [next(self._filling) for _ in range(self.W - len(tokens))]
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        return PER_TOKEN
+    def offer(self, text: Sequence[int]) -> Offer | None:
+        return Offer(self, PER_TOKEN, partial(self.propose, text))
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        self._index(committed)
-        self._move_window(len(committed))
-        nodes = self._guesses(committed[-1], gamma)
-        guesses, free_slots = len(nodes), min(MAX_NODES, self.setup.capacity - len(committed) - 1)
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        self._index(text)
+        self._move_window(len(text))
+        nodes = self._guesses(text[-1], gamma)
+        guesses, free_slots = len(nodes), min(MAX_NODES, self.setup.capacity - len(text) - 1)
         window = self._window(guesses)
         self._in_tree = guesses if guesses + len(window) <= free_slots else -1
         nodes = (nodes + window)[:free_slots]
         tokens, parents = [token for token, _ in nodes], tuple(parent for _, parent in nodes)
         keys = ((_POOL,) * guesses + (_WINDOW,) * len(window))[: len(nodes)]
-        return Draft(to_device(tokens, self.setup.device), None, parents, confidence_classes=keys, is_window=True)
+        return Draft(to_device(tokens, self.setup.device), None, parents, keys=keys)
 
     def _index(self, committed: Sequence[int]) -> None:
         """Adds the n-grams of the text to the pool."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, Keys
+from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, DraftPolicy, Keys
 from engine.models.decoder.runner import DecoderRunner
 from engine.models.heads.medusa import MedusaModel
 
@@ -17,8 +17,7 @@ from engine.models.heads.medusa import MedusaModel
 class MedusaDrafter(AutoregressiveDrafter):
     """``runner``: the heads; ``target`` stores the last state of every token it has scored."""
 
-    name = "medusa"
-    is_parallel = True
+    name, is_parallel, shortest = "medusa", True, 2  # before that the target has read nothing
     runner: Any  # the heads, which have no cache
     # Shares of guesses that were right where those before were: counted with the shipped heads on 25 held-out replies.
     priors: ClassVar = {
@@ -28,25 +27,21 @@ class MedusaDrafter(AutoregressiveDrafter):
     }
 
     def __init__(self, runner: MedusaModel, target: DecoderRunner):
-        self.runner, self.target, self.target_ids = runner, target, runner.target_ids
-        self._buffers = {}
+        super().__init__(runner)
+        self.target, self.target_ids = target, runner.target_ids
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        if len(committed) < 2:
-            return None  # the target has read nothing yet
+    def keys(self) -> Keys:
         return tuple(("head", k) for k in range(self.runner.count)) if self.runner.is_on_cuda else PER_TOKEN
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        gamma, known = min(gamma, self.runner.count), len(committed) - 1
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        gamma, known = min(gamma, self.runner.count), len(text) - 1
         rows = self.runner.forward(self.target.features(self.runner.reads, known - 1, known)).split(1)
         # A decision after each token would wait for the device.
-        policy, u = None if self.runner.is_on_cuda else self.setup.policy, self._uniforms(position, gamma)
-        return self._draft(
-            lambda _, at: (rows[at], None), committed[-1:], {}, u, self._penalised_tokens(), gamma, policy
-        )
+        policy, u = None if self.runner.is_on_cuda else policy, self.uniforms(text, gamma)
+        return self.draft(lambda _, at: (rows[at], None), text[-1:], {}, u, self.penalised_tokens(), policy)
 
     def memory(self, capacity: int) -> int:
         return 0

@@ -7,13 +7,14 @@ from a text.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import ClassVar
 
 from engine.config import MAX_GAMMA, MAX_NODES
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, Keys
-from engine.drafters.token_tree import Shape, TokenTree, Worthwhile
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, Offer
+from engine.drafters.token_tree import Shape, TokenTree
 
 LONGEST = 8  # tokens of the longest match that is looked up
 _GROWING = (*range(1, LONGEST), *(LONGEST,) * MAX_GAMMA)
@@ -40,40 +41,40 @@ class NgramDrafter(Drafter):
         self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(LONGEST + 1)]  # n-gram -> index after it
         self._earlier: list[dict[int, int]] = [{} for _ in range(LONGEST + 1)]  # that index -> the one before it
         self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
-        self._tokens: list[int] = []  # the continuation of the match
 
-    def confidence_classes(self, committed: Sequence[int]) -> Keys:
-        """Returns the length of the longest match, and how it grows with every accepted draft; or None. The last
-        token's own n-gram is not indexed yet, because it has no successor and would match itself."""
-        for end in range(self._indexed + 1, len(committed)):
+    def offer(self, text: Sequence[int]) -> Offer | None:
+        """Offers what followed the longest match; its keys are the length of that, and how it grows with every accepted
+        draft. The last token's own n-gram is not indexed yet, because it has no successor and would match itself."""
+        for end in range(self._indexed + 1, len(text)):
             for n in range(1, min(LONGEST, end) + 1):
-                self._index(n, tuple(committed[end - n : end]), end)
-        self._indexed = max(self._indexed, len(committed) - 1)
-        n, after = next(self._occurrences(committed), (0, 0))
-        self._tokens = self._continuation(committed, after, MAX_GAMMA) if n else []
-        return _GROWING[n - 1 : n - 1 + len(self._tokens)] or None
+                self._index(n, tuple(text[end - n : end]), end)
+        self._indexed = max(self._indexed, len(text) - 1)
+        n, after = next(self._occurrences(text), (0, 0))
+        tokens = self._continuation(text, after, MAX_GAMMA) if n else []
+        keys = _GROWING[n - 1 : n - 1 + len(tokens)]
+        return Offer(self, keys, partial(self._draft, text, tokens)) if tokens else None
 
     def _index(self, n: int, ngram: tuple[int, ...], end: int) -> None:
         if ngram in self._follow[n]:
             self._earlier[n][end] = self._follow[n][ngram]
         self._follow[n][ngram] = end
 
-    def _occurrences(self, committed: Sequence[int]) -> Iterator[tuple[int, int]]:
+    def _occurrences(self, text: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yields (n, the index after it) of each earlier occurrence of the last n tokens: the longest first, then the
         most recent. One that matches in n tokens comes again for each smaller n."""
-        for n in range(min(LONGEST, len(committed) - 1), 0, -1):
-            after = self._follow[n].get(tuple(committed[-n:]))
+        for n in range(min(LONGEST, len(text) - 1), 0, -1):
+            after = self._follow[n].get(tuple(text[-n:]))
             while after is not None:
                 yield n, after
                 after = self._earlier[n].get(after)
 
-    def _continuation(self, committed: Sequence[int], after: int, limit: int) -> list[int]:
+    def _continuation(self, text: Sequence[int], after: int, limit: int) -> list[int]:
         """Returns the tokens from index ``after`` on, then their own copy, so that a repeating pattern is continued; up
         to the end of a text, and without the marks of the chat template."""
         tokens = []
         while len(tokens) < limit:
             at = after + len(tokens)
-            token = committed[at] if at < len(committed) else tokens[at - len(committed)]
+            token = text[at] if at < len(text) else tokens[at - len(text)]
             if token in self._setup.control_ids and token not in self._setup.eos_ids:
                 break
             tokens.append(token)
@@ -81,33 +82,22 @@ class NgramDrafter(Drafter):
                 break
         return tokens
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        shape = self._shape()
+    def _draft(self, text: Sequence[int], tokens: Sequence[int], gamma: int, policy: DraftPolicy | None) -> Draft:
+        shape = policy.tree_shape() if policy and self._setup.trees else None
         if shape is None:
-            return Draft(to_device(self._tokens[:gamma], self._setup.device))
-        nodes, parents = self._tree(shape, committed, gamma).select()
-        free_slots = min(MAX_NODES, self._setup.capacity - len(committed) - 1)
-        nodes, parents = nodes[:free_slots], parents[:free_slots]
-        draft = Draft(
-            to_device([node.token for node in nodes], self._setup.device),
-            parents=None if parents == tuple(range(len(parents))) else parents,
-            confidence_classes=tuple(node.key for node in nodes),
-        )
-        if draft.parents is None or not isinstance(shape, Worthwhile):
-            return draft  # a chain, or repeated from a trace
-        return replace(draft, expected=tuple(node.reach for node in nodes), row_cost=shape.row_cost(len(nodes)))
+            return Draft(to_device(tokens[:gamma], self._setup.device))
+        free_slots = min(MAX_NODES, self._setup.capacity - len(text) - 1)
+        draft = self._tree(shape, text, tokens, gamma).draft(free_slots, self._setup.device)
+        return replace(draft, estimates=None) if draft.parents is None else draft
 
-    def _shape(self) -> Shape | None:
-        """Returns the rule that cuts a tree to size; None for a chain."""
-        return self._setup.policy.tree_shape() if self._setup.policy and self._setup.trees else None
-
-    def _tree(self, shape: Shape, committed: Sequence[int], gamma: int) -> TokenTree:
-        """Builds the tree of the tokens that followed the occurrences; the first one goes at most ``gamma`` deep."""
-        tree, occurrences = TokenTree(shape), islice(self._occurrences(committed), _OCCURRENCES)
+    def _tree(self, shape: Shape, text: Sequence[int], tokens: Sequence[int], gamma: int) -> TokenTree:
+        """Builds the tree of the tokens that followed the occurrences. The first one gave ``tokens``, and goes at most
+        ``gamma`` deep."""
+        tree, occurrences = TokenTree(shape), islice(self._occurrences(text), _OCCURRENCES)
         first, _ = next(occurrences)
-        self._insert(tree, first, self._tokens[:gamma])
+        self._insert(tree, first, tokens[:gamma])
         for n, after in occurrences:
-            self._insert(tree, n, self._continuation(committed, after, min(gamma, _DEPTH)))
+            self._insert(tree, n, self._continuation(text, after, min(gamma, _DEPTH)))
         return tree
 
     def _insert(self, tree: TokenTree, n: int, tokens: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup
+from engine.drafters.base import Draft, DrafterSetup, DraftPolicy
 from engine.models.decoder.runner import DecoderRunner
 
 
@@ -25,10 +25,10 @@ class OnTargetCache(AutoregressiveDrafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup, self.runner.cache = setup, self.target.cache
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        length = self.target.length
-        self.runner.rollback(len(committed) - 1)
-        draft = self._loop(self._buffer("pending", committed[-1:], torch.long), position, gamma)
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        length, pending = self.target.length, self.buffer("pending", text[-1:], torch.long)
+        self.runner.rollback(len(text) - 1)
+        draft = self.run_loop(pending, self.uniforms(text, gamma), policy)
         self.target.cache.length = length
         return draft
 

@@ -17,41 +17,24 @@ from engine.drafters.base import Draft, DrafterSetup, DraftPolicy
 from engine.drafters.foreign_model import ForeignModelDrafter
 
 
-class _EachStep:
-    """A policy that decides about steps of the draft alone, because the target's tokens show later."""
-
-    def __init__(self, policy: DraftPolicy):
-        self._policy = policy
-
-    def worth_verifying(self, path: Sequence) -> bool:
-        return True
-
-    def worth_drafting(self, path: Sequence) -> bool:
-        return self._policy.worth_drafting(path)
-
-    def tree_shape(self) -> None:
-        return None
-
-
 class ReencodingDrafter(ForeignModelDrafter):
     """γ steps of the draft give up to γ tokens of the target, and of a coarser draft the first γ."""
 
+    is_scored = False
+
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        policy = None if setup.policy is None else _EachStep(setup.policy)
-        own = replace(setup, sampling=SamplingParams(), vocab_size=self.runner.vocab_size, history=None, policy=policy)
-        own = replace(own, reader=None)  # a reader knows only the target's tokens
-        super().start(prompt, own)
+        own = {"sampling": SamplingParams(), "vocab_size": self.runner.vocab_size, "history": None}
+        super().start(prompt, replace(setup, **own, reader=None))  # a reader knows only the target's tokens
         self._ids, self._ends, self._token_ends = [], [], []
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        draft = super().propose(committed, gamma, position)
+    def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
+        draft = super().propose(text, gamma, policy)
         self._ids = to_host(draft.tokens).tolist() if len(draft) else []
         tokens, texts = self.translation.reencode(self._ids)
         tokens, self._token_ends = tokens[:gamma], [*accumulate(map(len, texts))][:gamma]
         self._ends = [*accumulate(map(len, self.translation.draft_texts(self._ids)))]
-        keys = draft.confidence_classes and tuple(self._least(draft.confidence_classes))
-        tokens = to_device(tokens, self.setup.device)
-        return replace(draft, tokens=tokens, q=None, confidence_classes=keys)
+        keys = draft.keys and tuple(self._least(draft.keys))
+        return replace(draft, tokens=to_device(tokens, self.setup.device), q=None, keys=keys)
 
     def _least(self, keys: Sequence[Any]):
         """Yields the key of each token: the least of the drafted ones that its text comes from."""
@@ -64,7 +47,7 @@ class ReencodingDrafter(ForeignModelDrafter):
         """Counts the drafted tokens that end before this place in the text."""
         return bisect_left(self._ends, place)
 
-    def _accepted_ids(self, committed: Sequence[int]) -> Sequence[int]:
+    def _accepted_ids(self, text: Sequence[int]) -> Sequence[int]:
         return self._ids[: self._accepted]
 
     def commit(self, accepted: int) -> None:

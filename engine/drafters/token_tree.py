@@ -20,7 +20,7 @@ import torch
 
 from engine.config import MAX_NODES
 from engine.device import to_device
-from engine.drafters.base import PER_TOKEN
+from engine.drafters.base import PER_TOKEN, Draft, Estimates
 
 MAX_CHILDREN = 10  # guesses after one node, and nodes of one level that go on, as in EAGLE-2
 _FAINTEST = 5
@@ -195,6 +195,20 @@ class TokenTree:
 
     def tokens_of(self, nodes: Sequence[Node], device: str | torch.device) -> torch.Tensor:
         return to_device([node.token for node in nodes], device)
+
+    def q_of(self, nodes: Sequence[Node]) -> torch.Tensor | None:
+        """Returns None, because guesses that are chosen are one-hot."""
+        return None
+
+    def draft(self, most: int, device: str | torch.device) -> Draft:
+        """Returns what is kept, at most ``most`` nodes: a chain where it does not branch."""
+        nodes, parents = self.select()
+        nodes, parents, estimates = nodes[:most], parents[:most], None
+        if isinstance(self.shape, Worthwhile):
+            estimates = Estimates(tuple(node.reach for node in nodes), self.shape.row_cost(len(nodes)))
+        tokens, keys = self.tokens_of(nodes, device), tuple(node.key for node in nodes)
+        is_chain = parents == tuple(range(len(parents)))
+        return Draft(tokens, self.q_of(nodes), None if is_chain else parents, keys=keys, estimates=estimates)
 
     def selection(self) -> list[Node]:
         return self.shape.select(self.nodes)

@@ -19,7 +19,6 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.drafters.base import Drafter, GammaPolicy
-from engine.drafters.hybrid import HybridDrafter
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
 from engine.models.decoder.runner import Runner
@@ -164,13 +163,13 @@ class Engine:
         _check_ids(self.target, prompt)
         _check_length(self.target, self.pair.target.name, len(prompt), config)
         fork = self.target.runner.fork() if own_cache else None
-        drafter, its_costs = self._drafter(config, len(prompt), fork, costs)
+        drafters, its_costs = self._drafters(config, len(prompt), fork, costs)
         decoding = SpeculativeDecoder(
             config=config,
             prompt=prompt,
             target=fork or self.target.runner,
-            drafter=drafter,
-            gamma_policy=_gamma_policy(config, drafter, its_costs, gammas),
+            drafters=drafters,
+            gamma_policy=_gamma_policy(config, drafters, its_costs, gammas),
             eos_ids=self.target.eos if stop_at_eos else frozenset(),
             recorder=TraceRecorder(config, self.target.tokenizer),
             cancelled=cancelled,
@@ -181,10 +180,10 @@ class Engine:
         self._ready.add(config.method)
         return PreparedRun(self, decoding, its_costs, versions())
 
-    def _drafter(
+    def _drafters(
         self, config: RunConfig, prompt: int, fork: Runner | None, costs: CostModel | None
-    ) -> tuple[Drafter, CostModel]:
-        """Returns the drafter for a run of this config, and its costs where none are given."""
+    ) -> tuple[list[Drafter], CostModel]:
+        """Returns the drafters for a run of this config, and their costs where none are given."""
         method, is_greedy, retry = config.method, config.sampling.greedy, fork is None
         if method != AUTO:
             drafter = self.drafts.drafter(method, is_greedy, fork)
@@ -192,16 +191,16 @@ class Engine:
             spec = self.pair.draft(method)
             if spec and method not in self.drafts.translations:  # a translated one drafts for as long as it can
                 _check_length(self.drafts.load(method), spec.name, prompt, config)
-            return drafter, costs
+            return [drafter], costs
         members = self.drafts.competitors(prompt + config.max_new_tokens, config.constraint is not None)
-        drafter = HybridDrafter({name: self.drafts.drafter(name, is_greedy, fork) for name in members})
+        drafters = [self.drafts.drafter(name, is_greedy, fork) for name in members]
         if costs is None:  # the one v of their target, and c of each
             # The drafts that are too short for this run are calibrated, too, because a shorter run may join it.
             names = dict.fromkeys((*members, *self.drafts.competitors()))
             c = {name: self.costs(name, retry=retry).c for name in names}
             draft_costs = {name: c[name] for name in members}
             costs = replace(self.costs("none", retry=retry), draft_costs=draft_costs)
-        return drafter, costs
+        return drafters, costs
 
     def close(self) -> None:
         """Releases all memory, even if other objects still refer to this one."""
@@ -229,20 +228,20 @@ def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig)
 
 
 def _gamma_policy(
-    config: RunConfig, drafter: Drafter, costs: CostModel, gammas: Sequence[int | tuple] | None
+    config: RunConfig, drafters: Sequence[Drafter], costs: CostModel, gammas: Sequence[int | tuple] | None
 ) -> GammaPolicy:
     if gammas is not None:
         return ReplayedGamma(gammas)
     gamma = None if isinstance(config.gamma, str) else config.gamma
-    if isinstance(drafter, HybridDrafter):
+    if config.method == AUTO:
         rate = Rate()
         members = {
-            name: AdaptiveGamma(costs.draft_cost(name), costs.v, member.priors, rate=rate)
-            for name, member in drafter.members.items()
+            drafter.name: AdaptiveGamma(costs.draft_cost(drafter.name), costs.v, drafter.priors, rate=rate)
+            for drafter in drafters
         }
         return DrafterChoice(members, rate, gamma)
     if gamma is None:
-        return AdaptiveGamma(costs.c, costs.v, drafter.priors, at_once=method_of(config.method).drafts_at_once)
+        return AdaptiveGamma(costs.c, costs.v, drafters[0].priors, at_once=method_of(config.method).drafts_at_once)
     return FixedGamma(gamma)
 
 

@@ -31,7 +31,7 @@ def test_points_are_measured_stopped_gone_on_with_saved_and_cleared(visit, tiny_
     page = visit(server=tiny_server)
     open_lab(page, "Theory")
     measure(page, (), ("2",))
-    expect(page.locator("#theory-notice .sl-alert")).to_contain_text("Choose at least one α")
+    expect(page.locator("#theory-notice .sl-alert")).to_contain_text("Tick at least one α")
     words = page.locator("#theory-notice .sl-words")
     measure(page, ("0.1", "0.5", "0.9", "0.95"), ("1", "2", "4", "8"), tokens=192, repeats=5)
     expect(words).to_contain_text(re.compile(r"Point ([2-9]|\d\d) of 80"))

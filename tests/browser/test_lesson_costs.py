@@ -103,7 +103,8 @@ def test_rounds_of_own_text_equal_those_of_the_engines_loop(bare):
         drafter.start(ids[:known], DrafterSetup(SamplingParams(), 999, Uniforms(0, 8), None, 99, "cpu"))
         while at < len(ids):
             limit = min(gamma, len(ids) - at - 1)
-            drafts = drafter.propose(ids[:at], limit, 0).tokens.tolist() if drafter.confidence_classes(ids[:at]) else []
+            offer = drafter.offer(ids[:at])
+            drafts = offer.draft(limit, None).tokens.tolist() if offer else []
             right = next((i for i, draft in enumerate(drafts) if draft != ids[at + i]), len(drafts))
             expected.append((right + 1, 0.0, len(drafts)))
             at += right + 1

@@ -231,15 +231,12 @@ def test_lookup_proposes_what_the_engines_does(browser):
             copy_from, prompt = int(random.integers(0, 6)), random.integers(0, 6, 12).tolist()
             text = random.integers(0, 6 if case % 2 else 3, 40).tolist()
             drafter, grown, steps = NgramDrafter(), list(prompt), []
-            setup = DrafterSetup.greedy(6, 200, "cpu")
-            object.__setattr__(setup, "copy_from", copy_from)
-            object.__setattr__(setup, "eos_ids", frozenset({5}))
-            object.__setattr__(setup, "control_ids", frozenset({4, 5}))
-            drafter.start(grown, setup)
+            own = {"copy_from": copy_from, "eos_ids": frozenset({5}), "control_ids": frozenset({4, 5})}
+            drafter.start(grown, DrafterSetup(SamplingParams(), 6, Uniforms(0, 8), None, 200, "cpu", **own))
             while len(grown) < 50:
-                known = drafter.confidence_classes(grown)
-                tokens = drafter.propose(grown, 4, 0).tokens.tolist() if known else []
-                steps.append([len(grown), tokens, list(known or ())[: len(tokens)]])
+                offer = drafter.offer(grown)
+                tokens = offer.draft(4, None).tokens.tolist() if offer else []
+                steps.append([len(grown), tokens, list(offer.keys if offer else ())[: len(tokens)]])
                 grown += text[: (new := int(random.integers(1, 4)))]
                 text = text[new:] or [1, 2, 1, 2]
             got = page.evaluate(
@@ -260,7 +257,7 @@ def test_draft_length_is_what_the_engines_policy_chooses(browser):
     for turn in range(300):
         first, limit = int(random.integers(0, 8)), int(random.integers(1, 20))
         keys = [min(first + i, 8) for i in range(1, 13)]
-        length = policy.choose(keys, limit)
+        length = policy.length(keys, limit)
         accepted = int(random.binomial(length, (0.95, 0.05, 0.6)[turn // 25 % 3]))
         outcomes = [i < accepted for i in range(min(accepted + 1, length))]
         policy.observe(keys, [*outcomes, *[None] * (length - len(outcomes))])

@@ -19,7 +19,7 @@ METHODS["echo"] = Method("echo", "repeats the last token", "echo_method:EchoDraf
 
 import torch  # noqa: E402
 
-from engine.drafters.base import Draft, Drafter  # noqa: E402
+from engine.drafters.base import Draft, Drafter, Offer  # noqa: E402
 
 
 class EchoDrafter(Drafter):
@@ -28,11 +28,11 @@ class EchoDrafter(Drafter):
     def start(self, prompt, setup, echoes):
         self.echoes = echoes
 
-    def confidence_classes(self, committed):
-        return (0,) * 32
+    def offer(self, text) -> Offer:
+        return Offer(self, (0,) * 32, self._draft(text[-1]))
 
-    def propose(self, committed, gamma, position) -> Draft:
-        return Draft(torch.tensor([committed[-1]] * min(gamma, self.echoes)))
+    def _draft(self, token: int):
+        return lambda gamma, policy: Draft(torch.tensor([token] * min(gamma, self.echoes)))
 
 
 def command(*words) -> str:

@@ -12,7 +12,7 @@ from fake_cuda import FakeCuda
 from tiny_models import CHECKPOINTS, SMALL
 from unlike_tokenizers import letters
 
-from engine.config import MAX_GAMMA, RunConfig, SamplingParams
+from engine.config import AUTO, MAX_GAMMA, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
@@ -20,7 +20,7 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter
+from engine.drafters.base import Draft, Drafter, Offer
 from engine.drafters.block import BlockDrafter
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
@@ -28,7 +28,6 @@ from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.eagle_chain import EagleChainDrafter
 from engine.drafters.eagle_tree import EagleTreeDrafter
 from engine.drafters.exit import ExitDrafter
-from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.medusa import MedusaDrafter
@@ -128,10 +127,10 @@ class TreeScript(Drafter):
     def start(self, prompt, setup) -> None:
         self.setup = setup
 
-    def confidence_classes(self, committed) -> list[int]:
-        return [0] * MAX_GAMMA
+    def offer(self, text) -> Offer:
+        return Offer(self, [0] * MAX_GAMMA, self._draft)
 
-    def propose(self, committed, gamma: int, position: int) -> Draft:
+    def _draft(self, gamma: int, policy) -> Draft:
         depth, parents = [0], []
         for parent in self.parents:
             if depth[parent] == gamma:
@@ -141,6 +140,12 @@ class TreeScript(Drafter):
         N, device = len(parents), self.setup.device
         q = torch.full((N, self.setup.vocab_size), 0.1, device=device) if self.drawn else None
         return Draft(to_device(range(3, 3 + N), device), q, tuple(parents), passes=gamma)
+
+
+def drafters_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> list[Drafter]:
+    """Returns the drafters of a method, or those that compete in auto."""
+    names = ("ngram", "corpus", "lm", "eagle") if method == AUTO else (method,)
+    return [drafter_of(name, cuda, target, patch) for name in names]
 
 
 def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Drafter:
@@ -176,9 +181,6 @@ def drafter_of(method: str, cuda: FakeCuda, target: DecoderRunner, patch) -> Dra
             head = ExitModel(Path("head"), model, config=config, weights=weights)
             runner = DecoderRunner(head, target.graphs)
         return ExitDrafter(runner, target)
-    if method == "auto":
-        members = {name: drafter_of(name, cuda, target, patch) for name in ("ngram", "corpus", "lm", "eagle")}
-        return HybridDrafter(members)
     if method == "corpus":
         return CorpusDrafter(ContextIndex(np.array([9, 13, 5, 3, 4, 5, 6, 7] * 50)))
     simple = {"none": NoDrafter, "ngram": NgramDrafter, "lookahead": LookaheadDrafter, "tree": TreeScript}
@@ -222,13 +224,13 @@ class PlayedRecorder(TraceRecorder):
         return {"path": path, "tested": tested, "last": last}
 
 
-def policy_of(drafter: Drafter, gamma: int | Sequence[int]):
+def policy_of(drafters: Sequence[Drafter], gamma: int | Sequence[int]):
     if not isinstance(gamma, int):
         return ReplayedGamma(gamma)
-    if not isinstance(drafter, HybridDrafter):
+    if len(drafters) == 1:
         return FixedGamma(gamma)
     rate = Rate()
-    members = {name: AdaptiveGamma(0.1, COSTS, member.priors, rate=rate) for name, member in drafter.members.items()}
+    members = {each.name: AdaptiveGamma(0.1, COSTS, each.priors, rate=rate) for each in drafters}
     return DrafterChoice(members, rate, gamma)
 
 
@@ -245,12 +247,12 @@ def run_together(
     rounds: list[list[Round]] = [[] for _ in methods]
     with cuda.loading():
         runners = [target.fork() if i else target for i in range(len(methods))]
-    drafters = [drafter_of(method, cuda, runner, patch) for method, runner in zip(methods, runners, strict=True)]
+    drafters = [drafters_of(method, cuda, runner, patch) for method, runner in zip(methods, runners, strict=True)]
     with cuda.running():
-        for i, (runner, drafter) in enumerate(zip(runners, drafters, strict=True)):
+        for i, (runner, own) in enumerate(zip(runners, drafters, strict=True)):
             recorder = PlayedRecorder(config, words)
-            policy = policy_of(drafter, 3)
-            batch.add(i, SpeculativeDecoder(config, PROMPT, runner, drafter, policy, frozenset(), recorder).steps())
+            policy = policy_of(own, 3)
+            batch.add(i, SpeculativeDecoder(config, PROMPT, runner, own, policy, frozenset(), recorder).steps())
         while batch:
             for i, event in batch.step():
                 if isinstance(event, Exception):
@@ -261,7 +263,7 @@ def run_together(
 
 
 def run(
-    cuda: FakeCuda, target: DecoderRunner, drafter: Drafter, sampling: SamplingParams = GREEDY,
+    cuda: FakeCuda, target: DecoderRunner, drafters: Sequence[Drafter], sampling: SamplingParams = GREEDY,
     gamma: int | Sequence[int] = 3, tokens: int = 10, prompt: Sequence[int] = PROMPT, policy=None, trace: bool = True,
     rules: Rules = TRUE_RULES, acceptance: str = "token",
 ) -> list[Round]:  # fmt: skip
@@ -269,8 +271,8 @@ def run(
     config = RunConfig("-", sampling=sampling, max_new_tokens=tokens, trace=trace, seed=3, acceptance=acceptance)
     recorder, reads = PlayedRecorder(config, WordTokenizer([str(i) for i in range(V)])), cuda.reads
     with cuda.running():
-        policy = policy or policy_of(drafter, gamma)
-        decoder = SpeculativeDecoder(config, list(prompt), target, drafter, policy, frozenset(), recorder, rules=rules)
+        policy = policy or policy_of(drafters, gamma)
+        decoder = SpeculativeDecoder(config, list(prompt), target, drafters, policy, frozenset(), recorder, rules=rules)
         rounds = list(decoder.rounds())
     assert decoder.text.reason == "length" and cuda.reads - reads == len(rounds), "a round reads the device once"
     return rounds

@@ -65,7 +65,7 @@ def toy_block(draft: ToyLM, kind: type[BlockDrafter] = BlockDrafter) -> BlockDra
 class ForgetfulBlock(BlockDrafter):
     """Draws each place after the guess before it, and reports the q that the place had before: a mistake."""
 
-    def propose(self, committed, gamma: int, position: int) -> Draft:
-        draft = super().propose(committed, gamma, position)
+    def propose(self, text, gamma: int, policy=None) -> Draft:
+        draft = super().propose(text, gamma, policy)
         forgotten = warp(self.runner.model.unknown.expand(len(draft) - 1, -1), self.setup.sampling)
         return replace(draft, q=torch.cat([draft.q[:1], forgotten]))

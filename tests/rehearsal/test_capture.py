@@ -42,7 +42,7 @@ def test_later_draft_loop_reads_the_captured_addresses(cuda, monkeypatch, method
     drafter = drafter_of(method, cuda, target, monkeypatch)
     sampling = SamplingParams(temperature, top_p=0.9 if temperature else 1.0, repetition_penalty=penalty)
     for prompt in (PROMPT, PROMPT[:4]):
-        run(cuda, target, drafter, sampling, tokens=14, prompt=prompt)
+        run(cuda, target, [drafter], sampling, tokens=14, prompt=prompt)
     loops = [key for key in drafter.runner.graphs.recordings if key[0] == "loop"]
     assert loops and cuda.replays > len(loops)
 

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 from fake_cuda import HostReached, NotRepeatable
-from rehearsal import TreeScript, drafter_of, model_runner, run
+from rehearsal import TreeScript, drafter_of, drafters_of, model_runner, run
 
 from engine.config import SamplingParams
 from engine.decoding.loop import SpeculativeDecoder
@@ -43,11 +43,11 @@ def test_an_item_in_the_draft_loop(cuda, monkeypatch):
         self.last = token.item()  # waits for the device
         return token, q
 
-    sampling = AutoregressiveDrafter._sample
-    monkeypatch.setattr(AutoregressiveDrafter, "_sample", sample)
+    sampling = AutoregressiveDrafter.sample
+    monkeypatch.setattr(AutoregressiveDrafter, "sample", sample)
     target = model_runner(cuda)
     with pytest.raises(HostReached, match="needs the numbers") as raised:
-        run(cuda, target, drafter_of("lm", cuda, target, monkeypatch), SamplingParams(1.0))
+        run(cuda, target, drafters_of("lm", cuda, target, monkeypatch), SamplingParams(1.0))
     assert str(raised.value).startswith(line_of(sample, "waits for the device"))
 
 
@@ -90,12 +90,12 @@ def test_a_number_of_the_round_in_a_captured_step(cuda, monkeypatch):
 
 def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
     """The draft loop once read the history of the run it was captured in."""
-    monkeypatch.setattr(AutoregressiveDrafter, "_penalised_tokens", lambda self: self.setup.history.seen[None])
+    monkeypatch.setattr(AutoregressiveDrafter, "penalised_tokens", lambda self: self.setup.history.seen[None])
     target = model_runner(cuda)
     drafter, sampling = drafter_of("lm", cuda, target, monkeypatch), SamplingParams(1.0, repetition_penalty=1.3)
-    run(cuda, target, drafter, sampling)
+    run(cuda, target, [drafter], sampling)
     with pytest.raises(NotRepeatable, match=r"engine/drafters/autoregressive.py:\d+: seen = None "):
-        run(cuda, target, drafter, sampling)
+        run(cuda, target, [drafter], sampling)
 
 
 def test_host_values_in_a_captured_loop(cuda, monkeypatch):
@@ -103,11 +103,11 @@ def test_host_values_in_a_captured_loop(cuda, monkeypatch):
         u = u + torch.tensor([0.0]).pin_memory().to("cuda", non_blocking=True)
         return drafting(self, step, ids, inputs, u, *rest)
 
-    drafting = DraftModelDrafter._draft
-    monkeypatch.setattr(DraftModelDrafter, "_draft", draft)
+    drafting = DraftModelDrafter.draft
+    monkeypatch.setattr(DraftModelDrafter, "draft", draft)
     target = model_runner(cuda)
     with pytest.raises(NotRepeatable, match="reads host memory"):
-        run(cuda, target, drafter_of("lm", cuda, target, monkeypatch))
+        run(cuda, target, drafters_of("lm", cuda, target, monkeypatch))
 
 
 def test_values_that_were_not_pinned(cuda, monkeypatch):

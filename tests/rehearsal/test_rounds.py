@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rehearsal import GREEDY, TREE, TreeScript, V, drafter_of, model_runner, run, run_together
+from rehearsal import GREEDY, TREE, TreeScript, V, drafter_of, drafters_of, model_runner, run, run_together
 from tiny_models import CHECKPOINTS
 
 from engine.config import METHODS, SamplingParams
@@ -46,7 +46,7 @@ RUNS = [(m, s) for m in DRAFTERS for s in SAMPLING if m in ("lm", "eagle-chain",
 @pytest.mark.parametrize(("method", "name"), RUNS)
 def test_a_run_with_every_drafter_and_sampling(cuda, monkeypatch, method, name, penalty):
     target, sampling = model_runner(cuda), replace(SAMPLING[name], repetition_penalty=penalty)
-    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), sampling)
+    rounds = run(cuda, target, drafters_of(method, cuda, target, monkeypatch), sampling)
     assert sum(len(r.emitted) for r in rounds) == 10
     drafted = {len(r.parents) for r in rounds}
     assert drafted == {0} if method == "none" else max(drafted) >= 3
@@ -58,21 +58,21 @@ def test_every_family_in_both_types(cuda, monkeypatch, family, dtype):
     """Families differ in heads, biases, norms, rotary scaling and whether the output layer is the embedding."""
     target = model_runner(cuda, family, dtype)
     method = "eagle" if dtype == torch.bfloat16 else "lm"
-    run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SamplingParams(1.0))
+    run(cuda, target, drafters_of(method, cuda, target, monkeypatch), SamplingParams(1.0))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=["bf16", "fp16"])
 @pytest.mark.parametrize("method", DRAFTERS)
 def test_every_drafter_in_both_types(cuda, monkeypatch, method, dtype):
     target = model_runner(cuda, "llama", dtype)
-    run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"])
+    run(cuda, target, drafters_of(method, cuda, target, monkeypatch), SAMPLING["all"])
 
 
 @pytest.mark.parametrize("method", ["lm", "eagle"])
 def test_a_long_prompt_is_prefilled_in_chunks(cuda, monkeypatch, method):
     target = model_runner(cuda, max_position_embeddings=2048)
     prompt = [3 + i % 90 for i in range(1100)]
-    run(cuda, target, drafter_of(method, cuda, target, monkeypatch), prompt=prompt, tokens=8)
+    run(cuda, target, drafters_of(method, cuda, target, monkeypatch), prompt=prompt, tokens=8)
     assert cuda.waits == ["cuda"], "the prefill is waited for once"
 
 
@@ -82,7 +82,7 @@ def test_a_drafter_catches_up_after_rounds_without_drafts(cuda, monkeypatch, met
     """Up to eight tokens are fed with the first step, more are prefilled."""
     target = model_runner(cuda)
     gammas = [3, *[0] * rest, 3, 0]
-    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), gamma=[*gammas, 0], tokens=rest + 10)
+    rounds = run(cuda, target, drafters_of(method, cuda, target, monkeypatch), gamma=[*gammas, 0], tokens=rest + 10)
     assert [r.gamma for r in rounds[: rest + 2]] == [3, *[0] * rest, 3]
 
 
@@ -101,28 +101,28 @@ def test_a_tree_moves_keys_values_and_features(cuda, parents, tapped):
 @pytest.mark.parametrize("method", ["lm", "eagle-chain", "ngram", "tree", "one-hot tree"])
 def test_rounds_decided_by_blocks(cuda, monkeypatch, method, name, penalty):
     target, sampling = model_runner(cuda), replace(SAMPLING[name], repetition_penalty=penalty)
-    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), sampling, acceptance="block")
+    rounds = run(cuda, target, drafters_of(method, cuda, target, monkeypatch), sampling, acceptance="block")
     assert any(t.running is not None for r in rounds for t in r.tokens)
 
 
 @pytest.mark.parametrize("method", ["lm", "tree", "ngram"])
 def test_rounds_decided_by_typical_acceptance(cuda, monkeypatch, method):
     target = model_runner(cuda)
-    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"], acceptance="typical")
+    rounds = run(cuda, target, drafters_of(method, cuda, target, monkeypatch), SAMPLING["all"], acceptance="typical")
     assert any(t.threshold is not None for r in rounds for t in r.tokens)
 
 
 @pytest.mark.parametrize("method", ["lookahead", "reencoding"])
 def test_a_method_of_the_host_reads_the_device_once_more_in_a_round(cuda, monkeypatch, method):
     target = model_runner(cuda)
-    rounds = run(cuda, target, drafter_of(method, cuda, target, monkeypatch))
+    rounds = run(cuda, target, drafters_of(method, cuda, target, monkeypatch))
     assert cuda.level_reads == sum(bool(r.parents) for r in rounds) > 2
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 def test_an_eagle_tree_reads_the_device_once_more_for_each_level(cuda, monkeypatch, penalty):
     target, sampling = model_runner(cuda), replace(GREEDY, repetition_penalty=penalty)
-    rounds = run(cuda, target, drafter_of("eagle", cuda, target, monkeypatch), sampling)
+    rounds = run(cuda, target, drafters_of("eagle", cuda, target, monkeypatch), sampling)
     assert cuda.level_reads == sum(r.draft_steps for r in rounds) > len(rounds)
     assert any(r.parents != tuple(range(len(r.parents))) for r in rounds), "no round was a tree"
 
@@ -131,21 +131,21 @@ def test_an_eagle_tree_reads_the_device_once_more_for_each_level(cuda, monkeypat
 def test_a_tree_of_draws_whose_shape_is_fixed_is_not_waited_for(cuda, monkeypatch, acceptance):
     target = model_runner(cuda)
     drafter = drafter_of("eagle", cuda, target, monkeypatch)
-    rounds = run(cuda, target, drafter, PENALISED, gamma=5, tokens=14, acceptance=acceptance)
+    rounds = run(cuda, target, [drafter], PENALISED, gamma=5, tokens=14, acceptance=acceptance)
     assert any(r.parents != tuple(range(len(r.parents))) for r in rounds) and not cuda.level_reads
 
 
 @pytest.mark.parametrize("method", ["lm", "eagle", "ngram", "tree"])
 def test_an_untraced_run(cuda, monkeypatch, method):
     target = model_runner(cuda)
-    run(cuda, target, drafter_of(method, cuda, target, monkeypatch), SAMPLING["all"], trace=False)
+    run(cuda, target, drafters_of(method, cuda, target, monkeypatch), SAMPLING["all"], trace=False)
 
 
 @pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", *HEADS])
 def test_without_graphs(eager_cuda, monkeypatch, method):
     """γ is fixed; otherwise a draft model's confidence decides after each token, which the host waits for."""
     target = model_runner(eager_cuda)
-    run(eager_cuda, target, drafter_of(method, eager_cuda, target, monkeypatch), PENALISED)
+    run(eager_cuda, target, drafters_of(method, eager_cuda, target, monkeypatch), PENALISED)
 
 
 def test_a_draft_with_fewer_or_more_words_than_the_target(cuda):
@@ -158,7 +158,7 @@ def test_a_draft_with_fewer_or_more_words_than_the_target(cuda):
 @pytest.mark.parametrize("method", ["lm", *HEADS, "tree"])
 def test_a_run_on_the_second_device(cuda, monkeypatch, method):
     target = model_runner(cuda, device="cuda:1")
-    run(cuda, target, drafter_of(method, cuda, target, monkeypatch), PENALISED)
+    run(cuda, target, drafters_of(method, cuda, target, monkeypatch), PENALISED)
     assert {*cuda.waits, *cuda.marks} == {"cuda:1"}
 
 
@@ -170,7 +170,7 @@ def test_the_measurements_of_bench_gpu(cuda, monkeypatch, method):
     with cuda.running():
         assert calibration.measure(target, None, (1, 2, 5), context=20, repeats=1).v.keys() == {1, 2, 5}
         assert calibration.measure(target, drafter, (1,), context=20, repeats=1).c > 0
-    run(cuda, target, drafter, rules=accept_with_probability(0.8), trace=False)
+    run(cuda, target, [drafter], rules=accept_with_probability(0.8), trace=False)
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])

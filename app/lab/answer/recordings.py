@@ -111,12 +111,9 @@ def _tokens(recordings: Recordings) -> str:
         if gamma:
             tau = sum(each.decoded for each in metrics) / max(1, sum(each.passes for each in metrics))
             tested = sum(each.tested for each in metrics)
-            accepted = (
-                f", {sum(each.accepted for each in metrics) / tested:.0%} of the tested drafts were accepted"
-                if tested
-                else ""
-            )
-            words.append(f"With γ = {gamma} a pass gives {tau:.2f} tokens{accepted}.")
+            accepted = sum(each.accepted for each in metrics)
+            share = f", {accepted / tested:.0%} of the tested drafts were accepted" if tested else ""
+            words.append(f"With γ = {gamma} a pass gives {tau:.2f} tokens{share}.")
     return " ".join(words)
 
 

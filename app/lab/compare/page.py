@@ -62,6 +62,7 @@ class Compare(Experiment):
     RUN = "Run all"
     REMAINS = "The rounds so far stay on screen."
     FIRST = "the first round"
+    WORK = "runs"
     AFTER_RELOAD = "to see these runs again"
 
     # ── the form: the controls that all runs share, the number of columns, then the controls of each column ──

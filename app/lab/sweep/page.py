@@ -37,11 +37,12 @@ class Sweep(InParts):
         usual = [name for name, each in known.items() if each.competes and each.reads != "copy" and not each.shares]
         kinds = {name: name for name in prompts()}
         return [
-            [pair_field(self.service), methods_field(methods, usual, "What guesses ahead.", "method")],
+            [pair_field(self.service),
+             methods_field(methods, usual, "What guesses ahead.", "Choose at least one method.")],
             [boxes("gammas", "Draft lengths γ", "Tokens guessed in a round; auto chooses again for each round.",
-                   [1, 2, 4, AUTO], GAMMAS, "draft length", min_width=260),
+                   [1, 2, 4, AUTO], GAMMAS, "Choose at least one draft length.", min_width=260),
              boxes("temperatures", "Temperatures", "0 is greedy: the likeliest token.", [0.0], TEMPERATURES,
-                   "temperature", min_width=260)],
+                   "Choose at least one temperature.", min_width=260)],
             [boxes("kinds", "Kinds of text", "Prompts that no draft was trained on.", ["chat", "code", "rewrite"],
                    kinds)],
             [slider("each", "Texts of each kind", "More texts, narrower intervals.", 1, 1, 8, min_width=160),

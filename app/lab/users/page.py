@@ -39,7 +39,7 @@ class Users(InParts):
              Field("gamma", "Draft length γ", "The same for every method; auto chooses its own.", 2, "radio",
                    choices=GAMMAS, layout={"min_width": 260})],
             [boxes("contexts", "Prompts", "A long text makes every user's cache large.", [SHORT], view.CONTEXTS,
-                   "kind of prompts", min_width=260),
+                   "Choose at least one kind of prompts.", min_width=260),
              slider("tokens", "Max tokens", "The longest that an answer may get.", min(32, limit), 8, limit, 8,
                     min_width=160),
              slider("repeats", "Repeats", "How often each point is measured. More repeats give narrower intervals.", 3,

@@ -23,9 +23,9 @@ class MaskStays(Constrained):
 
 
 class ClosingOnly(Constrained):
-    def mask_draft(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft, is_window: bool = False) -> Allowed:
         """Cuts nothing off; every draft counts as allowed."""
-        allowed = super().mask_draft(replace(draft, is_window=True))
+        allowed = super().mask_draft(draft, is_window=True)
         for node, token in _followers(draft):
             set_bit(allowed.bits[node], token, True)
         return Allowed(draft, allowed.bits)
@@ -37,9 +37,9 @@ class TargetUnmasked(Constrained):
 
 
 class RequestsMask(Constrained):
-    def mask_draft(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft, is_window: bool = False) -> Allowed:
         """Tests each draft under its own mask, but draws the token in its place under that of the round."""
-        allowed = super().mask_draft(draft)
+        allowed = super().mask_draft(draft, is_window)
         followers = _followers(allowed.draft)
         for node in {node for node, _ in followers}:
             allowed.bits[node] = allowed.bits[0]
@@ -55,9 +55,9 @@ class EndsEarly(Constrained):
 
 
 class CutUnscaled(Constrained):
-    def mask_draft(self, draft: Draft) -> Allowed:
+    def mask_draft(self, draft: Draft, is_window: bool = False) -> Allowed:
         """Cuts forbidden drafts off, and tests the rest with the q that all were drawn from."""
-        allowed = super().mask_draft(draft)
+        allowed = super().mask_draft(draft, is_window)
         N = len(allowed.draft)
         if draft.q is None or draft.parents is not None or not N:
             return allowed
@@ -66,8 +66,7 @@ class CutUnscaled(Constrained):
 
 def _followers(draft: Draft) -> list[tuple[int, int]]:
     """Returns the node that each draft follows, and the draft's token."""
-    tokens = draft.tokens.tolist()
-    return list(zip(range(len(tokens)) if draft.parents is None else draft.parents, tokens, strict=True))
+    return list(zip(draft.parent_nodes, draft.tokens.tolist(), strict=True))
 
 
 def _mutant(name: str, constrained: type[Constrained]) -> Mutant:

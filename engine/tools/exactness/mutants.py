@@ -173,16 +173,16 @@ def traversal_rules(
 class RawQ(DraftModelDrafter):
     """Drafts are drawn from the warped distribution, but q is reported as it was before warping."""
 
-    def _sample(self, logits, seen, u):
-        token, _ = super()._sample(logits, seen, u)
+    def sample(self, logits, seen, u):
+        token, _ = super().sample(logits, seen, u)
         return token, warp(logits, SamplingParams(temperature=1.0))
 
 
 class ArgmaxDrafts(DraftModelDrafter):
     """The most probable token is drafted, but tested as if it had been drawn from q."""
 
-    def _sample(self, logits, seen, u):
-        _, q = super()._sample(logits, seen, u)
+    def sample(self, logits, seen, u):
+        _, q = super().sample(logits, seen, u)
         return logits.argmax(-1), q
 
 

@@ -28,7 +28,7 @@ _KNOWN = 4.0  # how much more the target's logits give to a word that follows an
 class DrawnBlindly(DraftModelDrafter):
     """Drafts as on a device, where the host does not know the drafts while they are drawn: the grammar cuts them."""
 
-    def _mask_guess(self, logits, drafts):
+    def mask_guess(self, logits, drafts):
         return logits
 
 

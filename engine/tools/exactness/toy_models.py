@@ -8,18 +8,19 @@ Dimension key: V vocabulary, W tokens fed at once, N drafts.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from engine.config import MAX_GAMMA, METHODS, RunConfig, SamplingParams
+from engine.config import AUTO, MAX_GAMMA, METHODS, RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters import drafter_class
-from engine.drafters.base import Draft, Drafter, DrafterSetup
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, Offer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import DRAFTING
@@ -172,12 +173,12 @@ class ToyTreeDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def confidence_classes(self, committed: Sequence[int]) -> Any:
-        return (0,) * MAX_GAMMA
+    def offer(self, text: Sequence[int]) -> Offer | None:
+        return Offer(self, (0,) * MAX_GAMMA, partial(self._draft, text))
 
-    def propose(self, committed: Sequence[int], gamma: int, position: int) -> Draft:
-        tokens, rows, parents = [], [], []
-        level = [(0, list(committed))]  # nodes of the depth reached, each with its whole context
+    def _draft(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None) -> Draft:
+        tokens, rows, parents, position = [], [], [], self.setup.position(text)
+        level = [(0, list(text))]  # nodes of the depth reached, each with its whole context
         for depth in range(gamma):
             width = self.widths[depth] if depth < len(self.widths) else 1
             deeper = []
@@ -233,13 +234,14 @@ def toy_decoder(
     **config: Any,
 ) -> SpeculativeDecoder:
     """Returns the real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.text.ids`` then has all
-    tokens."""
-    config = {"method": drafter.name, "max_new_tokens": 32} | config
+    tokens. ``drafter``: one, or a list of those that compete."""
+    drafters = drafter if isinstance(drafter, list) else [drafter]
+    config = {"method": AUTO if drafters is drafter else drafter.name, "max_new_tokens": 32} | config
     run_config = RunConfig("toy", gamma=gamma, sampling=sampling, **config)
     recorder = TraceRecorder(run_config, WordTokenizer(target.words, eos))
     policy = gamma_policy or FixedGamma(gamma)
     return SpeculativeDecoder(
-        run_config, list(prompt), ToyRunner(target), drafter, policy, frozenset(eos), recorder, rules=rules,
+        run_config, list(prompt), ToyRunner(target), drafters, policy, frozenset(eos), recorder, rules=rules,
         reader=reader,
     )  # fmt: skip
 

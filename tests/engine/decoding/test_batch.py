@@ -160,7 +160,7 @@ def decoder_of(runners, prompt, method="none", gamma=0, limit=60, sampling=GREED
     drafter = {"none": NoDrafter, "ngram": NgramDrafter, "lm": lambda: DraftModelDrafter(draft)}[method]()
     config = RunConfig("x", sampling=sampling, max_new_tokens=limit, stop=stop, seed=len(prompt))
     recorder = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)]))
-    decoder = SpeculativeDecoder(config, prompt, target, drafter, FixedGamma(gamma), frozenset(eos), recorder)
+    decoder = SpeculativeDecoder(config, prompt, target, [drafter], FixedGamma(gamma), frozenset(eos), recorder)
     decoder.cancelled = lambda: decoder.text.emitted >= cancelled_after
     return decoder
 

@@ -8,7 +8,7 @@ from chi_squared import CAUGHT, FALSE_ALARM, markov_p_value
 
 from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, ReplayedGamma
-from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup
+from engine.drafters.base import PER_TOKEN, Draft, DrafterSetup, DraftPolicy
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.sampling.random_streams import Uniforms
 from engine.tools.exactness.toy_models import ToyLM, ToyRunner, generate, make_drafter, toy_decoder
@@ -27,14 +27,14 @@ def auto(c=0.1, v=CHEAP, priors=PRIORS, **settings) -> AdaptiveGamma:
 
 def test_it_learns_to_draft_more_and_less_and_tries_again_after_a_while():
     policy = auto(priors={0: 0.5})
-    at_first = policy.choose(SAME, 32)
+    at_first = policy.length(SAME, 32)
     for _ in range(30):
         policy.observe(SAME, [True] * 4)
-    high = policy.choose(SAME, 32)
+    high = policy.length(SAME, 32)
     for _ in range(60):
         policy.observe(SAME, [False])
-    assert high > at_first > policy.choose(SAME, 32) == 0
-    waited = next(i for i in range(1000) if policy.choose(SAME, 32) > 0)
+    assert high > at_first > policy.length(SAME, 32) == 0
+    waited = next(i for i in range(1000) if policy.length(SAME, 32) > 0)
     assert 20 < waited < 400, "a probe should be rare, and come"
 
 
@@ -54,9 +54,9 @@ def test_a_promise_counts_the_steps_that_its_drafts_take(at_once):
 def test_no_policy_exceeds_what_there_is_room_for(limit):
     replayed = ReplayedGamma([9])
     for policy in (auto(limit=5), auto(0.0, priors={0: 0.99}), FixedGamma(9), replayed):
-        assert 0 <= policy.choose(SAME, limit) <= min(limit, getattr(policy, "limit", limit))
+        assert 0 <= policy.length(SAME, limit) <= min(limit, getattr(policy, "limit", limit))
     replayed.observe(SAME, [])
-    assert replayed.choose(SAME, limit) == 0, "a trace that is over drafts nothing more"
+    assert replayed.length(SAME, limit) == 0, "a trace that is over drafts nothing more"
 
 
 def test_guess_is_kept_and_a_step_taken_when_each_is_worth_its_cost():
@@ -103,15 +103,15 @@ def test_it_learns_what_a_certainty_is_worth():
 
 
 def test_a_draft_that_cannot_pay_is_never_asked():
-    assert auto(c=0.91).choose(PER_TOKEN, 9) == 0 and auto(c=0.5, v={1: 1.0, 2: 1.5}).choose(PER_TOKEN, 9) == 0
-    assert auto(c=0.89).choose(PER_TOKEN, 9) == 9 and auto(c=0.89, limit=4).choose(PER_TOKEN, 9) == 4
+    assert auto(c=0.91).length(PER_TOKEN, 9) == 0 and auto(c=0.5, v={1: 1.0, 2: 1.5}).length(PER_TOKEN, 9) == 0
+    assert auto(c=0.89).length(PER_TOKEN, 9) == 9 and auto(c=0.89, limit=4).length(PER_TOKEN, 9) == 4
 
 
 def test_asking_in_vain_rests_longer_and_longer_until_it_pays_again():
     def pauses(rounds: int) -> list[int]:
         asked = [0]
         for at in range(1, rounds):
-            if policy.choose(PER_TOKEN, 9):
+            if policy.length(PER_TOKEN, 9):
                 policy.observe(PER_TOKEN, [False], path=(5,), steps=2)
                 asked.append(at)
             else:
@@ -120,17 +120,17 @@ def test_asking_in_vain_rests_longer_and_longer_until_it_pays_again():
 
     policy = auto(c=0.2)
     assert pauses(260)[:5] == [8, 16, 32, 64, 64]
-    while not policy.choose(PER_TOKEN, 9):
+    while not policy.length(PER_TOKEN, 9):
         policy.observe(PER_TOKEN, [])
     policy.observe(PER_TOKEN, [True] * 4, path=(9,) * 4, steps=4)
     assert pauses(60)[0] == 8
     pays = auto(c=0.2)
     for i in range(300):
-        assert pays.choose(PER_TOKEN, 9), "a draft that pays never rests"
+        assert pays.length(PER_TOKEN, 9), "a draft that pays never rests"
         pays.observe(PER_TOKEN, [False, None, None] if i % 3 == 2 else [True, True, False], path=(7, 7, 7), steps=3)
 
 
-class Script:
+class Script(DraftPolicy):
     """Answers from lists, then with yes."""
 
     def __init__(self, keep=(), more=()):
@@ -145,8 +145,8 @@ class Script:
 
 def proposed(policy):
     drafter = DraftModelDrafter(ToyRunner(DRAFT))
-    drafter.start([0, 1, 2], DrafterSetup(SamplingParams(1.0), 6, Uniforms(3, 40), None, 40, "cpu", policy))
-    return drafter, drafter.propose([0, 1, 2], 4, 0)
+    drafter.start([0, 1, 2], DrafterSetup(SamplingParams(1.0), 6, Uniforms(3, 40), None, 40, "cpu"))
+    return drafter, drafter.propose([0, 1, 2], 4, policy)
 
 
 @pytest.mark.parametrize("policy, drafts, steps", [
@@ -156,17 +156,17 @@ def proposed(policy):
 def test_a_chain_that_is_cut_short_is_the_beginning_of_the_whole(policy, drafts, steps):
     _, whole = proposed(None)
     drafter, draft = proposed(policy)
-    assert (len(draft), draft.passes, len(draft.confidence_classes)) == (drafts, steps, drafts)
-    assert draft.tokens.tolist() == whole.tokens[:drafts].tolist() and whole.confidence_classes == ()
+    assert (len(draft), draft.passes, len(draft.keys)) == (drafts, steps, drafts)
+    assert draft.tokens.tolist() == whole.tokens[:drafts].tolist() and whole.keys == ()
     assert drafts == 0 or torch.equal(draft.q, whole.q[:drafts])
     rows = [DRAFT.logits([0, 1, 2, *whole.tokens[:i].tolist()]).softmax(-1) for i in range(drafts)]
-    assert list(draft.confidence_classes) == [int(10 * float(row.max())) for row in rows], "in tenths"
+    assert list(draft.keys) == [int(10 * float(row.max())) for row in rows], "in tenths"
     kept = max(drafts - 1, 0)
     drafter.commit(kept)
     assert drafter.runner.ids == [0, 1, 2, *whole.tokens[:kept].tolist()], "its cache goes back to what was kept"
 
 
-class Picky(FixedGamma):
+class Picky(FixedGamma, DraftPolicy):
     """Stops chains early and often, for reasons that say nothing about the token drawn."""
 
     def worth_verifying(self, path):
@@ -175,17 +175,14 @@ class Picky(FixedGamma):
     def worth_drafting(self, path):
         return (sum(path) + len(path)) % 3 != 0
 
-    def tree_shape(self):
-        pass
-
 
 class Peeking(DraftModelDrafter):
     """Wrong: lets a guess go because of the token that was drawn. Improbable tokens then come too rarely."""
 
-    def _draft(self, step, ids, inputs, u, seen, gamma, policy):
-        draft = super()._draft(step, ids, inputs, u, seen, gamma, None)
+    def draft(self, step, ids, inputs, u, seen, policy):
+        draft = super().draft(step, ids, inputs, u, seen, None)
         n = int((draft.q.gather(1, draft.tokens[:, None])[:, 0] > 0.25).long().cumprod(0).sum())
-        return Draft(draft.tokens[:n], draft.q[:n], passes=draft.passes, confidence_classes=("any",) * n)
+        return Draft(draft.tokens[:n], draft.q[:n], passes=draft.passes, keys=("any",) * n)
 
 
 @pytest.mark.parametrize(("policy", "acceptance"), [("auto", "token"), ("picky", "token"), ("picky", "block")])
@@ -225,6 +222,6 @@ def test_drafting_fades_out_as_requests_come_and_returns_as_they_leave():
     lengths = []
     for rows in (1, 2, 4, 8, 12, 16, 30, 1):
         policy.share(rows)
-        lengths.append(policy.choose(SAME, 16))
+        lengths.append(policy.length(SAME, 16))
     assert lengths[0] == lengths[-1] > 5 and lengths[:-1] == sorted(lengths[:-1], reverse=True)
     assert len({*lengths}) >= 4 and lengths[6] <= 1

@@ -9,8 +9,7 @@ from scipy.stats import chi2
 from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
-from engine.drafters.base import PER_TOKEN
-from engine.drafters.hybrid import HybridDrafter
+from engine.drafters.base import PER_TOKEN, Draft, Offer
 from engine.sampling.random_streams import Uniforms
 from engine.tools.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
@@ -33,7 +32,14 @@ def choice(drafters, c=0.05, gamma=None, v=COSTS):
 
 def run(drafters, policy, sampling=PLAIN, tokens=60):
     settings = {"max_new_tokens": tokens, "gamma_policy": policy}
-    return list(toy_decoder(TARGET, HybridDrafter(drafters), PROMPT, sampling, **settings).rounds())
+    return list(toy_decoder(TARGET, [*drafters.values()], PROMPT, sampling, **settings).rounds())
+
+
+def chosen(policy, room: int, **keys) -> tuple[str, int]:
+    """Returns who drafts, "" for none, and how much."""
+    offers = [Offer(make_drafter(name, DRAFT), own, Draft) for name, own in keys.items()]
+    offer, gamma = policy.choose(offers, room)
+    return offer.drafter.name if offer else "", gamma
 
 
 def ids(rounds):
@@ -44,7 +50,7 @@ def ids(rounds):
 def test_the_output_is_the_targets_own(gamma, acceptance):
     drafters = members()
     settings = {"max_new_tokens": 1000, "gamma_policy": choice(drafters, gamma=gamma), "acceptance": acceptance}
-    tokens = generate(TARGET, HybridDrafter(drafters), PROMPT, **settings)
+    tokens = generate(TARGET, [*drafters.values()], PROMPT, **settings)
     assert markov_p_value(TARGET, tokens, PLAIN) > FALSE_ALARM
 
 
@@ -68,26 +74,27 @@ def test_a_run_repeats_with_its_choices_pinned():
 def test_each_takes_the_rounds_that_suit_it():
     sure, unsure = AdaptiveGamma(0.0, COSTS, {1: 0.9, 2: 0.1}), AdaptiveGamma(0.05, COSTS, {PER_TOKEN: 0.5})
     policy = DrafterChoice({"ngram": sure, "lm": unsure}, Rate())
-    assert policy.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) > 2 and policy.drafter == "ngram"
-    assert policy.choose({"ngram": UNSURE, "lm": PER_TOKEN}, 8) == 8 and policy.drafter == "lm", "it stops by itself"
-    assert policy.choose({"lm": PER_TOKEN}, 3) == 3 and policy.drafter == "lm"
+    name, gamma = chosen(policy, 8, ngram=SURE, lm=PER_TOKEN)
+    assert name == "ngram" and gamma > 2
+    assert chosen(policy, 8, ngram=UNSURE, lm=PER_TOKEN) == ("lm", 8), "it stops by itself"
+    assert chosen(policy, 3, lm=PER_TOKEN) == ("lm", 3)
 
 
 def test_nobody_drafts_where_it_does_not_pay():
     dear = {1: 1.0, 2: 1.9, 20: 18.0}
     policy = choice(members(), c=0.8, v=dear)
-    assert policy.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) == 0 and policy.drafter == ""
-    fixed = choice(members(), c=0.8, v=dear, gamma=4)
-    assert fixed.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) == 4 and fixed.drafter, "a fixed length is always drafted"
-    none = choice(members(), gamma=0)
-    assert none.choose({"ngram": SURE, "lm": PER_TOKEN}, 8) == 0 and none.drafter == ""
+    both = {"ngram": SURE, "lm": PER_TOKEN}
+    assert chosen(policy, 8, **both) == ("", 0)
+    name, gamma = chosen(choice(members(), c=0.8, v=dear, gamma=4), 8, **both)
+    assert name and gamma == 4, "a fixed length is always drafted"
+    assert chosen(choice(members(), gamma=0), 8, **both) == ("", 0)
 
 
 @pytest.mark.parametrize("fails", ["target", "drafter"])
 def test_run_whose_start_fails_ends_with_its_error_and_frees_drafters(fails):
     drafters, released = members(("lm",)), []
     runner = drafters["lm"].runner
-    decoder = toy_decoder(TARGET, HybridDrafter(drafters), PROMPT, max_new_tokens=9, gamma_policy=choice(drafters))
+    decoder = toy_decoder(TARGET, [*drafters.values()], PROMPT, max_new_tokens=9, gamma_policy=choice(drafters))
     (runner if fails == "drafter" else decoder.target).prefill = lambda ids: 1 / 0
     runner.release = lambda: released.append(True)
     with pytest.raises(ZeroDivisionError):
@@ -96,22 +103,23 @@ def test_run_whose_start_fails_ends_with_its_error_and_frees_drafters(fails):
 
 
 def test_a_drafter_that_fails_is_left_and_tried_again_later():
-    policy, keys, chosen = choice(members()), {"lm": PER_TOKEN}, []
+    policy, names = choice(members()), []
     for _ in range(400):
-        tried = min(policy.choose(keys, 8), 1)
-        chosen.append(policy.drafter)
-        policy.observe(keys, [False] * tried, (0,) * tried, steps=tried)
-    assert "" in chosen and "lm" in chosen[chosen.index("") :]
+        name, gamma = chosen(policy, 8, lm=PER_TOKEN)
+        names.append(name)
+        tried = min(gamma, 1)
+        policy.observe(PER_TOKEN, [False] * tried, (0,) * tried, steps=tried)
+    assert "" in names and "lm" in names[names.index("") :]
 
 
 def test_a_drafter_whose_prior_does_not_pay_can_prove_itself():
     """A step costs 0.4, so the prior of 0.5 promises 1.5 tokens for 1.5 plain steps; after turn 9 all are right."""
-    keys, names = {"lm": PER_TOKEN}, []
-    policy = choice(members(("lm",)), c=0.4, v={1: 1.0, 2: 1.1, 20: 2.9})
+    names, policy = [], choice(members(("lm",)), c=0.4, v={1: 1.0, 2: 1.1, 20: 2.9})
     for turn in range(60):
-        drafted = min(policy.choose(keys, 8), 2)
-        names.append(policy.drafter)
-        policy.observe(keys, [turn > 9] * drafted, (9,) * drafted, steps=drafted)
+        name, gamma = chosen(policy, 8, lm=PER_TOKEN)
+        names.append(name)
+        drafted = min(gamma, 2)
+        policy.observe(PER_TOKEN, [turn > 9] * drafted, (9,) * drafted, steps=drafted)
     assert names[0] == "lm" and names[1:9].count("") > 5, "it pauses once it has cost half a plain step"
     assert set(names[-30:]) == {"lm"}
 
@@ -119,12 +127,13 @@ def test_a_drafter_whose_prior_does_not_pay_can_prove_itself():
 def test_a_drafter_that_pauses_promises_nothing_until_its_rounds_are_over():
     """Its promise pays all the while, because what failed were second guesses, of a class of their own."""
     policy = DrafterChoice({"lm": AdaptiveGamma(0.1, COSTS, {PER_TOKEN: 0.9})}, Rate())
-    keys, names, floors = {"lm": PER_TOKEN}, [], []
+    names, floors = [], []
     for _ in range(12):
-        tried = min(policy.choose(keys, 8), 1)
-        names.append(policy.drafter)
+        name, gamma = chosen(policy, 8, lm=PER_TOKEN)
+        names.append(name)
         floors.append(policy.rate.floor)
-        policy.observe(keys, [False] * tried, (("later", 1),) * tried, steps=3 * tried)
+        tried = min(gamma, 1)
+        policy.observe(PER_TOKEN, [False] * tried, (("later", 1),) * tried, steps=3 * tried)
     pause = names.index("")
     assert 0 < pause < 3 and names[pause : pause + 9] == [""] * 8 + ["lm"]
     assert floors[pause] == 1.0 < floors[0] == floors[pause + 8]
@@ -137,8 +146,8 @@ class Nosy(FixedGamma):
         super().__init__(3)
         self.discarded, self.at = {}, 0
 
-    def choose(self, key, limit):
-        return min(3, limit) if self.discarded.get(self.at, 0) < 3 else 0
+    def length(self, keys, room):
+        return min(3, room) if self.discarded.get(self.at, 0) < 3 else 0
 
     def watch(self, round_):
         self.discarded |= {token.position: token.id for token in round_.tokens[: len(round_.parents)]}

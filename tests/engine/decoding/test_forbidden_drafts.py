@@ -6,7 +6,7 @@ import torch
 from engine.config import Constraint, SamplingParams
 from engine.decoding.constrained import Constrained
 from engine.decoding.draft_length import FixedGamma
-from engine.drafters.base import Draft
+from engine.drafters.base import Draft, Estimates
 from engine.errors import BadInput
 from engine.tools.exactness.toy_grammar import text_reader
 from engine.tools.exactness.toy_models import ToyLM, make_drafter, toy_decoder
@@ -22,13 +22,13 @@ def scored(tokens, parents=None, **fields):
 
 def test_a_tree_that_is_cut_to_a_chain_is_scored_as_one():
     """A chain is one captured pass on a GPU, and keeps its bits on a CPU; a tree does neither."""
-    numbers = {"confidence_classes": tuple("xyzw"), "expected": (0.5, 0.3, 0.4, 0.2), "row_cost": 0.1}
+    numbers = {"keys": tuple("xyzw"), "estimates": Estimates((0.5, 0.3, 0.4, 0.2), 0.1)}
     allowed = scored([C, A, A, B], (0, 0, 2, 3), **numbers)
     assert allowed.draft.tokens.tolist() == [A, A, B] and allowed.draft.parents is None
-    assert allowed.draft.confidence_classes == tuple("yzw") and [*allowed.forbidden] == [(C, 0, "x")]
-    assert allowed.draft.expected == () and allowed.draft.row_cost is None, "they were those of the whole tree"
+    assert allowed.draft.keys == tuple("yzw") and [*allowed.forbidden] == [(C, 0, "x")]
+    assert allowed.draft.estimates is None, "they were those of the whole tree"
     whole = scored([A, B, A, B], (0, 0, 1, 3), **numbers).draft
-    assert whole.parents == (0, 0, 1, 3) and whole.row_cost == 0.1 and whole.expected == numbers["expected"]
+    assert whole.parents == (0, 0, 1, 3) and whole.estimates == numbers["estimates"]
 
 
 def test_a_tree_that_still_branches_is_renumbered():

@@ -1,6 +1,7 @@
 """The loop: what it counts, where it ends, that it repeats, and that greedy output is transformers' own."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from engine.decoding.draft_length import FixedGamma, ReplayedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
-from engine.drafters.base import Draft, Drafter
+from engine.drafters.base import Draft, Drafter, Offer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
@@ -39,10 +40,13 @@ class ForkedScript(Drafter):
     def __init__(self, plan):
         self.plan = list(plan)
 
-    def confidence_classes(self, committed):
-        return (0,) * 32
+    def start(self, prompt, setup):
+        self.setup = setup
 
-    def propose(self, committed, gamma, position):
+    def offer(self, text):
+        return Offer(self, (0,) * 32, partial(self._draft, self.setup.position(text)))
+
+    def _draft(self, position, gamma, policy):
         right = self.plan[position : position + gamma]
         tokens = [token for each in right for token in (each - 1 if each else 1, each)]
         return Draft(torch.tensor(tokens), None, tuple(2 * (i // 2) for i in range(len(tokens))))
@@ -239,7 +243,7 @@ def models(tmp_path_factory):
 def on_models(models, drafter, gamma=4, sampling=GREEDY, limit=24, policy=None) -> SpeculativeDecoder:
     config = RunConfig("x", sampling=sampling, max_new_tokens=limit)
     recorder, target = TraceRecorder(config, WordTokenizer([f"w{i}" for i in range(96)])), runner_of(*models[0])
-    return SpeculativeDecoder(config, PROMPT, target, drafter, policy or FixedGamma(gamma), frozenset(), recorder)
+    return SpeculativeDecoder(config, PROMPT, target, [drafter], policy or FixedGamma(gamma), frozenset(), recorder)
 
 
 def draft_for(method: str, models):

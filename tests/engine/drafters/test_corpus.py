@@ -50,14 +50,14 @@ def started(texts: list[list[int]]) -> CorpusDrafter:
 
 
 def proposal(drafter: CorpusDrafter, context: list[int]) -> list[int]:
-    keys = drafter.confidence_classes(context)
-    return [] if keys is None else drafter.propose(context, len(keys), 0).tokens.tolist()
+    offer = drafter.offer(context)
+    return offer.draft(len(offer.keys), None).tokens.tolist() if offer else []
 
 
 def test_it_follows_what_most_texts_say_and_stops_where_they_part():
     drafter = started([[1, 2, 3, 4, 5, 6]] * 20 + [[1, 2, 3, 4, n, n] for n in range(10, 50)])
     assert proposal(drafter, [7, 1, 2]) == [3, 4, 5, 6], "a third of them go on with 5"
-    assert drafter.confidence_classes([7, 1, 2]) == [9, 9, 3, 8], "60, 60, 20 of 60 and 20 of 20 places, 3 more each"
+    assert drafter.offer([7, 1, 2]).keys == [9, 9, 3, 8], "60, 60, 20 of 60 and 20 of 20 places, 3 more each"
     assert proposal(drafter, [5, 6]) == [] == proposal(drafter, [8]), "never across the end of a text"
     drafter = started([[1, 2, 3]] * 30 + [[9, 1, 2, 4, 5, 6, 7, 8]] * 20)
     assert proposal(drafter, [1, 2]) == [3]

@@ -33,7 +33,7 @@ def test_a_tree_has_what_the_trained_module_guesses_after_each_path(heads, each_
     ids, words, params = TEXT[:20], WORDS.tolist(), SamplingParams(repetition_penalty=penalty)
     asked = {"capacity": 128, "counts_repeats": penalty > 1, "sampling": params, "trees": True}
     target, drafter = begin(each_engine, "eagle", ids, **asked)
-    draft = drafter.propose(ids, 14, 0)
+    draft = drafter.propose(ids, 14)
     paths = paths_of(draft.tokens.tolist(), draft.parents)
     for node, path in enumerate(paths):
         logits = trained_logits(heads, "eagle", ids, [*path, 0])[-1]  # the last one may be any

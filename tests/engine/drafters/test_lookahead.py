@@ -28,7 +28,7 @@ def started(committed: list[int], capacity=200, copy_from=0, **sizes) -> Lookahe
 
 def a_round(drafter: LookaheadDrafter, committed: list[int]):
     """Drafts, and feeds the target's rows after the tree back."""
-    runner, draft = ToyRunner(TARGET), drafter.propose(committed, 16, 0)
+    runner, draft = ToyRunner(TARGET), drafter.propose(committed, 16)
     runner.prefill(committed[:-1])
     drafter.observe_target(runner.forward(torch.cat([torch.tensor(committed[-1:]), draft.tokens]), draft.parents))
     return draft
@@ -56,24 +56,24 @@ def test_a_full_window_becomes_n_grams_and_drops_its_lowest_level():
     (level,) = drafter.levels
     assert level == [int(TARGET.logits([2, first[0]]).argmax()), int(TARGET.logits(first).argmax())]
     assert all((after,) in drafter.pool[token] for token, after in zip(first, level, strict=True))
-    drafter.propose([*committed, 5], 4, 0)
+    drafter.propose([*committed, 5], 4)
     assert drafter.levels == [level], "one token later the next level stands for the same places"
-    drafter.propose([*committed, 5, 5, 5], 4, 0)
+    drafter.propose([*committed, 5, 5, 5], 4)
     assert len(drafter.levels[0]) == 2 and drafter._window_at == 6
 
 
 def test_n_grams_share_nodes_and_the_latest_is_tried_first():
     drafter = started([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], window=1, ngram_size=3, guesses=2)
-    draft = drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 16, 0)
+    draft = drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 16)
     assert draft.tokens.tolist()[:-1] == [5, 5, 2, 4] and draft.parents == (0, 1, 0, 3, 0), "two of three, G = 2"
-    assert drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 1, 0).tokens.tolist()[:-1] == [5, 2]
+    assert drafter.propose([1, 2, 3, 1, 2, 4, 1, 5, 5, 1], 1).tokens.tolist()[:-1] == [5, 2]
 
 
 def test_window_is_cut_and_learns_nothing_where_the_cache_ends():
     drafter = started(PROMPT, capacity=len(PROMPT) + 4)
     before = drafter.levels
     assert len(a_round(drafter, PROMPT)) == 3 and drafter.levels == before
-    assert set(started([1, 1, 1, 2, 3], copy_from=3).propose([1, 1, 1, 2, 3], 8, 0).tokens.tolist()) == {2, 3}
+    assert set(started([1, 1, 1, 2, 3], copy_from=3).propose([1, 1, 1, 2, 3], 8).tokens.tolist()) == {2, 3}
 
 
 WRONG = rules(closing_row=lambda row, q: row)  # after refused guesses

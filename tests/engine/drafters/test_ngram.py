@@ -19,8 +19,8 @@ END, MARK = 90, 91  # the end of a text, and another mark of the template
 def proposal(committed: list[int], first: int = 0) -> list[int]:
     drafter, own = NgramDrafter(), {"copy_from": first, "eos_ids": {END}, "control_ids": {END, MARK}}
     drafter.start(committed, DrafterSetup(SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", **own))
-    keys = drafter.confidence_classes(committed)
-    return [] if keys is None else drafter.propose(committed, len(keys), 0).tokens.tolist()
+    offer = drafter.offer(committed)
+    return offer.draft(len(offer.keys), None).tokens.tolist() if offer else []
 
 
 @pytest.mark.parametrize(("committed", "first", "tokens"), [
@@ -36,9 +36,8 @@ def test_it_copies_what_followed_and_nothing_that_is_no_text(committed, first, t
 
 def tree(committed: list[int], gamma: int, policy=None, trees: bool = True):
     drafter = NgramDrafter()
-    drafter.start(committed, DrafterSetup(SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", policy, trees=trees))
-    assert drafter.confidence_classes(committed)
-    return drafter.propose(committed, gamma, 0)
+    drafter.start(committed, DrafterSetup(SamplingParams(), 99, Uniforms(0, 8), None, 99, "cpu", trees=trees))
+    return drafter.offer(committed).draft(gamma, policy)
 
 
 FREE = AdaptiveGamma(0.0, {1: 1.0, 2: 1.0}, NgramDrafter.priors)
@@ -49,7 +48,7 @@ def test_another_follower_is_another_branch():
     """The most recent one is tried first, and where rows are free all are; a fixed γ is a chain."""
     draft = tree(TWICE, 3, FREE)
     assert draft.tokens.tolist() == [4, 8, 1, 3, 7, 1] and draft.parents == (0, 1, 2, 0, 4, 5)
-    assert draft.confidence_classes == (2, 3, 4, ("later", 2), 3, 4) and draft.q is None
+    assert draft.keys == (2, 3, 4, ("later", 2), 3, 4) and draft.q is None
     assert tree(TWICE, 3).tokens.tolist() == [4, 8, 1] and tree(TWICE, 3).parents is None
 
 
@@ -57,7 +56,8 @@ def test_a_branch_must_be_worth_its_row():
     """0.58 · 0.19 is the chance of the second follower of two tokens."""
     cheap, dear = (tree(TWICE, 1, AdaptiveGamma(0.0, {1: 1.0, 2: 1 + row}, NgramDrafter.priors)) for row in (0.05, 0.2))
     assert cheap.parents == (0, 0) and len(dear) == 1
-    assert cheap.expected == pytest.approx((0.42, 0.58 * 0.19)) and cheap.row_cost == pytest.approx(0.05)
+    assert cheap.estimates.expected == pytest.approx((0.42, 0.58 * 0.19))
+    assert cheap.estimates.row_cost == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(("committed", "tokens"), [([1, 2, 3, 1, 2], [3, 1, 2]), (TWICE, [4, 8, 1])])

@@ -197,14 +197,11 @@ def test_a_full_memory_names_the_pair(refused, pair, where, error):
     assert f"{pair} does not fit into the memory of cpu; choose a smaller pair" in said
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        *((name, said) for name, (*_, said) in BROKEN.items()),
-        ("pickle", "a pickle, which is never loaded"),
-        *((name, f"{name} models keep a state that cannot be rolled back") for name in ("mamba", "recurrent_gemma")),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [
+    *((name, said) for name, (*_, said) in BROKEN.items()),
+    ("pickle", "a pickle, which is never loaded"),
+    *((name, f"{name} models keep a state that cannot be rolled back") for name in ("mamba", "recurrent_gemma")),
+])  # fmt: skip
 def test_missing_damaged_and_impossible_models(worker, root, name, said):
     with pytest.raises(EngineError) as caught:
         answer(worker, root / name)

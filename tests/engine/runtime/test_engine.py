@@ -154,8 +154,12 @@ def test_auto_drafts_every_round_with_the_method_that_pays_there(engine, monkeyp
 
 def test_auto_takes_given_costs_in_a_run_with_a_constraint_too(engine):
     costs, own = CostModel(0.0, FLAT, 200, 0.001, draft_costs={"ngram": 0.0, "lm": 0.1}), Constraint("regex", "[ab]{9}")
-    drafts = engine.prepare(request(engine.pair.name, "auto", constraint=own), costs=costs).decoding.drafter.members
-    assert {*drafts} == {"ngram", "lm", "grammar"} == {*engine.drafts.competitors(has_constraint=True)}
+    drafts = engine.prepare(request(engine.pair.name, "auto", constraint=own), costs=costs).decoding.drafters
+    assert (
+        {drafter.name for drafter in drafts}
+        == {"ngram", "lm", "grammar"}
+        == {*engine.drafts.competitors(has_constraint=True)}
+    )
     assert "grammar" not in engine.drafts.competitors()
 
 

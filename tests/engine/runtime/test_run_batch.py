@@ -84,7 +84,7 @@ def test_memory_is_that_of_the_caches(tiny):
     decoding = tiny.prepare(request(tiny.pair.name, "lm"), own_cache=True).decoding
     steps = decoding.steps()
     steps.send(len(next(steps).ids))
-    caches = [runner.cache for runner in (decoding.target, decoding.drafter.runner)]
+    caches = [runner.cache for runner in (decoding.target, decoding.drafters[0].runner)]
     took = sum(side.numel() * side.element_size() for cache in caches for side in (cache.keys, cache.values))
     assert took > 0 and decoding.memory == took + 12 * (MAX_NODES + 1) * decoding.target.vocab_size
 

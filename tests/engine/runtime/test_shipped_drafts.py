@@ -95,17 +95,10 @@ def test_tree_keeps_more_than_a_chain_where_rows_are_cheap(engine, plain_text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "gamma", "acceptance"),
-    [
-        ("lm", 3, "block"),
-        ("block", 2, "token"),
-        ("medusa", 2, "token"),
-        ("exit", 2, "token"),
-        ("eagle", 3, "token"),
-        ("eagle", 3, "block"),
-    ],
-)
+@pytest.mark.parametrize(("method", "gamma", "acceptance"), [
+    ("lm", 3, "block"), ("block", 2, "token"), ("medusa", 2, "token"), ("exit", 2, "token"), ("eagle", 3, "token"),
+    ("eagle", 3, "block"),
+])  # fmt: skip
 def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
     """The first two tokens of seeded runs have the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(

@@ -197,16 +197,13 @@ def test_cancelling_breaks_off_loading(worker_with):
     assert job.wait(1.0) and rest(job) == [] and worker.engine is None
 
 
-@pytest.mark.parametrize(
-    ("prompt", "pair", "said"),
-    [
-        ("input", "a", "This request is not good"),
-        ("bug", "a", r"An unexpected error ended this request \(ZeroDivisionError: oh\)"),
-        ("late bug", "a", "An unexpected error"),
-        ("tokens", "missing", "The weights are not here"),
-        *(("tokens", exit, f"An unexpected error.*{exit}") for exit in EXITS),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "pair", "said"), [
+    ("input", "a", "This request is not good"),
+    ("bug", "a", r"An unexpected error ended this request \(ZeroDivisionError: oh\)"),
+    ("late bug", "a", "An unexpected error"),
+    ("tokens", "missing", "The weights are not here"),
+    *(("tokens", exit, f"An unexpected error.*{exit}") for exit in EXITS),
+])  # fmt: skip
 def test_after_an_error_the_next_request_is_served(worker, prompt, pair, said):
     for _ in range(2):
         job = ask(worker, prompt, pair)

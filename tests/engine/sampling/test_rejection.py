@@ -32,18 +32,14 @@ INDEPENDENT, ALL_DIFFERENT, GIVEN = "independent", "without replacement", (4, 1,
 
 
 @TREE_RULES
-@pytest.mark.parametrize(
-    ("parents", "vocabulary", "siblings"),
-    [
-        ((0, 0), 4, INDEPENDENT),
-        ((0, 0, 0), 4, ALL_DIFFERENT),
-        ((0, 0, 2), 3, INDEPENDENT),  # a child of the second sibling
-        ((0, 0, 0, 1), 5, GIVEN),
-        pytest.param((0, 0, 0), 4, INDEPENDENT, marks=pytest.mark.slow),
-        pytest.param((0, 0, 1, 2), 3, INDEPENDENT, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("parents", "vocabulary", "siblings"), [
+    ((0, 0), 4, INDEPENDENT),
+    ((0, 0, 0), 4, ALL_DIFFERENT),
+    ((0, 0, 2), 3, INDEPENDENT),  # a child of the second sibling
+    ((0, 0, 0, 1), 5, GIVEN),
+    pytest.param((0, 0, 0), 4, INDEPENDENT, marks=pytest.mark.slow),
+    pytest.param((0, 0, 1, 2), 3, INDEPENDENT, marks=pytest.mark.slow),
+], ids=str)  # fmt: skip
 def test_a_tree_has_the_targets_law(parents, vocabulary, siblings, verify_tree):
     ways, depth = [(GIVEN, 1.0, None)], 2 + any(parents)
     if siblings != GIVEN:

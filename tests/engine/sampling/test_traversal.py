@@ -47,17 +47,14 @@ def trees(replace: bool, *cases):
     return [pytest.param(verify_traversal, *case, replace, marks=pytest.mark.slow) for case in cases]
 
 
-@pytest.mark.parametrize(
-    ("rule", "parents", "vocabulary", "seed", "replace"),
-    [
-        (block, (0, 1), 3, 5, True),
-        (block, (0, 1, 2), 2, 3, True),
-        (verify_traversal, FORK, 3, 9, False),
-        (verify_traversal, FORK, 2, 9, True),
-        *trees(True, (FORK, 3, 9), ((0, 0, 1, 2), 3, 9)),
-        *trees(False, ((0, 0, 1, 2), 3, 9), ((0, 0, 0), 4, 3), ((0, 1, 1, 0), 3, 9)),
-    ],
-)
+@pytest.mark.parametrize(("rule", "parents", "vocabulary", "seed", "replace"), [
+    (block, (0, 1), 3, 5, True),
+    (block, (0, 1, 2), 2, 3, True),
+    (verify_traversal, FORK, 3, 9, False),
+    (verify_traversal, FORK, 2, 9, True),
+    *trees(True, (FORK, 3, 9), ((0, 0, 1, 2), 3, 9)),
+    *trees(False, ((0, 0, 1, 2), 3, 9), ((0, 0, 0), 4, 3), ((0, 1, 1, 0), 3, 9)),
+])  # fmt: skip
 def test_it_has_the_targets_law_and_accepts_at_least_as_many_drafts(rule, parents, vocabulary, seed, replace):
     model, draft = table_model(vocabulary, seed), table_model(vocabulary, seed + 1, holes=0.2 if rule is block else 0.0)
     q_law = list(tree_q_law(draft, vocabulary, parents, replace))

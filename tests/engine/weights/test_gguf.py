@@ -62,19 +62,11 @@ def test_a_pair_of_the_catalogue_is_read_from_files_with_its_digests(tmp_path):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize(
-    "arch, kind, settings",
-    [
-        ("llama", "llama-tied", {}),
-        ("llama", "llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}),
-        ("llama", "llama-biased", {"mlp_bias": False}),
-        ("llama", "llama-wide-head", {}),
-        ("llama", "mistral", {}),
-        ("qwen2", "qwen2", {}),
-        ("qwen3", "qwen3", {}),
-        ("qwen3", "qwen3-tied", {}),
-    ],
-)
+@pytest.mark.parametrize("arch, kind, settings", [
+    ("llama", "llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 5000.0}}),
+    ("llama", "llama-biased", {"mlp_bias": False}), ("llama", "llama-tied", {}), ("llama", "llama-wide-head", {}),
+    ("llama", "mistral", {}), ("qwen2", "qwen2", {}), ("qwen3", "qwen3", {}), ("qwen3", "qwen3-tied", {}),
+])  # fmt: skip
 def test_a_file_of_each_architecture_is_the_model_it_was_made_from(tmp_path, runtime, arch, kind, settings):
     model = tiny_model(tmp_path / "model", kind, **settings)
     folder = prepared(write_gguf(tmp_path / "m.gguf", model, arch=arch))
@@ -83,14 +75,15 @@ def test_a_file_of_each_architecture_is_the_model_it_was_made_from(tmp_path, run
     assert_close(logits_of(again, IDS), logits_of(model, IDS))
 
 
-@pytest.mark.parametrize("arch, kind", [("llama", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3")])
-@pytest.mark.parametrize(
-    "type_", ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "Q3_K", "IQ4_XS", "F16", "BF16"]
-)
-def test_a_quantised_file_is_what_transformers_reads(tmp_path, arch, kind, type_):
+STORED = ("Q8_0", "Q4_K", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q5_K", "Q6_K", "Q3_K", "IQ4_XS", "F16", "BF16")
+EACH = [*(("llama", type_) for type_ in STORED), *((arch, t) for arch in ("qwen2", "qwen3") for t in STORED[:2])]
+
+
+@pytest.mark.parametrize(("arch", "type_"), EACH)
+def test_a_quantised_file_is_what_transformers_reads(tmp_path, arch, type_):
     """It is compared with transformers' own reading of the same bytes, tensor by tensor; the whole model in fp32."""
-    size = {"head_dim": 64} if kind == "qwen3" else {}
-    model = tiny_model(tmp_path / "model", kind, **BIG, **size)
+    size = {"head_dim": 64} if arch == "qwen3" else {}
+    model = tiny_model(tmp_path / "model", arch, **BIG, **size)
     path = write_gguf(tmp_path / "m.gguf", model, TYPES[type_], arch=arch)
     theirs = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)
     folder = prepared(path)
@@ -167,20 +160,17 @@ def llama3_divisors():
     return (plain / scaled).numpy()
 
 
-@pytest.mark.parametrize(
-    "rope, fields, extra",
-    [
-        (LLAMA3, {}, True),
-        ({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
-         {"rope_scaling_type": gguf.RopeScalingType.LINEAR, "rope_scaling_factor": 4.0}, False),
-        ({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32},
-         {"rope_scaling_type": gguf.RopeScalingType.YARN, "rope_scaling_factor": 4.0,
-          "rope_scaling_orig_ctx_len": 32}, False),
-        ({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}, {"llama.rope.scale_linear": 4.0}, False),
-        ({"rope_type": "default", "rope_theta": 10000.0},
-         {"rope_scaling_type": gguf.RopeScalingType.NONE, "rope_scaling_factor": 4.0}, False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("rope, fields, extra", [
+    (LLAMA3, {}, True),
+    ({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+     {"rope_scaling_type": gguf.RopeScalingType.LINEAR, "rope_scaling_factor": 4.0}, False),
+    ({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32},
+     {"rope_scaling_type": gguf.RopeScalingType.YARN, "rope_scaling_factor": 4.0,
+      "rope_scaling_orig_ctx_len": 32}, False),
+    ({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}, {"llama.rope.scale_linear": 4.0}, False),
+    ({"rope_type": "default", "rope_theta": 10000.0},
+     {"rope_scaling_type": gguf.RopeScalingType.NONE, "rope_scaling_factor": 4.0}, False),
+])  # fmt: skip
 def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
     model = tiny_model(tmp_path / "model", "llama", rope_parameters=rope, max_position_embeddings=128)
     tensors = {"rope_freqs.weight": llama3_divisors()} if extra else {}
@@ -189,25 +179,22 @@ def test_rope_scaling_comes_from_the_file(tmp_path, rope, fields, extra):
     assert_close(logits(folder, "onnx"), logits_of(model, IDS)[4:])
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"name": "gemma"}, "its architecture is gemma, and those read from GGUF are llama, qwen2, qwen3"),
-        ({"pre": "unheard-of"}, "in the way 'unheard-of'"),
-        ({"extra": {"rope_freqs.weight": np.array([1, 2, 3, 4, 5, 6, 7, 8], "f4")}}, "in a way that is not Llama 3's"),
-        ({"extra": {"blk.0.attn_sinks.weight": np.ones(4, "f4")}}, "'blk.0.attn_sinks.weight', which nothing here"),
-        ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "its tensor 'blk.0.attn_k.bias' is missing, which a"),
-        ({"extra": {"blk.2.ffn_up.weight": np.ones((64, 64), "f4")}}, "'blk.2.ffn_up.weight', which nothing here"),
-        ({"extra": {"output.weight": np.ones((10, 64), "i1")}}, "tensors of type I8, which is not read here; choose"),
-        ({"fields": {"tokenizer.ggml.normalizer.lowercase": True}}, r"lowercase \(True\) is not known here"),
-        ({"fields": {"tokenizer.ggml.suppress_tokens": [3]}}, r"suppress_tokens \(\[3\]\) is not known here"),
-        ({"fields": {"llama.logit_scale": 0.5}}, r"its field logit_scale \(0.5\) is not known here"),
-        ({"fields": {"llama.expert_count": 8}}, r"its field expert_count \(8\) is not known here"),
-        ({"fields": {"rope_dimension_count": 8}}, "turns only a part of each attention head"),
-        ({"fields": {"tokenizer_model": "t5"}}, "its tokenizer is of the kind 't5'"),
-        ({"fields": {"rope_scaling_type": gguf.RopeScalingType.LONGROPE, "rope_scaling_factor": 2.0}}, "'longrope'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change, words", [
+    ({"name": "gemma"}, "its architecture is gemma, and those read from GGUF are llama, qwen2, qwen3"),
+    ({"pre": "unheard-of"}, "in the way 'unheard-of'"),
+    ({"extra": {"rope_freqs.weight": np.array([1, 2, 3, 4, 5, 6, 7, 8], "f4")}}, "in a way that is not Llama 3's"),
+    ({"extra": {"blk.0.attn_sinks.weight": np.ones(4, "f4")}}, "'blk.0.attn_sinks.weight', which nothing here"),
+    ({"extra": {"blk.0.attn_q.bias": np.ones(64, "f4")}}, "its tensor 'blk.0.attn_k.bias' is missing, which a"),
+    ({"extra": {"blk.2.ffn_up.weight": np.ones((64, 64), "f4")}}, "'blk.2.ffn_up.weight', which nothing here"),
+    ({"extra": {"output.weight": np.ones((10, 64), "i1")}}, "tensors of type I8, which is not read here; choose"),
+    ({"fields": {"tokenizer.ggml.normalizer.lowercase": True}}, r"lowercase \(True\) is not known here"),
+    ({"fields": {"tokenizer.ggml.suppress_tokens": [3]}}, r"suppress_tokens \(\[3\]\) is not known here"),
+    ({"fields": {"llama.logit_scale": 0.5}}, r"its field logit_scale \(0.5\) is not known here"),
+    ({"fields": {"llama.expert_count": 8}}, r"its field expert_count \(8\) is not known here"),
+    ({"fields": {"rope_dimension_count": 8}}, "turns only a part of each attention head"),
+    ({"fields": {"tokenizer_model": "t5"}}, "its tokenizer is of the kind 't5'"),
+    ({"fields": {"rope_scaling_type": gguf.RopeScalingType.LONGROPE, "rope_scaling_factor": 2.0}}, "'longrope'"),
+])  # fmt: skip
 def test_a_file_that_cannot_be_read_completely_is_refused(tmp_path, change, words):
     with pytest.raises(Unavailable, match=words):
         prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"), **change))

@@ -40,20 +40,15 @@ def test_names_and_addresses_of_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "us" / "mine").mkdir(parents=True)
     for text, name in (
-        ("Qwen/Qwen3-4B", "Qwen/Qwen3-4B"),
-        (" https://huggingface.co/Qwen/Qwen3-4B/ ", "Qwen/Qwen3-4B"),
-        ("hf.co/Qwen/Qwen3-4B", "Qwen/Qwen3-4B"),
-        ("qwen3-4b", None),
-        ("../Qwen/Qwen3-4B", None),
-        ("a/b/c", None),
-        ("/models/mine", None),
-        ("us/mine", None),  # a folder that is there
-        ("models/absent.gguf", None),
+        *((text, "Qwen/Qwen3-4B") for text in ("Qwen/Qwen3-4B", " https://huggingface.co/Qwen/Qwen3-4B/ ",
+                                               "hf.co/Qwen/Qwen3-4B")),
         ("Qwen/Qwen3-4B-GGUF:Q4_K_M", "Qwen/Qwen3-4B-GGUF:Q4_K_M"),
         ("https://huggingface.co/a/b/blob/main/m.Q8_0.gguf", "a/b:m.Q8_0.gguf"),
         ("hf.co/a/b/resolve/main/q8/m.gguf?download=true", "a/b:q8/m.gguf"),
-    ):
+    ):  # fmt: skip
         assert hub_name(text) == name
+    for text in ("qwen3-4b", "../Qwen/Qwen3-4B", "a/b/c", "/models/mine", "us/mine", "models/absent.gguf"):
+        assert hub_name(text) is None, "us/mine is a folder that is there"
 
 
 def test_model_is_looked_up_without_its_weights_then_known_offline(served):
@@ -94,20 +89,14 @@ def test_what_it_needs_is_said_with_figures(served):
     assert lines["a token"].count(" ms") == 1 and "1000.0 GB are free" in lines["memory"]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        (65_536, "0.0655 million"),
-        (1_812_000, "1.81 million"),
-        (134_515_008, "135 million"),
-        (999_600_000, "1.00 b"),
-        (1_777_000_000, "1.78 b"),
-    ],
-)
-def test_its_size_has_three_digits(served, parameters, words):
+def test_its_size_has_three_digits(served):
     pair = get_pair(look_up(NAME).name)
-    sized = replace(pair, target=replace(pair.target, parameters=parameters))
-    assert dict(fits(sized).lines)["size"].startswith(words)
+    for parameters, words in (
+        (65_536, "0.0655 million"), (1_812_000, "1.81 million"), (134_515_008, "135 million"), (999_600_000, "1.00 b"),
+        (1_777_000_000, "1.78 b"),
+    ):  # fmt: skip
+        sized = replace(pair, target=replace(pair.target, parameters=parameters))
+        assert dict(fits(sized).lines)["size"].startswith(words)
 
 
 def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
@@ -118,17 +107,14 @@ def test_one_that_fits_in_fewer_bits_only_is_said_to(served):
     assert f"in int4 for a context of {big.target.context} tokens, but cpu has 1.0 GB free" in problem
 
 
-@pytest.mark.parametrize(
-    ("absent", "more", "words"),
-    [
-        ("model.safetensors", [], "pytorch_model.bin, a pickle, which is never loaded"),
-        ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "in a subfolder .onnx/model.safetensors."),
-        ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
-        ("tokenizer.json", ["tokenizer.model"], "pip install sentencepiece"),
-        ("config.json", ["model_index.json"], "a pipeline that makes pictures"),
-        ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
-    ],
-)
+@pytest.mark.parametrize(("absent", "more", "words"), [
+    ("model.safetensors", [], "pytorch_model.bin, a pickle, which is never loaded"),
+    ("model.safetensors pytorch_model.bin", ["onnx/model.safetensors"], "in a subfolder .onnx/model.safetensors."),
+    ("tokenizer.json", [], "has no tokenizer, so it is a head or a part"),
+    ("tokenizer.json", ["tokenizer.model"], "pip install sentencepiece"),
+    ("config.json", ["model_index.json"], "a pipeline that makes pictures"),
+    ("config.json", [], "has no config.json, so it is not a model that transformers wrote"),
+])  # fmt: skip
 def test_a_repository_that_cannot_be_loaded_is_refused(served, absent, more, words):
     served.files = {name: data for name, data in served.files.items() if name not in absent.split()}
     served.files |= dict.fromkeys(more, b"{}")
@@ -237,17 +223,11 @@ def test_a_gguf_file_of_the_catalogue_has_its_drafts_on_the_hub_too(monkeypatch)
     assert get_pair(f"{target.repo}:q4_k_m").draft("lm").name == "qwen2.5-coder-0.5b-q4"
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "usual"),
-    [
-        ("llama", {}, "int8"),
-        ("llama", {"hidden_act": "gelu"}, "fp32"),
-        ("llama", {"intermediate_size": 50}, "fp32"),
-        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, "fp32"),
-        ("llama", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, "fp32"),
-        ("gpt2", {}, "fp32"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "settings", "usual"), [
+    ("llama", {}, "int8"), ("llama", {"hidden_act": "gelu"}, "fp32"), ("llama", {"intermediate_size": 50}, "fp32"),
+    ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": None}, "fp32"),
+    ("llama", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, "fp32"), ("gpt2", {}, "fp32"),
+])  # fmt: skip
 def test_auto_takes_int8_only_for_large_models_that_can_be_rounded(tmp_path, kind, settings, usual):
     write(tmp_path, kind, **({"intermediate_size": 64} if kind == "llama" else {}))
     path = tmp_path / "config.json"

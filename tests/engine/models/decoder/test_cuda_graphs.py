@@ -121,9 +121,10 @@ def test_draft_loop_gives_the_eager_drafts_over_any_earlier_output(engine_on, de
     drafts = {}
     for captured in (True, False):
         drafter, committed, drafts[captured] = engine_on(captured=captured).drafts.drafter("lm"), list(PROMPT_IDS), []
-        drafter.start(committed, DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(3, 80), None, 200, device))
+        setup = DrafterSetup(SamplingParams(1.0), VOCABULARY, Uniforms(3, 80), None, 200, device, len(PROMPT_IDS))
+        drafter.start(committed, setup)
         for kept in (4, 0, 2, 4, 1, 3):
-            draft = drafter.propose(committed, 4, len(committed) - len(PROMPT_IDS))
+            draft = drafter.propose(committed, 4)
             drafts[captured].append((draft.tokens.clone(), draft.q.clone()))
             committed += [*draft.tokens[:kept].tolist(), 7]
             drafter.commit(kept)

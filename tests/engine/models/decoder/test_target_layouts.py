@@ -206,36 +206,30 @@ def test_layers_that_slide_without_a_window_are_refused(tmp_path):
         check_fields(load_config(tmp_path), "it")
 
 
-@pytest.mark.parametrize(
-    "name, change, reason",
-    [
-        ("gpt2", settings(), "not gpt2"),
-        ("llama", settings(hidden_act="gelu"), "gelu"),
-        ("llama", settings(quantization_config={"quant_method": "awq"}), "quantised"),
-        ("llama", settings(partial_rotary_factor=0.5), "partial_rotary_factor 0.5"),
-        ("llama", settings(rope_parameters={"rope_type": "dynamic", **THETA, "factor": 2.0}), "dynamic"),
-        ("qwen2", settings(layer_types=["full_attention", "chunked_attention"]), "chunked_attention"),
-    ],
-)
+@pytest.mark.parametrize("name, change, reason", [
+    ("gpt2", settings(), "not gpt2"),
+    ("llama", settings(hidden_act="gelu"), "gelu"),
+    ("llama", settings(quantization_config={"quant_method": "awq"}), "quantised"),
+    ("llama", settings(partial_rotary_factor=0.5), "partial_rotary_factor 0.5"),
+    ("llama", settings(rope_parameters={"rope_type": "dynamic", **THETA, "factor": 2.0}), "dynamic"),
+    ("qwen2", settings(layer_types=["full_attention", "chunked_attention"]), "chunked_attention"),
+])  # fmt: skip
 def test_what_the_decoder_cannot_honour_has_a_reason(tmp_path, name, change, reason):
     written(tmp_path, name, change)
     assert reason in unsupported_reason(load_config(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "name, fields, length",
-    [
-        ("mistral", {"sliding_window": 40}, 40),
-        ("mistral", {"sliding_window": None}, 256),
-        ("mistral", {"sliding_window": 40, "use_sliding_window": False}, 40),  # Mistral's class reads no such field
-        ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 1, "layer_types": None}, 40),
-        ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 2, "layer_types": None}, 256),
-        ("qwen3", {"use_sliding_window": True, "sliding_window": 40, "layer_types": ["full_attention"] * 2}, 256),
-        ("qwen3", {"use_sliding_window": False, "sliding_window": 40}, 256),
-        ("llama", {"sliding_window": 40}, 40),
-        ("llama", {"sliding_window": 40, "use_sliding_window": False}, 256),
-    ],
-)
+@pytest.mark.parametrize("name, fields, length", [
+    ("mistral", {"sliding_window": 40}, 40),
+    ("mistral", {"sliding_window": None}, 256),
+    ("mistral", {"sliding_window": 40, "use_sliding_window": False}, 40),  # Mistral's class reads no such field
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 1, "layer_types": None}, 40),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 40, "max_window_layers": 2, "layer_types": None}, 256),
+    ("qwen3", {"use_sliding_window": True, "sliding_window": 40, "layer_types": ["full_attention"] * 2}, 256),
+    ("qwen3", {"use_sliding_window": False, "sliding_window": 40}, 256),
+    ("llama", {"sliding_window": 40}, 40),
+    ("llama", {"sliding_window": 40, "use_sliding_window": False}, 256),
+])  # fmt: skip
 def test_a_window_limits_the_text_where_a_layer_slides(tmp_path, name, fields, length):
     written(tmp_path, name, settings(**fields))
     assert context_length(load_config(tmp_path)) == length

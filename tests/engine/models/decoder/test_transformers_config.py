@@ -48,20 +48,16 @@ def read_by_transformers(folder: Path) -> bool:
     return type(load_config(folder)) is theirs
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        *({name: None} for name in (*READ[1:], "rope_parameters")),
-        {"model_type": "mistral"},
-        {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}},
-        {"rope_parameters": {"rope_type": "default"}},
-        {"quantization_config": {"quant_method": "awq", "bits": 4}},
-        {"eos_token_id": [2, 3]},
-        {"hidden_size": "192"},
-        {"num_hidden_layers": -1},
-    ],
-    ids=lambda values: str(values)[:40],
-)
+@pytest.mark.parametrize("values", [
+    *({name: None} for name in (*READ[1:], "rope_parameters")),
+    {"model_type": "mistral"},
+    {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}},
+    {"rope_parameters": {"rope_type": "default"}},
+    {"quantization_config": {"quant_method": "awq", "bits": 4}},
+    {"eos_token_id": [2, 3]},
+    {"hidden_size": "192"},
+    {"num_hidden_layers": -1},
+], ids=lambda values: str(values)[:40])  # fmt: skip
 def test_what_is_left_out_or_out_of_the_ordinary_is_left_to_transformers(values, tmp_path):
     assert read_by_transformers(changed(tmp_path, "config.json", **values))
 

@@ -79,18 +79,8 @@ def test_a_row_past_the_original_context_is_that_of_the_whole_text(models):
     runner.reset(64)
     runner.prefill(IDS[:24])
     for base, width in (
-        (24, 6),
-        (28, 4),
-        (28, 8),
-        (30, 2),
-        (31, 5),
-        (32, 3),
-        (31, 1),
-        (32, 1),
-        (33, 6),
-        (26, 9),
-        (36, 4),
-    ):
+        (24, 6), (28, 4), (28, 8), (30, 2), (31, 5), (32, 3), (31, 1), (32, 1), (33, 6), (26, 9), (36, 4),
+    ):  # fmt: skip
         if base > runner.length:
             runner.prefill(IDS[runner.length : base])
         runner.rollback(base)

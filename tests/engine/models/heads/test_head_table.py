@@ -120,7 +120,7 @@ def test_a_block_head_drafts_by_transformers_layers(target, tmp_path, monkeypatc
     runner, drafter = begin(engine, "block", TEXT[:20])
     for known in (20, 22, 31):
         runner.prefill(TEXT[runner.length : known - 1])
-        draft = drafter.propose(TEXT[:known], 4, 0)
+        draft = drafter.propose(TEXT[:known], 4)
         embedded = torch.cat([embedding[TEXT[1:known]], mask.expand(3, -1)])
         fused = head.reference.fuse(torch.cat([features[: known - 1], head.tensors["mask_hidden"].expand(3, -1)]))
         normed = head.reference.norm(head.reference.states(embedded, fused)[-4:])

@@ -58,7 +58,7 @@ def test_drafts_are_what_was_trained(heads, engines, case, runtime, penalty):
     for known in (6, 7, 10, 10, 10 + LONGEST_CATCH_UP, 19 + LONGEST_CATCH_UP, 40, 41):
         target.prefill(TEXT[target.length : known - 1])
         before = target.cache.keys[:, :, : known - 1].clone()
-        draft = drafter.propose(TEXT[:known], 5, 0)
+        draft = drafter.propose(TEXT[:known], 5)
         drafts = draft.tokens.tolist()
         assert len(draft) == min(5, case.limit) and draft.passes == case.steps(5) and draft.parents is None
         assert target.length == known - 1 and torch.equal(target.cache.keys[:, :, : known - 1], before)
@@ -83,7 +83,7 @@ def test_a_block_head_without_a_bias_ignores_the_guess_before(heads, tmp_path, r
     """Each slot of the one with a bias says something else after another guess."""
     plain = changed(heads.root / "block" / "head", tmp_path / "plain", *PLAIN)
     engine = head_cases.load_unrounded(f"{heads.root}/block/target+{plain}", "block", runtime)
-    draft = begin(engine, "block", TEXT[:12])[1].propose(TEXT[:12], 5, 0)
+    draft = begin(engine, "block", TEXT[:12])[1].propose(TEXT[:12], 5)
     drafts = draft.tokens.tolist()
     right = head_cases.trained_logits(heads, "block", TEXT[:12], drafts, reads_guesses=False)
     biased = head_cases.trained_logits(heads, "block", TEXT[:12], drafts)
@@ -97,7 +97,7 @@ def test_a_block_head_without_a_bias_ignores_the_guess_before(heads, tmp_path, r
 def test_exit_head_writes_the_same_keys_and_values_as_verifying(engines, runtime):
     """The target's cache can therefore be the only one."""
     target, drafter = begin(engines("exit", runtime), "exit", TEXT[:20])
-    draft = drafter.propose(TEXT[:20], 3, 0)
+    draft = drafter.propose(TEXT[:20], 3)
     assert drafter.memory(64) == 0 and drafter.runner.cache is target.cache
     drafted = [side[:1, :, 19:22].clone() for side in (target.cache.keys, target.cache.values)]
     target.forward(torch.tensor([TEXT[19], *draft.tokens.tolist()]))
@@ -262,6 +262,6 @@ def test_target_with_its_own_output_layer_gets_its_rows_with_the_head(tmp_path, 
     drafts = []
     for folder in (tmp_path / "head", bare):
         engine = head_cases.load_unrounded(f"{tmp_path}/target+{folder}", kind, runtime)
-        drafts.append(begin(engine, kind, TEXT[:12])[1].propose(TEXT[:12], 2, 0).q)
+        drafts.append(begin(engine, kind, TEXT[:12])[1].propose(TEXT[:12], 2).q)
     assert_close(*drafts)
     assert drafts[0].max() > 0.01

@@ -50,7 +50,7 @@ def test_medusa_heads_say_what_the_paper_says(tmp_path, target, kind, heads, wor
     engine = load_unrounded(f"{tmp_path / 'target'}+{tmp_path / 'heads'}", "medusa", runtime)
     last = model.model(torch.tensor([TEXT[:11]])).last_hidden_state[0, -1:]
     target, drafter = begin(engine, "medusa", TEXT[:12])
-    draft = drafter.propose(TEXT[:12], 8, 0)
+    draft = drafter.propose(TEXT[:12], 8)
     assert len(draft) == heads
     for k, q in enumerate(draft.q):
         tensors = {own_name(name): tensor for name, tensor in tensors.items()}

@@ -31,8 +31,8 @@ def wrong_drafter(monkeypatch):
     """A drafter that reports another q than it drew its drafts from."""
 
     class Wrong(toy_models.DraftModelDrafter):
-        def propose(self, committed, gamma, position):
-            draft = super().propose(committed, gamma, position)
+        def propose(self, text, gamma, policy=None):
+            draft = super().propose(text, gamma, policy)
             return replace(draft, q=None if draft.q is None else torch.full_like(draft.q, 1 / draft.q.shape[-1]))
 
     monkeypatch.setattr(toy_models, "DraftModelDrafter", Wrong)

@@ -17,10 +17,10 @@ from engine.config import ACCEPTANCE, Constraint, SamplingParams
 from engine.decoding.batch import Batch
 from engine.decoding.draft_length import AdaptiveGamma, Rate
 from engine.decoding.drafter_choice import DrafterChoice
+from engine.drafters.base import Drafter
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
 from engine.drafters.grammar import GrammarDrafter
-from engine.drafters.hybrid import HybridDrafter
 from engine.drafters.intersection import IntersectionDrafter
 from engine.drafters.reencoding import ReencodingDrafter
 from engine.errors import BadInput
@@ -45,14 +45,13 @@ def corpus() -> CorpusDrafter:
     return CorpusDrafter(ContextIndex(np.array([0, 1, 4, 0, 5, 6, 0, 2, 1, 3, 4, 5, 6, 4, 2, 5, 0, 1, 0, 1, 5])))
 
 
-def auto() -> HybridDrafter:
-    return HybridDrafter({"grammar": GrammarDrafter(), "lm": make_drafter("lm", DRAFT)})
+def auto() -> list[Drafter]:
+    return [GrammarDrafter(), make_drafter("lm", DRAFT)]
 
 
 def auto_policy() -> DrafterChoice:
-    rate, drafter = Rate(), auto()
-    members = {name: AdaptiveGamma(0.02, COSTS, each.priors, rate=rate) for name, each in drafter.members.items()}
-    return DrafterChoice(members, rate)
+    rate = Rate()
+    return DrafterChoice({each.name: AdaptiveGamma(0.02, COSTS, each.priors, rate=rate) for each in auto()}, rate)
 
 
 PATHS = {
@@ -117,14 +116,11 @@ WAYS = [*((path, "token") for path in PATHS), *((path, "block") for path in DRAW
 QUICK = [("blind", "token"), ("lm", "block"), ("without_replacement", "token"), ("ngram", "token")]
 
 
-@pytest.mark.parametrize(
-    ("path", "acceptance", "sampling", "runs"),
-    [
-        *((*way, "plain", 300) for way in QUICK),
-        *slow(*((*way, "all", 300) for way in QUICK), *((*way, "plain", 300) for way in WAYS if way not in QUICK)),
-        *slow(("blind", "token", "plain", 900)),  # as many as its mutants get
-    ],
-)
+@pytest.mark.parametrize(("path", "acceptance", "sampling", "runs"), [
+    *((*way, "plain", 300) for way in QUICK),
+    *slow(*((*way, "all", 300) for way in QUICK), *((*way, "plain", 300) for way in WAYS if way not in QUICK)),
+    *slow(("blind", "token", "plain", 900)),  # as many as its mutants get
+])  # fmt: skip
 def test_answers_have_the_constrained_targets_law(path, acceptance, sampling, runs):
     answers = count_answers(PATHS[path], runs, SAMPLINGS[sampling], acceptance=acceptance)
     assert p_value(answers, SAMPLINGS[sampling]) > FALSE_ALARM

@@ -75,8 +75,8 @@ def test_the_draft_has_read_the_committed_text_and_nothing_else(kind):
     one, seen, policy = drafter(kind), [], ReplayedGamma([3, 4, 0, 1, 4, 0, 0, 4] * 20)
     go_on = one._go_on
 
-    def checked(text, gamma, position):
-        draft = go_on(text, gamma, position)
+    def checked(text, u, policy):
+        draft = go_on(text, u, policy)
         assert one.runner.ids[: len(text)] == list(text)
         seen.append(tuple(text))
         return draft
@@ -93,24 +93,24 @@ def test_the_draft_has_read_the_committed_text_and_nothing_else(kind):
 class Remembering(IntersectionDrafter):
     """Keeps the logits of the draft's own vocabulary."""
 
-    def _guesses(self, logits):
+    def guesses(self, logits):
         self._all = logits
-        return super()._guesses(logits)
+        return super().guesses(logits)
 
 
 class Unscaled(Remembering):
     """q is masked to the common tokens, but reported without scaling it to 1 again."""
 
-    def _sample(self, logits, seen, u):
-        token, q = super()._sample(logits, seen, u)
+    def sample(self, logits, seen, u):
+        token, q = super().sample(logits, seen, u)
         return token, q * warp(self._all, SamplingParams(1.0))[:, self._columns].sum()
 
 
 class MaskedLate(Remembering):
     """Drafts are drawn from the scaled q, but tested with the q of the draft's own vocabulary."""
 
-    def _sample(self, logits, seen, u):
-        token, q = super()._sample(logits, seen, u)
+    def sample(self, logits, seen, u):
+        token, q = super().sample(logits, seen, u)
         whole = warp(self._all, self.setup.sampling)[:, self._columns]
         return token, torch.zeros_like(q).index_copy_(1, self.target_ids, whole)
 
@@ -118,13 +118,13 @@ class MaskedLate(Remembering):
 class ReportedQ(ReencodingDrafter):
     """Encoded drafts are tested as if they had been drawn, with the draft's own probabilities."""
 
-    def _guesses(self, logits):
+    def guesses(self, logits):
         self._rows.append(warp(logits, SamplingParams(1.0)))
-        return super()._guesses(logits)
+        return super().guesses(logits)
 
-    def propose(self, committed, gamma, position):
+    def propose(self, text, gamma, policy=None):
         self._rows = []
-        draft = super().propose(committed, gamma, position)
+        draft = super().propose(text, gamma, policy)
         rows = self._rows[: len(draft)]
         q = [torch.full((6,), 0.02).index_fill(0, t, float(r.max())) for t, r in zip(draft.tokens, rows, strict=True)]
         return replace(draft, q=torch.stack(q)) if q else draft
@@ -133,8 +133,9 @@ class ReportedQ(ReencodingDrafter):
 class OwnDraws(ReencodingDrafter):
     """A draft is left out where the target's draw will refuse it."""
 
-    def propose(self, committed, gamma, position):
-        draft = super().propose(committed, gamma, position)
+    def propose(self, text, gamma, policy=None):
+        draft = super().propose(text, gamma, policy)
+        position = self.setup.position(text)
         u = self.setup.uniforms.table(ACCEPTING)[position : position + len(draft)]
         count = next((i for i, x in enumerate(u) if x > 0.5), len(draft))
         self._token_ends = self._token_ends[:count]
