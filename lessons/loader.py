@@ -17,7 +17,21 @@ from pydantic import TypeAdapter, ValidationError
 from engine.errors import explain
 from engine.trace.trace import Trace, load
 from lessons import expressions, markup
-from lessons.schema import PARTS, TRACES, Claim, Lesson, LessonError, Minute, NumberAsk, Recording, Scenario, Text
+from lessons.schema import (
+    MINUTES_TO_DECIDE,
+    MINUTES_TO_VOTE,
+    PARTS,
+    TRACES,
+    WORDS_PER_MINUTE,
+    Claim,
+    Lesson,
+    LessonError,
+    Minute,
+    NumberAsk,
+    Recording,
+    Scenario,
+    Text,
+)
 
 FOLDER = Path(__file__).resolve().parent
 _FILE = re.compile(r"(\d\d)_([a-z0-9_]+)\.md")
@@ -42,9 +56,8 @@ def lessons(folder: Path = FOLDER) -> tuple[Lesson, ...]:
 
 
 def minutes(lesson: Lesson, together: bool = False) -> int:
-    """Estimates how long a learner takes alone: 238 words a minute (Brysbaert 2019), of a question's replies the
-    longest one, 12 seconds to decide on each question, and a while to play with each tool. ``together``: a class, which
-    takes 48 seconds for each vote or question."""
+    """Estimates how long a learner takes alone: to read the text and the longest reply to each question, to decide on
+    each question, and to play with each tool. ``together``: a class, which votes on each question."""
     asks = [step.ask for step in lesson.steps if step.ask]
     lines = [text for step in lesson.steps for block in step.text for text in block.lines]
     texts = [lesson.summary, *lesson.outcomes, *(text for ask in asks for text in (ask.text, ask.explain))]
@@ -54,7 +67,8 @@ def minutes(lesson: Lesson, together: bool = False) -> int:
     texts += [question.text for question in lesson.quiz]
     words = sum(map(_words, (*lines, *map(markup.line, texts))))
     play = sum(step.minutes_to_play for step in lesson.steps)
-    return math.ceil(words / 238 + (0.8 if together else 0.2) * (len(asks) + len(lesson.quiz)) + play)
+    deciding = MINUTES_TO_VOTE if together else MINUTES_TO_DECIDE
+    return math.ceil(words / WORDS_PER_MINUTE + deciding * (len(asks) + len(lesson.quiz)) + play)
 
 
 def _words(line: tuple[markup.Span, ...]) -> int:

@@ -36,6 +36,8 @@ TOOLS = dict.fromkeys(
 # The list shows the lessons in these parts, each of lessons that follow each other.
 Part = Literal["Start here", "How it works", "Is it right?", "Does it pay?", "Better guesses", "Use it"]
 PARTS: tuple[str, ...] = get_args(Part)
+WORDS_PER_MINUTE = 238  # Brysbaert 2019
+MINUTES_TO_DECIDE, MINUTES_TO_VOTE = 0.2, 0.8  # on a question: a learner alone, a class
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 

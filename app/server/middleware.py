@@ -1,6 +1,8 @@
 """Compresses the page and its assets, and lets browsers cache assets whose names hold a hash.
 
-Only the engine in a tab has security headers: `HEADERS` in `app.tab.page`.
+The headers of security are not set here. The files of the engine in a tab have the ones that isolate it (`HEADERS` in
+`app/tab/page.py`); a page without a server has its content policy in a meta element (`document` in
+`app/ui/static_page.py`). The served page adds none to Gradio's own.
 """
 
 import re

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.server.limits import TAB_NEW_TOKENS, TAB_PROMPT_TOKENS
 from engine.config import RunConfig
 from engine.errors import BadInput, Unavailable
 from engine.files import ASSETS, cache_root, sha256, write_atomically
@@ -32,7 +33,6 @@ RUNTIME, VERSION = "onnxruntime-web", "1.30.0"
 INTEGRITY = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="  # sha512
 HUB = "https://huggingface.co"
 BESIDE = f"{FOLDER}/weights.gguf"
-PROMPT_TOKENS, NEW_TOKENS = 700, 256  # a longer cache would be copied in and out of the runtime at every pass
 MEMORY = 2.25  # times the weights in fp32: the peak of the tab's process, in Chromium 156
 
 
@@ -63,7 +63,7 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
     graph, facts = describe(folder)
     facts |= {
         "pair": spec.name, "revision": spec.target.revision or "", "sha256": sha256(file), "size": file.stat().st_size,
-        "promptTokens": PROMPT_TOKENS, "versions": facts["versions"] | {RUNTIME: VERSION},
+        "promptTokens": TAB_PROMPT_TOKENS, "versions": facts["versions"] | {RUNTIME: VERSION},
     }  # fmt: skip
     files = {f"{FOLDER}/{name}": data for name, data in _runtime()} | {
         f"{FOLDER}/graph.onnx.gz": _compress(graph),
@@ -72,7 +72,8 @@ def browser_engine(pair: str, weights: str) -> BrowserEngine:
     }
     page = {
         "address": address, "size": facts["size"], "sha256": facts["sha256"],
-        "memory": int(MEMORY * facts["graph"]["bytes"]), "defaults": _defaults(spec.name), "mostTokens": NEW_TOKENS,
+        "memory": int(MEMORY * facts["graph"]["bytes"]), "mostTokens": TAB_NEW_TOKENS,
+        "defaults": _defaults(spec.name),
     }  # fmt: skip
     return BrowserEngine(files, page, None if weights == "hub" else file)
 

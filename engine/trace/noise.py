@@ -20,6 +20,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 ONE_RUN = 0.05  # one run each cannot tell a smaller difference from noise
 STEADIEST = 0.02  # no clock tells two passes apart that differ by less
+RESAMPLES = 2000  # of the prompts, for the bootstrap interval of a benchmark
+FEWEST_PROMPTS = 12  # for a bootstrap; fewer get `median_interval`
 CROWDED = 0.15  # share of the cores from which other programs distort a measurement
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
 Z95 = 1.959964

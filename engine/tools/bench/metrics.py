@@ -16,12 +16,10 @@ import numpy as np
 from engine.tools.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.costs import CostModel
 from engine.trace.metrics import first_difference
-from engine.trace.noise import Speedup, ceiling, median_interval
+from engine.trace.noise import FEWEST_PROMPTS, RESAMPLES, Speedup, ceiling, median_interval
 from engine.trace.speedup_model import predicted_speedup
 
 ALL = "all"
-_RESAMPLES = 2000
-_FEW = 12  # prompts
 
 
 @dataclass
@@ -61,12 +59,13 @@ def interval(ours: np.ndarray, theirs: np.ndarray) -> list[float] | None:
     n, value = len(ours), ratio(ours, theirs)
     if n < 2 or value is None:
         return None
-    chosen = np.arange(n)[:, None] if n < _FEW else np.random.default_rng(0).integers(0, n, (_RESAMPLES, n))
+    is_few = n < FEWEST_PROMPTS
+    chosen = np.arange(n)[:, None] if is_few else np.random.default_rng(0).integers(0, n, (RESAMPLES, n))
     (a, s), (b, t) = ours[chosen].sum(1).T, theirs[chosen].sum(1).T
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = a * t / (s * b)
     ratios = ratios[np.isfinite(ratios)]
-    if n < _FEW:
+    if is_few:
         ends = median_interval(value, ratios[ratios > 0].tolist()) if value else None
         return list(ends) if ends else None
     return [float(x) for x in np.percentile(ratios, [2.5, 97.5])] if len(ratios) else None

@@ -14,7 +14,7 @@ Outcome = tuple[int, ...]
 Law = Mapping[Outcome, float]
 
 RIGHT = "right"  # the name of the rule of the papers
-FALSE_ALARM = 1e-3  # the share of lossless engines that the test calls wrong
+FALSE_ALARM = 1e-3  # the share of lossless engines that the test calls wrong; of servers: in servers/check_server.py
 TOY, JSON_TOY = "toy", "json-toy"  # a toy with three words, and one whose grammar allows only JSON about them
 TOYS = (TOY, JSON_TOY)
 TOY_WORDS = ("sun", "rain", "wind")

@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 
 from engine.errors import BadInput, Unavailable
 
-MAX_LINE = 2**20
-MAX_ANSWER = 2**25
-MAX_SECONDS = 600.0
+MAX_LINE, MAX_ANSWER = 2**20, 2**25  # bytes
+MAX_SECONDS = 600.0  # for one answer
 QUIET = 60.0  # seconds without a byte after which the server is taken to hang
 REFUSALS = {
     401: "asks for a key; put it into SPECLENS_SERVER_KEY",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from engine.errors import EngineError, quantity
-from engine.tools.servers.check_server import PROMPTS, TOPS, by_token, chi_squared, many, movement
+from engine.tools.servers.check_server import FALSE_ALARM, PROMPTS, TOPS, by_token, chi_squared, many, movement
 from engine.tools.servers.client import Client
 from engine.tools.servers.json_answers import COUNT, REQUESTS, invalid
 from engine.tools.servers.recording import Recorder
@@ -22,7 +22,6 @@ from engine.trace.trace import Trace
 
 Judgement = tuple[str, ...]  # the fields of a `Finding` after its name
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
-FALSE_ALARM = 1e-4  # how often the distribution test calls a correct server wrong
 STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
 
