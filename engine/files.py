@@ -33,11 +33,6 @@ def cache_root() -> Path:
     return Path(base) / "speclens"
 
 
-def work_folder(pair: str, work: Path | None) -> Path:
-    """Returns the folder of a training: the one chosen, or else the pair's in the cache."""
-    return Path(work) if work else cache_root() / "training" / Path(pair).name
-
-
 def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> str:
     """Computes the file's digest in hex; ``progress`` is called with the share that is read."""
     digest, size, done = hashlib.sha256(), max(path.stat().st_size, 1), 0

@@ -38,7 +38,8 @@ def record(
 ):
     """Record the runs of the lessons again, on a machine that does nothing else; without a NAME, all of them."""
     from engine.runtime.engine import load_engine
-    from engine.weights.catalogue import get_pair, read_from_files
+    from engine.tools.bench.recording import read_from_files
+    from engine.weights.catalogue import get_pair
     from lessons.examples import RECORDED
     from lessons.loader import recordings
 

@@ -4,11 +4,11 @@ A draft's rank is its place among its siblings, in the order they were tried.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from app.views.figures import Figure, axes, fill
 from engine.errors import quantity
-from engine.trace.events import TESTED, Round
-from engine.trace.metrics import tested_drafts
+from engine.trace.events import ACCEPTED, TESTED, Round
 from engine.trace.trace import Trace
 
 LAST_RANK = 4  # it and all later ones are one group
@@ -51,7 +51,7 @@ def draw_sizes(run: Trace) -> Figure:
 def draw_ranks(run: Trace) -> Figure:
     """Charts accepted ÷ tested at each depth, a bar for each rank."""
     tested, accepted = Counter(), Counter()
-    for depth, place, is_accepted in tested_drafts(filter(branches, run.rounds)):
+    for depth, place, is_accepted in _tested_drafts(filter(branches, run.rounds)):
         rank = min(place, LAST_RANK)
         tested[depth, rank] += 1
         accepted[depth, rank] += is_accepted
@@ -64,6 +64,16 @@ def draw_ranks(run: Trace) -> Figure:
     layout["xaxis"] |= {"type": "category"}
     note = "Accepted ÷ tested. A sibling is tested only where all before it were rejected."
     return Figure(data, layout, note)
+
+
+def _tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
+    """Yields (depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
+    for round_ in rounds:
+        siblings = Counter()
+        for token, parent in zip(round_.tokens, round_.parents, strict=False):
+            siblings[parent] += 1
+            if token.status in TESTED:
+                yield token.depth, siblings[parent], token.status in ACCEPTED
 
 
 def _bars(rank: int, depths: list[int], tested: Counter, accepted: Counter) -> dict:

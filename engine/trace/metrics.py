@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.trace.costs import CostModel
@@ -94,16 +94,6 @@ def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
         accepted, tested = counts.get(token.depth, (0, 0))
         counts[token.depth] = (accepted + (token.status in ACCEPTED), tested + 1)
     return dict(sorted(counts.items()))
-
-
-def tested_drafts(rounds: Iterable[Round]) -> Iterator[tuple[int, int, bool]]:
-    """Yields (depth, rank, was it accepted) of each draft that was tested; its rank is its place among its siblings."""
-    for round_ in rounds:
-        siblings = Counter()
-        for token, parent in zip(round_.tokens, round_.parents, strict=False):
-            siblings[parent] += 1
-            if token.status in TESTED:
-                yield token.depth, siblings[parent], token.status in ACCEPTED
 
 
 def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:

@@ -1,22 +1,22 @@
-"""Decides which conclusions a measurement supports: the largest speedup, its spread, the winner, possible costs.
+"""Decides which conclusions a measurement supports: the largest speedup, its spread, possible costs.
 
-Everything that shows a speedup, a best γ, a winner or a crossing point asks here. Needs neither torch nor numpy.
+Everything that shows a speedup asks here; a winner or a crossing point is decided by `tools/bench/winners.py`. Needs
+neither torch nor numpy.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import stdev, variance
-from typing import Literal, TypeGuard, TypeVar
+from typing import Literal, TypeGuard
 
 from engine.errors import and_list
 from engine.trace.costs import BUSY, CHEAPEST, CostModel
 from engine.trace.events import Round
 
 Tone = Literal["noise", "level", "faster", "slower"]
-Key = TypeVar("Key", bound=Hashable)
 
 ONE_RUN = 0.05  # one run each cannot tell a smaller difference from noise
 STEADIEST = 0.02  # no clock tells two passes apart that differ by less
@@ -119,35 +119,6 @@ def ceiling(tau: float, costs: CostModel | None = None) -> float:
     cheapest = max(CHEAPEST, min(1.0, *costs.v.values()))
     slack = min(max(costs.spread, STEADIEST), 1 / CHEAPEST - 1)
     return tau * max(1 / cheapest, 1 + slack)
-
-
-def fastest(speedups: Mapping[Key, Speedup]) -> list[Key]:
-    """Returns the settings that no other certainly beats, highest lower bound first; a single one is a winner.
-    Impossible ones come last, because they may really be as fast. Empty where all are impossible."""
-    if not any(speedup.is_possible for speedup in speedups.values()):
-        return []
-    order = sorted(speedups, key=lambda key: (speedups[key].is_possible, speedups[key].ends[0]), reverse=True)
-    return [key for key in order if not any(other.beats(speedups[key]) for other in speedups.values())]
-
-
-def winner(speedups: Mapping[Key, Speedup]) -> Key | None:
-    """Returns the setting that is certainly the fastest of several; None if none is."""
-    leaders = fastest(speedups)
-    return leaders[0] if len(leaders) == 1 and len(speedups) > 1 else None
-
-
-def break_even_bracket(points: Iterable[tuple[float, Speedup]]) -> tuple[float | None, float | None]:
-    """Finds between which places drafting stops paying. ``points``: (place, speedup) from where it should pay to where
-    it should not. Returns the last place that is certainly faster than plain decoding, and the first after it that is
-    certainly slower; None for one that does not exist.
-
-    >>> break_even_bracket([(1, Speedup(1.5, 1.4, 1.6)), (4, Speedup(1.0, 0.9, 1.1)), (8, Speedup(0.8, 0.7, 0.9))])
-    (1, 8)
-    """
-    places = [(place, speedup.tone) for place, speedup in points]
-    last = max((i for i, (_, tone) in enumerate(places) if tone == "faster"), default=-1)
-    slow = next((place for place, tone in places[last + 1 :] if tone == "slower"), None)
-    return places[last][0] if last >= 0 else None, slow
 
 
 # ── spread of few repeats, and within one run ──

@@ -6,7 +6,6 @@ Costs are relative to one plain target step: c for one draft step, v(W) for scor
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_WIDEST = 17  # tokens of one user in a pass
 MOST_BY_DEFAULT = 16  # requests that share a pass; with more each would wait too long for its next token
 
 
@@ -50,17 +49,6 @@ def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, di
     return c * rate, {w: rate * interpolate(v, others + w) - others for w in widths}
 
 
-def costs_for_all(c: float, v: Mapping[int, float], users: int, steps: int) -> tuple[float, dict[int, float]]:
-    """Returns c and v of a round in which each of the ``users`` drafts as many: a draft is ``steps`` draft steps, v(W)
-    scores W tokens of each. A cost of 1 is a plain pass over all of them.
-
-    >>> costs_for_all(0.1, {1: 1.0, 8: 1.0, 16: 2.0}, 8, steps=1)[1][2]
-    2.0
-    """
-    plain = interpolate(v, users)
-    return c * steps / plain, {width: interpolate(v, width * users) / plain for width in range(1, _WIDEST + 1)}
-
-
 def best_batch(v: Mapping[int, float]) -> int:
     """Returns how many plain requests should share a pass: doubled as long as that yields a tenth more tokens a second.
 
@@ -88,20 +76,6 @@ def predicted_speedup(rounds: Sequence[tuple[float, float, int]], v: Mapping[int
 def best_gamma(alpha: float, c: float, v: Mapping[int, float], limit: int) -> int:
     """Returns the draft length (0 = none) with the highest idealised speedup; the shorter one on a tie."""
     return best_length([alpha] * limit, c, v)
-
-
-def break_even(gamma: int, c: float, v: Mapping[int, float]) -> float | None:
-    """Returns the smallest α from which γ drafts a round are at least as fast as none; None if no α does."""
-    cost = gamma * c + interpolate(v, gamma + 1)
-    if cost <= 1.0:
-        return 0.0
-    if cost > gamma + 1.0:
-        return None
-    low, high = 0.0, 1.0  # expected tokens grow with α: 1 … γ + 1
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expected_tokens(middle, gamma) < cost else (low, middle)
-    return high
 
 
 def best_length(alphas: Sequence[float], c: float, v: Mapping[int, float], at_once: bool = False) -> int:

@@ -5,7 +5,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +16,8 @@ from pydantic.dataclasses import dataclass
 
 from engine.config import METHODS, draft_of, method_of
 from engine.errors import BadInput, explain
-from engine.files import ASSETS, sha256
+from engine.files import ASSETS
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
-from engine.weights.gguf.layout import gguf_files, is_prepared
 from engine.weights.gguf.own import ENDING, is_gguf, prepared_folder
 from engine.weights.head_kinds import HEAD_KINDS
 from engine.weights.own_models import hub_name, own_model
@@ -158,26 +157,6 @@ def _local_target(folder: Path) -> ModelSpec:
         kind = HEAD_KINDS[model.head]
         raise BadInput(f"{folder} holds {kind.noun}, which only {kind.verb} for a target; name TARGET_DIR+{folder}.")
     return model
-
-
-def read_from_files(pair: PairSpec, names: str) -> PairSpec:
-    """Returns a pair of the catalogue with its models read from the user's own files, ``TARGET.gguf+DRAFT.gguf``.
-    BadInput unless they are the files that the catalogue names."""
-    own = local_pair(names)
-    if own.drafts.keys() != pair.drafts.keys():
-        raise BadInput(f"{pair.name} is not a target with a draft in two GGUF files, so leave the files out.")
-    target = _in_file(pair.target, own.target)
-    drafts = {method: _in_file(draft, own.drafts[method]) for method, draft in pair.drafts.items()}
-    return replace(pair, target=target, drafts=MappingProxyType(drafts))
-
-
-def _in_file(listed: ModelSpec, own: ModelSpec) -> ModelSpec:
-    """Returns the model as the catalogue lists it, in the folder of the user's own file."""
-    files = gguf_files(own.folder) if own.folder and is_prepared(own.folder) else []
-    if listed.gguf is None or [sha256(file) for file in files] != [listed.gguf.sha256]:
-        name = listed.gguf.file if listed.gguf else listed.name
-        raise BadInput(f"{own.name} is not the file {name} that the catalogue names: its SHA-256 differs.")
-    return replace(listed, folder=own.folder, gguf=None)
 
 
 def local_model(path: Path) -> ModelSpec:

@@ -1,21 +1,18 @@
-"""Reads and writes corpora to draft from: token ids in one `.npz` file, without pickles.
+"""Reads corpora to draft from: token ids in one `.npz` file, without pickles.
 
 Arrays: ``tokens`` [T], texts one after the other with END after each, an id that no token has; ``tokenizer``, a
-hash of the vocabulary.
+hash of the vocabulary. `python -m engine corpus` writes them.
 """
 
 import hashlib
-import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from engine.errors import BadInput
-from engine.files import write_file
 
 END = np.iinfo(np.uint32).max
 
@@ -23,18 +20,6 @@ END = np.iinfo(np.uint32).max
 def vocabulary_hash(tokenizer) -> str:
     listed = json.dumps(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(listed.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def save(path: Path, texts: Iterable[np.ndarray], tokenizer) -> int:
-    """Returns the number of tokens written."""
-    parts = [part for text in texts for part in (text.astype(np.uint32), np.array([END], np.uint32))]
-    tokens = np.concatenate(parts)
-    if tokens[tokens != END].max() < np.iinfo(np.uint16).max:
-        tokens = tokens.astype(np.uint16)  # END wraps to the largest id of 16 bits
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, tokens=tokens, tokenizer=np.array(vocabulary_hash(tokenizer)))
-    write_file(path, buffer.getvalue())
-    return len(tokens) - len(parts) // 2
 
 
 def load(path: Path, tokenizer, vocab_size: int | None = None) -> np.ndarray:

@@ -4,38 +4,14 @@ Beside a matrix ``NAME`` [N, K] of whole numbers in −128 … 127 lies ``NAME_s
 the scale of its group of K / G. config.json says so under `quantization_config`.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from engine.errors import BadInput
-
-BITS = (16, 8)  # per weight, in a draft that is written here
-GROUP = 32  # weights of a row that share a scale, in folders written here
+GROUP = 32  # weights of a row that share a scale, in folders written by tools/training
 SCALE, ZERO = "_scale", "_zero_point"  # added to the name of a matrix
-_WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": False}
+WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": False}
 # Fields of the description that change no number of a pass. All others must be empty: some have inputs rotated.
 _NO_EFFECT = {"quant_method", "format", "quantization_status", "dequantize", "config_groups", "ignore", "version",
               "global_compression_ratio"}  # fmt: skip
-
-
-def check_bits(bits: int) -> None:
-    """Raises BadInput for another number of bits than drafts are written with."""
-    if bits not in BITS:
-        raise BadInput(f"Weights are stored in {' or '.join(map(str, BITS))} bits, not in {bits}.")
-
-
-def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> dict:
-    """Returns the field of config.json where all ``layers`` (torch's names of classes) are stored so, except those
-    ``ignored``."""
-    weights = _WEIGHTS | {"strategy": "group", "group_size": GROUP}
-    return {
-        "quant_method": "compressed-tensors",
-        "format": "int-quantized",
-        "quantization_status": "compressed",
-        "dequantize": True,  # else transformers 5.23 expects layers with plain activations to be packed in int32
-        "config_groups": {"group_0": {"targets": list(layers), "weights": weights}},
-        "ignore": list(ignored),
-    }
 
 
 def is_read_here(quantization: Any) -> bool:
@@ -46,8 +22,8 @@ def is_read_here(quantization: Any) -> bool:
             return False
         groups = [*quantization["config_groups"].values()]
         rounds_more = any(group.get(f"{part}_activations") for group in groups for part in ("input", "output"))
-        weights = [{name: group["weights"].get(name, False) for name in _WEIGHTS} for group in groups]
+        weights = [{name: group["weights"].get(name, False) for name in WEIGHTS} for group in groups]
         does_more = any(value for name, value in quantization.items() if name not in _NO_EFFECT)
-        return not (rounds_more or does_more) and weights == [_WEIGHTS] * len(groups)
+        return not (rounds_more or does_more) and weights == [WEIGHTS] * len(groups)
     except (KeyError, TypeError, AttributeError):
         return False

@@ -1,5 +1,5 @@
-"""Lists the kinds of heads on a target's states: how a folder shows its kind, what loads and what exports it; and the
-kinds of other programs, which nothing here runs."""
+"""Lists the kinds of heads on a target's states: how a folder shows its kind, and what loads it; and the kinds of
+other programs, which nothing here runs."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -14,17 +14,13 @@ class HeadKind:
     """A head of one method. ``noun``: with its article, in the number of ``verb``. A folder is of this kind if its
     config.json has the ``field`` or its weights the ``tensor``, by the name that `own_name` gives it.
 
-    ``load`` is "module:function" of (folder, target model, reader of its tensors), ``export`` of (student, teacher,
-    taps, target, folder, card), a target there being a ModelSpec; ``student`` is the "module:Class" of a kind that can
-    be trained here.
-    ``cache``: where keys and values of the head are. ``width``: a tensor as long as the target is wide; ``words``: one
-    with a row for each word that it guesses; both for a head whose config.json gives no sizes."""
+    ``load`` is "module:function" of (folder, target model, reader of its tensors). ``cache``: where keys and values of
+    the head are. ``width``: a tensor as long as the target is wide; ``words``: one with a row for each word that it
+    guesses; both for a head whose config.json gives no sizes."""
 
     noun: str
     load: str
-    export: str
     cache: Literal["its own", "the target's", "none"]
-    student: str = ""
     verb: str = "drafts"
     field: str = ""
     tensor: str = ""
@@ -40,47 +36,19 @@ class HeadKind:
 # By the method that drafts with them. The fields are looked at before the tensors.
 HEAD_KINDS = {
     # An EAGLE head with one tensor more, so it is looked for first.
-    "block": HeadKind(
-        noun="a block head",
-        tensor="mask_hidden",
-        load="engine.models.heads.loader:load_block",
-        export="engine.tools.training.export:block",
-        student="engine.tools.training.block_student:BlockStudent",
-        cache="its own",
-    ),
+    "block": HeadKind("a block head", "engine.models.heads.loader:load_block", "its own", tensor="mask_hidden"),
     # Known by the layer that joins an embedding and a state, because its config.json names many architectures, a plain
     # Llama among them.
-    "eagle": HeadKind(
-        noun="an EAGLE head",
-        tensor="fc.weight",
-        load="engine.models.heads.loader:load_eagle",
-        export="engine.tools.training.export:eagle",
-        student="engine.tools.training.students:EagleStudent",
-        cache="its own",
-    ),
+    "eagle": HeadKind("an EAGLE head", "engine.models.heads.loader:load_eagle", "its own", tensor="fc.weight"),
     "medusa": HeadKind(
-        noun="Medusa heads",
-        verb="draft",
-        field="medusa_num_heads",
-        tensor="0.0.linear.weight",
-        width="0.0.linear.weight",
-        words="0.1.weight",
-        load="engine.models.heads.loader:load_medusa",
-        export="engine.tools.training.export:medusa",
-        student="engine.tools.training.students:MedusaStudent",
-        cache="none",
+        "Medusa heads", "engine.models.heads.loader:load_medusa", "none", verb="draft", field="medusa_num_heads",
+        tensor="0.0.linear.weight", width="0.0.linear.weight", words="0.1.weight",
     ),
     "exit": HeadKind(
-        noun="an exit head",
-        field="exit_layer",
-        width="down.weight",
-        words="d2t",
-        load="engine.models.heads.loader:load_exit",
-        export="engine.tools.training.export:exit_head",
-        student="engine.tools.training.students:ExitStudent",
-        cache="the target's",
+        "an exit head", "engine.models.heads.loader:load_exit", "the target's", field="exit_layer",
+        width="down.weight", words="d2t",
     ),
-}
+}  # fmt: skip
 
 
 _WRAPPERS = ("_orig_mod.", "module.", "draft_model.", "eagle_module.")  # added by torch.compile, DDP and trainers
@@ -144,9 +112,6 @@ def other_drafter(config: Mapping, tensors: Collection[str]) -> str:
 
 def _as_list(value: object) -> list:
     return value if isinstance(value, list) else [value]
-
-
-STUDENTS = ("lm", *(name for name, kind in HEAD_KINDS.items() if kind.student))  # drafts that can be trained
 
 
 def head_kind(method: str) -> HeadKind:

@@ -1,10 +1,8 @@
 """Keeps how far rounded targets are from whole ones, as `python -m engine lab precisions` measured it. No torch."""
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from engine.files import ASSETS, cache_root, read_json, write_file
+from engine.files import ASSETS, cache_root, read_json
 
 _SHIPPED = ASSETS / "data" / "precisions"
 
@@ -17,12 +15,6 @@ class Distance:
     kl: float
     equal: float
     tokens: int
-
-
-def store_distances(target: str, distances: dict[str, Distance], file: Path | None = None) -> None:
-    """Writes the distances of the target of this hash where `stored_distances` finds them, or to ``file``."""
-    content = json.dumps({name: asdict(each) for name, each in distances.items()}, indent=1) + "\n"
-    write_file(file or cache_root() / "precisions" / f"{target}.json", content)
 
 
 def stored_distances(target: str) -> dict[str, Distance]:

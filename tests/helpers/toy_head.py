@@ -1,7 +1,7 @@
 """A head kind of a test's own: one matrix that guesses the token after next from the target's last state.
 
 It is registered as CONTRIBUTING.md describes under "Add a head kind": a line of METHODS, an entry of HEAD_KINDS,
-a drafter, a model with its loader, and an exporter. Here they are one file.
+a drafter, a model with its loader, and an exporter in EXPORTERS. Here they are one file.
 """
 
 import json
@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from engine.config import METHODS, Method
 from engine.drafters.medusa import MedusaDrafter
+from engine.tools.training.kinds import EXPORTERS
 from engine.weights.head_kinds import HEAD_KINDS, HeadKind
 
 
@@ -50,7 +51,7 @@ def export(student, teacher, taps, target, folder, card) -> None:
 
 
 def register(patch) -> None:
-    """Adds both lines until the test ends."""
+    """Adds these lines until the test ends."""
     method = Method("toy head", "a matrix guesses", "toy_head:ToyDrafter", reads="head", passes="one", competes=False)
     kind = HeadKind(
         noun="a toy head",
@@ -58,8 +59,8 @@ def register(patch) -> None:
         width="guess.weight",
         words="guess.weight",
         load="toy_head:load",
-        export="toy_head:export",
         cache="none",
     )
     patch.setitem(METHODS, "toy", method)
     patch.setitem(HEAD_KINDS, "toy", kind)
+    patch.setitem(EXPORTERS, "toy", "toy_head:export")

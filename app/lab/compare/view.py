@@ -23,10 +23,11 @@ from app.views.table import BEST, csv_text, empty, sheet, speedup_cell
 from app.views.tiles import speedup
 from engine.config import LOSSY
 from engine.errors import and_list, quantity
+from engine.tools.bench.winners import fastest
 from engine.trace.branch import config_of
 from engine.trace.events import Round
 from engine.trace.metrics import Divergence, compute_metrics, equal_to_the_bit, first_divergence, others_share
-from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, fastest, single_speedup
+from engine.trace.noise import NOISE, PLAIN, Speedup, about_machine, single_speedup
 from engine.trace.speedup_words import DASH, number
 from engine.trace.speedup_words import doubts as words_of_doubts
 from engine.trace.trace import from_json, to_json

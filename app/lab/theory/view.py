@@ -19,11 +19,12 @@ from engine.errors import quantity
 from engine.files import ASSETS
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import Point
+from engine.tools.bench.winners import break_even, break_even_bracket, fastest, winner
 from engine.trace import noise
 from engine.trace.costs import BUSY, CostModel
 from engine.trace.metrics import RunMetrics, compute_metrics
 from engine.trace.noise import NOISE, Speedup
-from engine.trace.speedup_model import break_even, expected_tokens, idealised_speedup, interpolate, predicted_speedup
+from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
 from engine.trace.speedup_words import doubts as words_of_doubts
 from engine.trace.speedup_words import number
 from engine.trace.trace import Trace
@@ -178,7 +179,7 @@ def points_table(measured: PointSet) -> str:
     points, costs, rows = measured.by_gamma, measured.costs, []
     if not points or costs is None:
         return empty()
-    best = noise.winner({point.place: point.measured for point in points})
+    best = winner({point.place: point.measured for point in points})
     for point in points:
         has, is_best = _numbers(point, costs), point.place == best and point.measured.tone == "faster"
         rows.append([
@@ -215,7 +216,7 @@ def crossing(points: Sequence[Point]) -> str:
     tones = [point.measured.tone for point in known]
     if "slower" in tones and "faster" in tones[: len(tones) - 1 - tones[::-1].index("slower")]:
         return "at some and not at others: too noisy to say; raise the repeats"
-    fast, slow = noise.break_even_bracket([(point.alpha, point.measured) for point in reversed(known)])
+    fast, slow = break_even_bracket([(point.alpha, point.measured) for point in reversed(known)])
     if fast is None:
         return "no difference from plain decoding" if slow is None else f"at none measured, up to {known[-1].alpha:g}"
     if slow is None:
@@ -233,7 +234,7 @@ def verdict(measured: PointSet) -> str:
     machine = f"{noise.about_machine(_busiest(measured.by_gamma))} {_about_busy_costs(costs)}".strip()
     if not points:
         return f"Every point is noise: faster than its tokens per pass allow. Measure again. {machine}".rstrip()
-    first = noise.fastest({point.place: point.measured for point in points})
+    first = fastest({point.place: point.measured for point in points})
     top = measured.points[first[0]]
     others = "; others may equal it" if len(first) > 1 else ""
     best = f"The fastest was α = {top.alpha:g} with γ = {top.gamma}: {top.measured.words}{others}."

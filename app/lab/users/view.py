@@ -16,8 +16,9 @@ from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import shown_interval
 from engine.tools.bench.users_results import UsersRow, least_chances, refuted_users, without_refuted_neighbours
+from engine.tools.bench.winners import break_even_bracket, winner
 from engine.trace.costs import CostModel
-from engine.trace.noise import NOISE, Speedup, break_even_bracket, ceiling, winner
+from engine.trace.noise import NOISE, Speedup, ceiling
 from engine.trace.speedup_model import interpolate
 from engine.trace.speedup_words import DASH, number
 from engine.trace.speedup_words import doubts as words_of_doubts

@@ -17,9 +17,7 @@ program keeps a core busy.
 
 import os
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +28,6 @@ from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
 
 THREADS = "SPECLENS_THREADS"
-_SPINNING = 0.1  # seconds after which our threads surely sleep
 _OLDEST = (1, 22)  # the first version that multiplies by 8-bit weights
 _TOLERANCE = 0.05  # for a sum of 64 products whose inputs are rounded to 8 bits
 _CONTAINER = Path("/sys/fs/cgroup/cpu.max")
@@ -70,19 +67,6 @@ def share_cores(is_onnx: bool = True) -> None:
     """Leaves the cores to ONNX Runtime, so that torch computes in the calling thread only; or gives them to torch."""
     count = threads()  # remembered before it changes
     torch.set_num_threads(1 if is_onnx else count)
-
-
-@contextmanager
-def cores_for_others():
-    """Leaves the cores to another runtime while the block runs: torch has its threads, and ours no longer spin, as they
-    do for 30 to 50 ms after a pass (onnxruntime 1.32)."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads())
-    time.sleep(_SPINNING)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def problem() -> str | None:

@@ -14,10 +14,11 @@ from engine.tools.bench.expected_time import prompt_steps, together_steps
 from engine.tools.bench.metrics import ALL
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import Cell
+from engine.tools.bench.winners import costs_for_all, fastest
 from engine.trace.costs import CostModel
 from engine.trace.load_schedule import LoadSchedule
-from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, fastest, is_crowded, largest_share
-from engine.trace.speedup_model import costs_for_all, interpolate
+from engine.trace.noise import ONE_RUN, PLAIN, Speedup, ceiling, is_crowded, largest_share
+from engine.trace.speedup_model import interpolate
 
 GAMMAS = (1, 2, 4)
 HERE, ELSEWHERE = "here", "elsewhere"

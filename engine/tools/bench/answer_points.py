@@ -32,7 +32,8 @@ from engine.tools.bench.sweep import Grid, Sweep
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.users import ManyUsers, UsersSettings
 from engine.tools.bench.users_results import pass_time
-from engine.trace.noise import PLAIN, fastest, largest_share
+from engine.tools.bench.winners import fastest
+from engine.trace.noise import PLAIN, largest_share
 
 _VERSION = 2  # the format of the loads' files
 _LOAD = "load"  # begins the names of their files

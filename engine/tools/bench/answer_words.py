@@ -8,9 +8,9 @@ from engine.config import METHODS
 from engine.errors import and_list, quantity
 from engine.tools.bench.answer import NONE, AnswerResult, Setting, drafting_leaders
 from engine.tools.bench.sweep_results import Cell
+from engine.tools.bench.winners import break_even, costs_for_all, fastest
 from engine.trace.costs import BUSY
-from engine.trace.noise import Speedup, about_machine, fastest
-from engine.trace.speedup_model import break_even, costs_for_all
+from engine.trace.noise import Speedup, about_machine
 from engine.trace.speedup_words import day
 
 

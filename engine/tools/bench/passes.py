@@ -13,9 +13,8 @@ from engine.device import to_device
 from engine.files import ProgressCallback
 from engine.models.decoder.runner import Runner
 from engine.models.onnx.llama import ONNX_PRECISIONS
-from engine.models.onnx.session import cores_for_others
 from engine.runtime.engine import load_engine
-from engine.tools.bench.llama_cpp import open_model
+from engine.tools.bench.llama_cpp import cores_for_others, open_model
 from engine.tools.bench.metrics import table
 
 WIDTHS = (1, 2, 4, 8, 16)

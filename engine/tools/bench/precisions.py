@@ -3,11 +3,14 @@
 Dimension key: T tokens of all answers, V vocabulary.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
 
 import torch
 
-from engine.files import ProgressCallback
+from engine.files import ProgressCallback, cache_root, write_file
 from engine.runtime.engine import Engine, load_engine
 from engine.tools.bench.benchmark import greedy_answers
 from engine.tools.bench.metrics import table
@@ -56,3 +59,9 @@ def markdown(distances: dict[str, Distance]) -> str:
     """Returns a table with a row for each precision."""
     rows = [[name, f"{each.kl:.4f}", f"{each.equal:.1%}", str(each.tokens)] for name, each in distances.items()]
     return table(["precision", "KL to fp32", "same first choice", "tokens"], rows)
+
+
+def store_distances(target: str, distances: dict[str, Distance], file: Path | None = None) -> None:
+    """Writes the distances of the target of this hash where `stored_distances` finds them, or to ``file``."""
+    content = json.dumps({name: asdict(each) for name, each in distances.items()}, indent=1) + "\n"
+    write_file(file or cache_root() / "precisions" / f"{target}.json", content)

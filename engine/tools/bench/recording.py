@@ -6,13 +6,18 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from engine.config import RunConfig
 from engine.device import processor
-from engine.errors import EngineError
+from engine.errors import BadInput, EngineError
+from engine.files import sha256
 from engine.runtime.engine import Engine
 from engine.tools.bench.sample import BASELINE
 from engine.trace.trace import Trace, fold
+from engine.weights.catalogue import local_pair
+from engine.weights.gguf.layout import gguf_files, is_prepared
+from engine.weights.specs import ModelSpec, PairSpec
 
 Pair = tuple[Trace, Trace]  # plain decoding and the run
 
@@ -55,3 +60,23 @@ def speedup_of(pair: Pair) -> float:
 def _decoding(run: Trace) -> float:
     assert run.finished is not None, "no run was stopped"
     return run.finished.decode_seconds
+
+
+def read_from_files(pair: PairSpec, names: str) -> PairSpec:
+    """Returns a pair of the catalogue with its models read from the user's own files, ``TARGET.gguf+DRAFT.gguf``.
+    BadInput unless they are the files that the catalogue names."""
+    own = local_pair(names)
+    if own.drafts.keys() != pair.drafts.keys():
+        raise BadInput(f"{pair.name} is not a target with a draft in two GGUF files, so leave the files out.")
+    target = _in_file(pair.target, own.target)
+    drafts = {method: _in_file(draft, own.drafts[method]) for method, draft in pair.drafts.items()}
+    return replace(pair, target=target, drafts=MappingProxyType(drafts))
+
+
+def _in_file(listed: ModelSpec, own: ModelSpec) -> ModelSpec:
+    """Returns the model as the catalogue lists it, in the folder of the user's own file."""
+    files = gguf_files(own.folder) if own.folder and is_prepared(own.folder) else []
+    if listed.gguf is None or [sha256(file) for file in files] != [listed.gguf.sha256]:
+        name = listed.gguf.file if listed.gguf else listed.name
+        raise BadInput(f"{own.name} is not the file {name} that the catalogue names: its SHA-256 differs.")
+    return replace(listed, folder=own.folder, gguf=None)

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from engine.files import escape_formula
 from engine.tools.bench.metrics import ALL, summary, table
 from engine.tools.bench.sample import BASELINE, Sample
-from engine.trace.noise import PLAIN, Speedup, ceiling, fastest, largest_share
+from engine.tools.bench.winners import fastest
+from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 
 
 @dataclass(frozen=True)

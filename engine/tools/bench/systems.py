@@ -23,10 +23,9 @@ from engine.files import ProgressCallback
 from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.decoder.transformers_runner import load_transformers
 from engine.models.loader import DTYPES, memory_errors
-from engine.models.onnx.session import cores_for_others
 from engine.runtime.engine import Engine, load_engine
 from engine.tools.bench.benchmark import Cancelled, System, never
-from engine.tools.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem
+from engine.tools.bench.llama_cpp import LLAMA_CPP, LlamaCppSystem, cores_for_others
 from engine.tools.bench.sample import BASELINE, UNTRACED, Sample, rule_suffix
 from engine.trace.costs import CostModel
 from engine.trace.events import Round, RunFinished

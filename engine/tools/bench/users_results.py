@@ -10,9 +10,10 @@ import numpy as np
 
 from engine.tools.bench.metrics import interval, ratio, show, table
 from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.winners import break_even
 from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
-from engine.trace.speedup_model import break_even, shared_costs
+from engine.trace.speedup_model import shared_costs
 
 _CHEAPEST_PASS = 0.2  # times a plain one; no pass that also scores drafts is nearly as cheap
 

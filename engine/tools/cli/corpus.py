@@ -1,15 +1,20 @@
 """Runs `python -m engine corpus`."""
 
+import io
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.config import DEFAULT_PAIR
 from engine.errors import BadInput, quantity
-from engine.files import read_text
+from engine.files import read_text, write_file
 from engine.tools.cli import options
 from engine.tools.cli.console import say
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def corpus(
@@ -23,7 +28,6 @@ def corpus(
 ):
     """Make texts of your own the corpus that `--method corpus` drafts from."""
     from engine.runtime.engine import load_tokenizer
-    from engine.weights import corpus_file
     from engine.weights.catalogue import get_pair
     from engine.weights.specs import own_corpus
     from engine.weights.store import fetch_pair, locate
@@ -38,7 +42,7 @@ def corpus(
     tokenizer = load_tokenizer(locate(spec.target) or fetch_pair(spec)["target"])
     texts = [text for file in files for text in _texts(file, tokenizer, spec.target.vocab_size)]
     path = out or own_corpus(pair)
-    count = corpus_file.save(path, texts, tokenizer)
+    count = save(path, texts, tokenizer)
     say(f"{path} has {quantity(count, 'token')} of {quantity(len(texts), 'text')}.")
 
 
@@ -56,3 +60,19 @@ def _texts(file: Path, tokenizer, vocab_size: int):
     if not ids:
         raise BadInput(f"{file} is empty; leave it out.")
     yield np.array(ids)
+
+
+def save(path: Path, texts: Iterable["np.ndarray"], tokenizer) -> int:
+    """Writes a corpus as `engine.weights.corpus_file` reads it. Returns the number of tokens."""
+    import numpy as np
+
+    from engine.weights.corpus_file import END, vocabulary_hash
+
+    parts = [part for text in texts for part in (text.astype(np.uint32), np.array([END], np.uint32))]
+    tokens = np.concatenate(parts)
+    if tokens[tokens != END].max() < np.iinfo(np.uint16).max:
+        tokens = tokens.astype(np.uint16)  # END wraps to the largest id of 16 bits
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, tokens=tokens, tokenizer=np.array(vocabulary_hash(tokenizer)))
+    write_file(path, buffer.getvalue())
+    return len(tokens) - len(parts) // 2

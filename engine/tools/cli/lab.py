@@ -244,11 +244,10 @@ def precisions(
     pair: options.Pair = DEFAULT_PAIR,
 ):  # fmt: skip
     """How far int8 and int4 are from fp32, on the answers that fp32 writes. The page then says so beside each."""
-    from engine.tools.bench.precisions import markdown, measure
+    from engine.tools.bench.precisions import markdown, measure, store_distances
     from engine.tools.bench.prompts import read_prompts
     from engine.weights.catalogue import get_pair
     from engine.weights.checkpoint_dir import weights_hash
-    from engine.weights.rounding_distances import store_distances
     from engine.weights.store import locate
 
     with progress() as show:

@@ -43,7 +43,7 @@ def _project(pair: str, work: Path | None, device: str, files: Sequence[Path] | 
 
 
 def _check_student(student: str) -> None:
-    from engine.weights.head_kinds import STUDENTS
+    from engine.tools.training.kinds import STUDENTS
 
     if student not in STUDENTS:
         raise BadInput(f"{student[:40]!r} is no kind of draft; choose from {', '.join(STUDENTS)}.")
@@ -96,7 +96,7 @@ def tasks(
     samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, seed: Seed = 0,
 ):  # fmt: skip
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
-    from engine.files import work_folder
+    from engine.tools.training.dataset import work_folder
 
     with option_checks():
         spec = check_models(pair, AUTO, AUTO)
@@ -126,7 +126,7 @@ def sample(
     precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target answer at temperatures 0, 0.7 and 1, into WORK/samples/samples.npz."""
-    from engine.files import work_folder
+    from engine.tools.training.dataset import work_folder
     from engine.tools.training.prompts import read_texts
 
     with option_checks():
@@ -171,7 +171,7 @@ def distil(
     samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO, seed: Seed = 0,
 ):  # fmt: skip
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
-    from engine.files import work_folder
+    from engine.tools.training.dataset import work_folder
 
     with option_checks():
         _check_student(student)
@@ -215,7 +215,7 @@ def export(
     bits: Bits = 16, samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Write a trained draft as safetensors with its config and model card."""
-    from engine.weights.eight_bits import check_bits
+    from engine.tools.training.kinds import check_bits
 
     with option_checks():
         _check_student(student)
@@ -242,9 +242,9 @@ def convert(
     ] = None,
 ):
     """Write an existing draft again with 16-bit weights, as other engines read them, or 8-bit ones."""
+    from engine.tools.training.kinds import check_bits
     from engine.weights.catalogue import get_pair
     from engine.weights.checkpoint_dir import damage, missing
-    from engine.weights.eight_bits import check_bits
     from engine.weights.store import locate
 
     with option_checks():

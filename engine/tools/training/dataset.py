@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import BadInput
-from engine.files import write_file
+from engine.files import cache_root, write_file
 
 _ARRAYS = ("tokens", "prompt_len", "reply_len", "temperature")
 HELD_OUT = 0.04  # share of the prompts that no draft is trained on
@@ -123,3 +123,8 @@ def save(path: Path, samples: Samples) -> None:
     content = io.BytesIO()
     np.savez_compressed(content, **{name: getattr(samples, name) for name in _ARRAYS})
     write_file(Path(path), content.getbuffer())
+
+
+def work_folder(pair: str, work: Path | None) -> Path:
+    """Returns the folder of a training: the one chosen, or else the pair's in the cache."""
+    return Path(work) if work else cache_root() / "training" / Path(pair).name

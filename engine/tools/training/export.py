@@ -21,10 +21,10 @@ from engine.config import load_object
 from engine.errors import BadInput
 from engine.files import disk_errors
 from engine.models.decoder.attention import rope
+from engine.tools.training.kinds import EXPORTERS
 from engine.tools.training.model_card import TAG
 from engine.tools.training.teacher import Teacher
 from engine.weights.head_config import LAYER_IDS
-from engine.weights.head_kinds import head_kind
 from engine.weights.specs import ModelSpec
 
 _EAGLE3 = "LlamaForCausalLMEagle3"  # the name of the architecture in vLLM and SGLang
@@ -43,8 +43,8 @@ def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tens
 
 
 def head(kind: str, *of_a_head) -> None:
-    """Writes a trained head; the other arguments are those of `medusa`, as for each kind that HEAD_KINDS registers."""
-    load_object(head_kind(kind).export)(*of_a_head)
+    """Writes a trained head; the other arguments are those of `medusa`, as for each kind in EXPORTERS."""
+    load_object(EXPORTERS[kind])(*of_a_head)
 
 
 def eagle(student, teacher: Teacher, taps: tuple[int, ...], target: ModelSpec | None, folder: Path, card: str) -> None:

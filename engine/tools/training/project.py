@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 from engine.config import AUTO
 from engine.errors import BadInput, Unavailable
-from engine.files import work_folder, write_file
+from engine.files import write_file
 from engine.models.decoder.config import unsupported_reason
 from engine.models.decoder.runner import DecoderRunner
 from engine.models.decoder.transformers_config import load_tokenizer
@@ -25,7 +25,7 @@ from engine.runtime.device_choice import choose_device, choose_precision
 from engine.tools.training import dataset as sample_file
 from engine.tools.training import hidden_states as feature_file
 from engine.tools.training.block_student import BlockStudent
-from engine.tools.training.dataset import Samples, sample_files
+from engine.tools.training.dataset import Samples, sample_files, work_folder
 from engine.tools.training.distil import Recipe
 from engine.tools.training.exported_draft import is_exported, start_from, words_of_draft
 from engine.tools.training.generate import read_folder

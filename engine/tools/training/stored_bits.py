@@ -5,6 +5,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,8 +17,9 @@ from engine.models.tensors.gguf_reader import open_weights
 from engine.models.tensors.grouped import GroupedWeight
 from engine.models.tensors.safetensors_reader import TensorReader
 from engine.tools.training.export import replace_folder
+from engine.tools.training.kinds import check_bits
 from engine.weights.checkpoint_dir import damage, head_method, missing, weight_files
-from engine.weights.eight_bits import GROUP, SCALE, check_bits, quantization_config
+from engine.weights.eight_bits import GROUP, SCALE, WEIGHTS
 from engine.weights.head_kinds import HEAD_KINDS
 
 _LARGEST = 9_900_000  # bytes of tensors in a file: hosts of git refuse files of 10 MB
@@ -103,3 +105,17 @@ def _write_shards(tensors: dict[str, torch.Tensor], folder: Path) -> None:
         where |= dict.fromkeys(shard, file)
     index = {"metadata": {"total_size": sum(t.nbytes for t in tensors.values())}, "weight_map": where}
     (folder / _INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+
+
+def quantization_config(layers: Sequence[str], ignored: Sequence[str] = ()) -> dict:
+    """Returns the field of config.json where all ``layers`` (torch's names of classes) are stored so, except those
+    ``ignored``."""
+    weights = WEIGHTS | {"strategy": "group", "group_size": GROUP}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": "int-quantized",
+        "quantization_status": "compressed",
+        "dequantize": True,  # else transformers 5.23 expects layers with plain activations to be packed in int32
+        "config_groups": {"group_0": {"targets": list(layers), "weights": weights}},
+        "ignore": list(ignored),
+    }

@@ -20,8 +20,8 @@ from engine.models.heads.eagle_config import EagleConfig, read_config
 from engine.models.heads.exit import read_exit_config
 from engine.models.tensors.safetensors_reader import TensorReader
 from engine.tools.training.eagle3_module import EAGLE_TENSORS, TENSORS, EagleHead
+from engine.tools.training.kinds import STUDENTS
 from engine.tools.training.teacher import Teacher
-from engine.weights.head_kinds import head_kind
 
 Rollout = tuple[tuple[float, int], ...]  # (share of the training, draft steps from there on)
 
@@ -255,7 +255,7 @@ def student_class(kind: str) -> type[Student]:
     """Returns the class for "lm" or a kind of head. ``new(teacher, words, scales)`` makes a head's student, with the
     scale of each tapped state; ``rollout(is_continued)`` is how far it drafts, None as the recipe has it; ``USE`` and
     ``RECIPE`` are sentences of its model card."""
-    return LmStudent if kind == "lm" else load_object(head_kind(kind).student)
+    return load_object(STUDENTS[kind])
 
 
 def start_from_target(module: EagleHead, teacher: Teacher, scales: torch.Tensor) -> None:

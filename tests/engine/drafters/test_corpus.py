@@ -20,6 +20,7 @@ from engine.drafters.context_index import DEPTH, ContextIndex
 from engine.drafters.corpus import CorpusDrafter
 from engine.errors import BadInput
 from engine.sampling.random_streams import Uniforms
+from engine.tools.cli.corpus import save
 from engine.tools.cli.main import app
 from engine.tools.exactness.mutants import MUTANTS
 from engine.tools.exactness.toy_models import ToyLM, generate, make_drafter
@@ -109,12 +110,12 @@ def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
     assert "cannot be read as text" in make_corpus(pairs, tmp_path / "nothing.txt")
     (tmp_path / "empty.txt").write_text("")
     assert "is empty" in make_corpus(pairs, tmp_path / "empty.txt")
-    corpus_file.save(path, [np.arange(2, 200)], byte_tokenizer())
+    save(path, [np.arange(2, 200)], byte_tokenizer())
     assert run(engine_of(pairs), "corpus").finished
     whole = path.read_bytes()
     other = copy.deepcopy(byte_tokenizer())
     other.add_tokens(["cat"])
-    corpus_file.save(tmp_path / "other.npz", [np.arange(2, 200)], other)
+    save(tmp_path / "other.npz", [np.arange(2, 200)], other)
     unlike = (tmp_path / "other.npz").read_bytes()
     for content, words in ((whole[: len(whole) // 2], "damaged or cut short"), (unlike, "another tokenizer")):
         path.write_bytes(content)

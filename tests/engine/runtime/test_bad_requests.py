@@ -18,6 +18,7 @@ from engine.config import RunConfig, SamplingParams
 from engine.errors import BadInput, EngineError
 from engine.models.loader import load_model
 from engine.runtime.worker import Worker
+from engine.tools.cli.corpus import save
 from engine.trace.costs import CostModel
 from engine.trace.trace import fold
 from engine.weights import corpus_file
@@ -229,7 +230,7 @@ def test_a_prompt_with_a_token_beyond_the_model_is_refused_by_its_name(own_cache
 
 
 def test_a_corpus_with_a_token_beyond_the_model_is_refused(tmp_path):
-    corpus_file.save(tmp_path / "c.npz", [np.array([3, 259, 4])], byte_tokenizer())
+    save(tmp_path / "c.npz", [np.array([3, 259, 4])], byte_tokenizer())
     with pytest.raises(BadInput, match="token 259, but the target has only 256"):
         corpus_file.load(tmp_path / "c.npz", byte_tokenizer(), 256)
     assert len(corpus_file.load(tmp_path / "c.npz", byte_tokenizer(), 264)) == 4

@@ -9,18 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_traces import round_, token
 
+from engine.tools.bench.winners import break_even_bracket, fastest, winner
 from engine.trace import noise
 from engine.trace.costs import CHEAPEST, CostModel
 from engine.trace.noise import (
     PLAIN,
     Speedup,
     about_machine,
-    break_even_bracket,
     ceiling,
-    fastest,
     largest_busy_share,
     monotone_costs,
-    winner,
 )
 from engine.trace.speedup_model import idealised_speedup
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.tools.bench.winners import break_even
 from engine.trace import speedup_model
-from engine.trace.speedup_model import best_gamma, break_even, expected_tokens, idealised_speedup, interpolate
+from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
 
 V = {1: 1.0, 2: 1.1, 4: 1.3, 8: 1.7}
 FREE = {1: 1.0, 2: 1.0, 32: 1.0}

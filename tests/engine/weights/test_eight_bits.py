@@ -15,9 +15,9 @@ from engine.models.loader import load_model
 from engine.models.onnx.llama import OnnxLlama
 from engine.models.tensors.grouped import GroupedWeight
 from engine.models.tensors.safetensors_reader import TensorReader
-from engine.tools.training.stored_bits import convert
+from engine.tools.training.stored_bits import convert, quantization_config
 from engine.weights.checkpoint_dir import figures
-from engine.weights.eight_bits import is_read_here, quantization_config
+from engine.weights.eight_bits import is_read_here
 
 IDS = [3, 14, 15, 9, 2, 6]
 

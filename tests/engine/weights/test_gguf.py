@@ -22,7 +22,8 @@ from engine.models.decoder.transformers_runner import load_transformers
 from engine.models.tensors import gguf_blocks, gguf_reader
 from engine.models.tensors.gguf_reader import GgufReader, StoredRows
 from engine.models.tensors.grouped import GroupedWeight
-from engine.weights.catalogue import get_pair, read_from_files
+from engine.tools.bench.recording import read_from_files
+from engine.weights.catalogue import get_pair
 from engine.weights.checkpoint_dir import weights_hash
 from engine.weights.gguf.layout import gguf_files
 from engine.weights.store import locate

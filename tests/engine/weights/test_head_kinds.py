@@ -9,6 +9,7 @@ from engine.config import METHODS, load_object
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
 from engine.tools.training import export
+from engine.tools.training.kinds import EXPORTERS, STUDENTS
 from engine.trace.costs import CostModel
 from engine.trace.events import RunFinished
 from engine.weights.catalogue import get_pair
@@ -57,9 +58,10 @@ def test_it_shares_passes_and_is_refused_as_a_target(pair):
 
 def test_every_method_with_a_head_has_a_kind_and_existing_functions():
     assert {name for name, method in METHODS.items() if method.reads == "head" and not method.shares} == {*HEAD_KINDS}
+    assert {*EXPORTERS} == {*STUDENTS} - {"lm"} == {*HEAD_KINDS}
+    assert all(callable(load_object(path)) for path in (*EXPORTERS.values(), *STUDENTS.values()))
     for kind in HEAD_KINDS.values():
-        assert all(callable(load_object(path)) for path in (kind.load, kind.export, kind.student))
-        assert kind.field or kind.tensor
+        assert callable(load_object(kind.load)) and (kind.field or kind.tensor)
     for sign in ("field", "tensor"):
         signs = [getattr(kind, sign) for kind in HEAD_KINDS.values() if getattr(kind, sign)]
         assert len({*signs}) == len(signs), "so that a folder has one kind"

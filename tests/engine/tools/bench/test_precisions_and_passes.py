@@ -11,7 +11,7 @@ from engine.runtime.engine import load_engine
 from engine.tools.bench import passes, precisions
 from engine.tools.bench.prompts import Prompt
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.rounding_distances import Distance, store_distances, stored_distances
+from engine.weights.rounding_distances import Distance, stored_distances
 
 PROMPTS = [Prompt("the cat", "kind"), Prompt("a hat, the cat, a hat", "kind")]
 
@@ -39,7 +39,7 @@ def test_a_distance_is_kept_for_the_page(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
     target, found = weights_hash(folder), {"int8": Distance(0.003, 0.98, 692)}
     assert stored_distances(target) == {}
-    store_distances(target, found)
+    precisions.store_distances(target, found)
     assert stored_distances(target) == found
     for damaged in ("{", "[1]", json.dumps({"int8": {"kl": 1}}), json.dumps({"int8": 3})):
         (tmp_path / "precisions" / f"{target}.json").write_text(damaged)
