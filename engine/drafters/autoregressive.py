@@ -60,7 +60,7 @@ class AutoregressiveDrafter(Drafter):
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
-        """Drafts what was offered; see `Offer`."""
+        """Makes the draft of an `Offer`."""
         raise NotImplementedError
 
     def memory(self, capacity: int) -> int:

@@ -201,7 +201,7 @@ class TokenTree:
         return None
 
     def draft(self, most: int, device: str | torch.device) -> Draft:
-        """Returns what is kept, at most ``most`` nodes: a chain where it does not branch."""
+        """Returns the kept nodes, ``most`` at most, as a draft: a chain where they do not branch."""
         nodes, parents = self.select()
         nodes, parents, estimates = nodes[:most], parents[:most], None
         if isinstance(self.shape, Worthwhile):

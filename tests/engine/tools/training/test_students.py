@@ -199,7 +199,7 @@ def test_a_draft_goes_on_where_an_exported_one_ended(journey, learning, root, ki
     start_from(new, root / kind)
     trained = torch.load(journey.work / kind / "checkpoint.pt", weights_only=True)["student"]
     for name, parameter in new.module.named_parameters():
-        assert torch.allclose(parameter, trained[name], rtol=2**-8, atol=1e-6), name
+        assert torch.allclose(parameter, trained[name], rtol=2**-8, atol=2**-25), name  # half a step of bf16, of fp16
     other = root / ("lm" if kind == "exit" else "exit")
     with pytest.raises(BadInput, match="cannot be started from"):
         words_of_draft(type(new), other, VOCABULARY, (0, 1), WORDS)
