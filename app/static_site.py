@@ -69,7 +69,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | bytes]]:
-    """Each file's path below the site's folder, and its content; that of ``engine`` too, if the site has one."""
+    """Each file's path below the site's folder, and its content; with the files of ``engine``, if the site has one."""
     pages = PAGES | TAB if engine else PAGES
     if engine:
         yield from tab_page.files(engine, _head(tab_link.NAME, pages))

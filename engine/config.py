@@ -24,9 +24,9 @@ PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 class Setting:
     """A setting of a run. ``name``: its control on the page, its parameter in a link, its argument in the API and its
     option. ``hint``: a sentence that all of them show. ``low`` and ``high``: what a number may be. ``step`` is 1 for
-    whole numbers. ``choices``: value → words; empty where they depend on the machine. ``lines``: of a text box.
-    ``only``: another setting and the one value of it with which this one counts; with others it stays at its default.
-    ``key``: its name in a trace, where that is another.
+    whole numbers. ``choices``: value → words; empty where they depend on the machine. ``lines``: the height of a text
+    box. ``only``: another setting and the one value of it with which this one counts; with others it stays at its
+    default. ``key``: its name in a trace, where that is another.
     """
 
     name: str
@@ -218,7 +218,7 @@ class AcceptanceRule:
     settings: tuple[Setting, ...] = ()
 
 
-# The one registry of rules, as METHODS is that of methods. Every rule but the last keeps the target's distribution.
+# The one registry of rules, as METHODS is for methods. Every rule but the last keeps the target's distribution.
 ACCEPTANCE = {
     "token": AcceptanceRule(
         "token by token", "each draft has a test of its own",
@@ -362,8 +362,9 @@ class RunConfig:
     ``seed`` fixes every random draw. ``thinking`` None leaves the chat template's default. ``trace_top``: candidates of
     p, q and the residual that each token records; ``trace`` False records only ids and statuses. ``precision`` "auto"
     is the one that `usual_precision` chooses. ``prefix``: ids that the output begins with, counted as output; the last
-    one is the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``own_settings``: those of single
-    methods and rules by name; the others are at their defaults. ``constraint``: what the answer must match, if any.
+    one is the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``own_settings``: the settings of
+    single methods and rules by name; absent ones are at their defaults. ``constraint``: what the answer must match, if
+    any.
     """
 
     prompt: str

@@ -16,7 +16,7 @@ from engine.errors import BadInput, Unavailable
 ProgressCallback = Callable[[float, str], None]  # (fraction done from 0 to 1, the present step in words)
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-# Some spreadsheet takes a cell that begins so for a formula; the wide forms are those of East Asian versions.
+# Some spreadsheet takes a cell that begins so for a formula; East Asian versions take the wide forms, too.
 _STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
 
 

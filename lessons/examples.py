@@ -37,7 +37,7 @@ EXAMPLES = {
     "Story": Example("Tell a short story about a robot who learns to bake bread."),
 }
 
-# The prompts that recordings.toml names: those of the page, and one that only lessons ask.
+# The prompts that recordings.toml names: the page's, and one that only lessons ask.
 RECORDED = EXAMPLES | {
     "Stack": Example(
         "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it."

@@ -36,7 +36,7 @@ def _machine_and_day(environment: dict) -> str:
 
 
 def measured_kinds() -> dict[str, dict[str, list]]:
-    """Returns [speedup, those of the single prompts] of each drafter on each category of prompts."""
+    """Returns [speedup, the speedups of the single prompts] of each drafter on each category of prompts."""
     names = {"ngram": "copying", "lm": "small model", "eagle": "EAGLE head"}
     kinds = dict.fromkeys(category for _, category in _rows(0) if category != "all")
 

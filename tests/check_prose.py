@@ -116,8 +116,10 @@ def problems(place: str, source: str) -> Iterator[str]:
     on_screen = () if is_test and suffix == ".py" else sentences(suffix, source)
     unmarked = ((line, re.sub(r"^\s*(?:#|//|/?\*+)\s*", "", text, flags=re.M)) for line, text in comments)
     yield from search(RULES["everywhere"], (*unmarked, *on_screen), re.M)
-    joined = ((line, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text)) for line, text in comments)
+    joined = [(line, re.sub(r"\s+(?:#|//|\*)?\s*", " ", text)) for line, text in comments]
     yield from search(RULES["phrases"], joined)
+    if not place.startswith(tuple(DOCSTRINGS["without_nouns"])):
+        yield from search(RULES["parameters"], joined)
     if re.match(r"lessons/\d", place):
         yield from search(RULES["lessons"], [(1, source)])
     if suffix == ".py" and is_test:

@@ -49,6 +49,8 @@ def test_docstring_of_a_function_begins_with_a_verb():
         ("some.py", 'dear = note(\n    info="Of every run.", key="dear"\n)  # a dear row\n', ["3", "2"]),
         ("some.py", "given = 1  # behind it\n", ["1", "1"]),
         ("some.py", "a = 1  # Of each byte eight numbers.\n", ["1"]),
+        ("some.py", '"""``pace``: of the tokens, by that\nof each."""\n', ["1", "1"]),
+        ("app/lab/some.py", '"""``pace``: of the tokens, by that\nof each."""\n', []),
         ("some.js", "/* x\n * Who has one. */\n// Of every row\n", ["2", "3"]),
         ("lessons/01_some.md", "Likewise.\nIt cannot.\n", ["1", "2"]),
         ("lessons/README.md", "Likewise.\nIt cannot.\n", []),

@@ -105,7 +105,8 @@ def _cause(error: Exception) -> Exception:
 
 
 class RayFacade(EngineFacade):
-    """The engines of a cluster in place of this process's own. Their hardware is that of the first that answers."""
+    """The engines of a cluster in place of this process's own. The first engine that answers says what their hardware
+    is."""
 
     def __init__(self, worker: RayWorker, engines: DeploymentHandle):
         super().__init__(worker)

@@ -62,7 +62,7 @@ class Offer:
         costs, until = self._plain_costs.get(name, (None, 0.0))
         if time.monotonic() >= until and self.engine.device():
             costs = self.engine.plain_costs(name)
-            if costs:  # those of a pair that is measured a moment later should be found at once
+            if costs:  # where they are unknown, they are looked for again: they may be measured a moment later
                 self._plain_costs[name] = costs, time.monotonic() + _SECONDS_KNOWN
         return costs
 

@@ -10,7 +10,7 @@ from app.jobs.runs import Runs
 from engine.errors import EngineError
 
 T = TypeVar("T")
-SECONDS_FOR_EARLIER = 2.0  # that a replaced stream has to end; one that downloads a model takes longer
+SECONDS_FOR_EARLIER = 2.0  # for a replaced stream to end; one that downloads a model takes longer
 
 
 @dataclass

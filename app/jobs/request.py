@@ -36,9 +36,9 @@ class Replaced(BaseException):
 class VisitorRequest:
     """One request of a visitor, from the press of a button to its last update. Runs.open registers it.
 
-    ``is_stopped``: it has been stopped, replaced, or is over; ``was_stopped``: by the visitor's Stop. ``is_taken``: a
-    stream carries it out. ``over``: set once it is over. ``is_left``: its page is gone. ``key``: known to its page
-    alone, which sends it after a reload.
+    ``is_stopped``: it has been stopped, replaced, or is over; ``was_stopped``: the visitor pressed Stop. ``is_taken``:
+    a stream carries it out. ``over``: set once it is over. ``is_left``: its page is gone. ``key``: a text that only its
+    page knows, and sends after a reload.
     """
 
     def __init__(self, visitor: str):

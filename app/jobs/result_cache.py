@@ -36,7 +36,7 @@ class RecordedRun:
 
 
 class Sized(Protocol):
-    """``tokens``: that it holds, drafted ones included."""
+    """``tokens``: how many it holds, drafted ones included."""
 
     @property
     def tokens(self) -> int: ...

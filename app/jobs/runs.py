@@ -18,7 +18,7 @@ from engine.errors import EngineError, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
 from engine.trace.events import Progress
 
-SECONDS_TO_RELOAD = 20.0  # that a run continues after its page has closed
+SECONDS_TO_RELOAD = 20.0  # for which a run goes on after its page has closed
 SECONDS_BEFORE_OTHERS = 4.0  # the same, if others wait for the device
 NO_EXPERIMENTS = (
     "This page is shared and offers no experiments that need a model: on your own machine `make run` has the same "

@@ -48,7 +48,7 @@ def _on_the_gpu(step: Progress) -> Progress:
 
 
 class ZeroGpuFacade(EngineFacade):
-    """Nothing is ever loaded in this process: the device and the precision are those of the newest run."""
+    """Nothing is ever loaded in this process: the newest run says which device and precision it had."""
 
     worker: ZeroGpuWorker
 

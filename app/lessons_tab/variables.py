@@ -20,7 +20,7 @@ MOST_DRAFTS = 16
 
 
 def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
-    """Returns the first run's numbers by their own names, those of every run under its name (`sky.alpha`), the speedup
+    """Returns the first run's numbers by their own names, every run's numbers under its name (`sky.alpha`), the speedup
     formulas, the tokenizers of the lesson two_tokenizers, and the published benchmarks."""
     numbers = {name: variables_of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))

@@ -24,8 +24,8 @@ LIMITS = "A run and its baseline: up to {:,} s together. Visitors in the queue: 
 
 
 class Controls(NamedTuple):
-    """``widgets``: each control's component by name; ``examples``: a button for each; ``note``: on the chosen models.
-    ``own``: a field for a model that is not listed, its button and its note; None where visitors may name none.
+    """``widgets``: each control's component by name; ``examples``: a button for each; ``note``: words about the chosen
+    models. ``own``: a field for a model that is not listed, its button and its note; None where visitors may name none.
     ``constraints``: a button for each example of a constraint; ``constraint_note``: why one cannot be used."""
 
     widgets: dict[str, Any]

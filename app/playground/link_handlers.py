@@ -135,7 +135,8 @@ class LinkHandlers:
         return {"address": query} if query else {}
 
     def branch_address(self, session: Session, *values: Any) -> str:
-        """Returns the address with the branch, or without a dropped one, if the controls are still those of the run."""
+        """Returns the address with the branch, or without a dropped one, if the controls still have the run's
+        settings."""
         try:
             is_same = bool(session.trace) and config_of(session.trace) == settings(
                 dict(zip(NAMES, values, strict=True))
@@ -147,8 +148,8 @@ class LinkHandlers:
 
 
 def _branch_point(session: Session, config: RunConfig) -> tuple[int, int] | None:
-    """Returns the place and the token of the session's branch if its run is of ``config``; if the branch was kept,
-    those of the run it became."""
+    """Returns the place and the token that the session's branch forces, or that its run was forced to as a branch. None
+    if that run does not have the settings ``config``."""
     run = session.trace
     try:
         if run is None or replace(config_of(run), prefix=()) != config:

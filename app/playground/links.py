@@ -32,8 +32,8 @@ class Link:
     """The content of a link: ``values`` of controls, controls to ``hide``, whether to ``present``, and the place and
     token of a branch.
 
-    ``has_settings``: of a run, if only of one with every default. ``refused``: a sentence for each parameter that was
-    left out. ``notes``: sentences on other differences.
+    ``has_settings``: whether it describes a run, if only one with every default. ``refused``: a sentence for each
+    parameter that was left out. ``notes``: sentences on other differences.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -157,8 +157,8 @@ def _opening_sentence(session: Session) -> str:
 
 
 def _mean_gamma(run: Trace | None, method: str) -> int | None:
-    """Returns the mean draft length that auto chose over the rounds that drafted, that of a tree being its depth; None
-    if none did.
+    """Returns the mean draft length that auto chose over the rounds that drafted, where a tree counts with its depth;
+    None if none did.
 
     The mean, because the most frequent length may be a cautious 1 that few tokens came from.
     """

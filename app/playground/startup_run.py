@@ -33,7 +33,7 @@ def load_recorded() -> tuple[Trace | None, Trace | None]:
 
 
 def controls(service: Service) -> dict[str, Control]:
-    """Returns every control by name; those of the recorded run's settings begin with its values, if it can run here."""
+    """Returns every control by name, with the recorded run's settings as their values if it can run here."""
     specs, (run, _) = controls_by_name(service.limits), load_recorded()
     try:
         values = values_of(run, service) if run else {"pair": None}

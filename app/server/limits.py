@@ -10,7 +10,7 @@ from engine.config import MAX_NEW_TOKENS, MAX_SHARERS, MAX_WAITING, RunConfig
 from engine.errors import BadInput, spell
 
 T = TypeVar("T", bound=int | None)
-# Of an engine in a visitor's tab: a longer cache would be copied in and out of its runtime at every pass.
+# Limits of the engine in a visitor's tab, whose runtime copies the cache in and out at every pass.
 TAB_PROMPT_TOKENS, TAB_NEW_TOKENS = 700, 256
 _WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 

@@ -22,7 +22,7 @@ from engine.models.onnx.graph import FLOAT, INT64, Graph, Heads
 from engine.models.onnx.llama import add_layers
 from engine.models.tensors.gguf_reader import GgufReader
 
-TYPES = ("F32", "Q8_0", "Q4_1")  # of a GGUF file's tensors, which assets/web/tab/gguf_tensors.js expands
+TYPES = ("F32", "Q8_0", "Q4_1")  # the types of tensors that assets/web/tab/gguf_tensors.js expands
 LOCATION = "weights"  # the name that the graph has for the file of its weights
 _FP32 = 4  # bytes
 
@@ -59,7 +59,8 @@ class NamedWeights:
 
 @dataclass
 class PortableGraph(Graph):
-    """``recipe``: in the order of the weights' bytes, the tensors of each. ``bytes``: of all weights."""
+    """``recipe``: the tensors of each weight, in the order of the weights' bytes. ``bytes``: the size of all
+    weights."""
 
     recipe: list[list[str]] = field(default_factory=list)
     bytes: int = 0

@@ -22,7 +22,8 @@ def _chart(name: str, title: str) -> str:
 
 
 def charts(value: str, name: str, titles: dict[str, str]) -> gr.HTML:
-    """Makes the component of some charts. ``titles``: by the chart's name, which no other chart of the page has."""
+    """Makes the component of some charts. ``titles``: each chart's title by its name, which no other chart of the page
+    has."""
     gr.set_static_paths([PLOTLY_JS])
     # Relative, so that it also works where a proxy serves the page under a path.
     source = f"gradio_api/file={PLOTLY_JS}"

@@ -18,7 +18,7 @@ from app.ui.html_component import bundle, read_asset, template
 from app.views.safe_json import encode
 
 BASE = ("colours.css", "page.css", "offline/page.css")
-COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)  # of CSS
+COMMENT = re.compile(r"/\*.*?\*/\n?", re.DOTALL)  # a comment in CSS
 SPACE = re.compile(r"(?<=[:{};,\n])\s+|\s+(?=[{}])")  # breaks and spaces that no rule needs
 
 
@@ -32,7 +32,7 @@ def document(
 ) -> str:
     """Returns the file's text. ``body`` is HTML, ``styles`` and ``module`` are paths below assets/web/. The module
     reads ``data``, of which ``data["values"]`` is each part's value; without a module the file has no script.
-    ``rules``: those of the policy, in place of the usual ones."""
+    ``rules``: parts of the policy that replace the usual ones."""
     style = SPACE.sub("", COMMENT.sub("", "\n".join(map(read_asset, (*BASE[:2], *styles, BASE[2])))))
     code = f"(() => {{\n{bundle(module)}\n}})();" if module else ""
     # ASCII without ``<``, so that neither a tag nor a comment can begin in the data.

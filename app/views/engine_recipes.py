@@ -60,7 +60,7 @@ class Choice:
 
     @property
     def recipe(self) -> str:
-        """The name of its recipes: the method whose draft it takes, or that of an EAGLE-1 head."""
+        """The name of its recipes: the method whose draft it takes, or eagle1 for an EAGLE-1 head."""
         method = draft_of(self.method)  # these engines are configured with the draft alone
         is_first = self.eagle == 1 or (self.eagle is None and _EAGLE1.search(self.draft or ""))
         return "eagle1" if method == "eagle" and is_first else method

@@ -234,7 +234,7 @@ def _words(started: RunStarted, drafting: str = "") -> str:
 
 
 def _rule(started: RunStarted) -> str:
-    """Names the acceptance rule where it is not that of the token."""
+    """Names the acceptance rule unless it decides token by token."""
     if started.acceptance == "token":
         return ""
     own = run_facts.word_settings(started.rule_settings)

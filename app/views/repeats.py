@@ -25,8 +25,8 @@ class Medians:
 
 
 def medians(pairs: Sequence[Pair]) -> Medians:
-    """Summarises ``pairs``: complete measurements, in order. Impossible ones count, too, because without them the
-    median would be that of the slower pairs."""
+    """Summarises ``pairs``: complete measurements, in order. Impossible ones count, too, because without them only the
+    slower pairs would make the median."""
     possible = [_ratio(pair) for pair in pairs if speedup(*pair).is_possible]
     noise = len(pairs) - len(possible)
     runs, plains = ([pair[lane] for pair in pairs] for lane in (0, 1))

@@ -80,8 +80,8 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
 
 
 def speedup(run: Trace | None, baseline: Trace | None, spread: Spread | None = None) -> Speedup | None:
-    """Returns decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: that
-    of repeated pairs, in place of what the times of the rounds suggest."""
+    """Returns decode tokens/s of the run ÷ the baseline's; None unless both have ended without a Stop. ``spread``: the
+    interval that repeated pairs had, in place of the one that the times of the rounds suggest."""
     traces = (run, baseline)
     if any(trace is None or trace.finished is None or trace.finished.reason == "cancelled" for trace in traces):
         return None

@@ -10,7 +10,7 @@ from engine.trace.trace import Trace
 @dataclass
 class Totals:
     """``others`` is as in a Trace; ``seconds`` are counted from the first round's start to the newest one's end. The
-    ratios are those of engine.trace.metrics, None in place of a division by zero."""
+    ratios are defined as in engine.trace.metrics, None in place of a division by zero."""
 
     started: RunStarted | None = None
     finished: RunFinished | None = None

@@ -42,7 +42,7 @@ def runs_in_onnx(device: str, precision: str) -> bool:
 
 @dataclass
 class LoadedModel:
-    """A checkpoint ready to run; ``eos``: the ids that end a text; ``precision``: that of its products."""
+    """A checkpoint ready to run; ``eos``: the ids that end a text; ``precision``: the precision of its products."""
 
     runner: Any  # a Runner, until the pair is closed
     tokenizer: Any

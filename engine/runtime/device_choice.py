@@ -33,7 +33,8 @@ def choose_device(name: str = AUTO) -> str:
 
 
 def choose_precision(name: str, device: str, target: ModelSpec | None = None) -> str:
-    """Returns the precision; "auto" is that of `usual_precision` for the ``target``, as far as this machine has it."""
+    """Returns the precision; "auto" becomes what `usual_precision` says for the ``target``, as far as this machine has
+    it."""
     kind = torch.device(device).type
     if name == AUTO:
         usual = usual_precision(target, kind)

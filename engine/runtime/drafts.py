@@ -161,8 +161,8 @@ class Drafts:
         return [note for name, note in self._models.notes.items() if name in names]
 
     def hashes(self, method: str) -> dict[str, str]:
-        """Returns hashes of the loaded weights: the target's, and those of the method's draft or corpus if it has one;
-        auto has them all."""
+        """Returns hashes of the loaded weights: the target's, and the hash of the method's draft or corpus if it has
+        one; auto has them all."""
         known, draft = self._models.hashes, draft_of(method)
         hashes = {"target": known[self._models.target.folder]}
         if method == AUTO:

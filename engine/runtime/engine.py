@@ -137,7 +137,8 @@ class Engine:
         return self._costs[method]
 
     def run(self, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> Iterator[Event]:
-        """Yields RunStarted, Rounds, RunFinished. ``options``: those of `prepare`. Raises BadInput and Unavailable."""
+        """Yields RunStarted, Rounds, RunFinished. ``options`` are passed to `prepare`. Raises BadInput and
+        Unavailable."""
         with memory_errors(f"This request does not fit into the memory of {self.device}"):
             yield from alone(self.prepare(config, cancelled, **options).steps())
 
@@ -153,9 +154,9 @@ class Engine:
         own_cache: bool = False,
     ) -> PreparedRun:
         """Sets a request up, with everything it needs loaded. ``own_cache``: beside others in a batch it has caches of
-        its own. ``gammas``: those of `ReplayedGamma`, to repeat a recorded run. For experiments: other ``rules``;
-        ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those measured (with the draft_costs of
-        all drafters for method auto). Raises BadInput and Unavailable."""
+        its own. ``gammas``: the draft lengths of a recorded run, to repeat it with `ReplayedGamma`. For experiments:
+        other ``rules``; ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those measured (with the
+        draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
         if config.method != "none":
             self.models.check_bits()
         reader = grammar_reader(self.grammars, config)

@@ -42,12 +42,12 @@ class Subscriber:
 class Job:
     """Named runs, or one piece of ``work`` with the engine of the first config, and everything that they report.
 
-    ``id``: for the server's log. ``log``: (name, event) in order. ``progress``: of loading or calibrating, None while
-    events come. ``error``: what the job ended with, without its traceback. ``timed_out``: it was ended by its limit of
-    ``seconds``, which count from the first event, because loading a model is not the reader's doing. ``on_end`` is
-    called once, before the readers see the end. A warm-up belongs to no visitor and so has no place in the queue.
-    ``may_share``: other jobs may share its passes; ``sharing_jobs``: how many did. With one or more its runs after the
-    first, the baseline among them, are left out.
+    ``id``: for the server's log. ``log``: (name, event) in order. ``progress``: how far loading or calibrating is, None
+    while events come. ``error``: what the job ended with, without its traceback. ``timed_out``: it was ended by its
+    limit of ``seconds``, which count from the first event, because loading a model is not the reader's doing.
+    ``on_end`` is called once, before the readers see the end. A warm-up belongs to no visitor and so has no place in
+    the queue. ``may_share``: other jobs may share its passes; ``sharing_jobs``: how many did. With one or more its runs
+    after the first, the baseline among them, are left out.
     """
 
     def __init__(

@@ -28,9 +28,9 @@ MOST_MOVED = 0.1  # probability that rounding may move in a draft; acceptance fa
 
 
 class PairModels:
-    """``precision``: the target's, which is loaded at once. ``progress`` is called during each load. ``hashes``: those
-    of the weights in each loaded folder. ``notes``: sentences about drafts that run in another way than asked for, by
-    name."""
+    """``precision``: the target's, which is loaded at once. ``progress`` is called during each load. ``hashes``: the
+    hash of the weights in each loaded folder. ``notes``: sentences about drafts that run in another way than asked for,
+    by name."""
 
     def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback):
         self.pair, self.device, self.precision, self.progress = pair, device, precision, progress

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """``engine`` made it, with everything loaded that it needs; ``costs``: those that γ is chosen by."""
+    """``engine`` made it, with everything loaded that it needs; ``costs``: what γ is chosen by."""
 
     engine: "Engine"
     decoding: SpeculativeDecoder

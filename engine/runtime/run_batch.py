@@ -28,7 +28,7 @@ class RunBatch(Batch):
         self._free_at_first: int | None = None  # bytes, when the batch was last empty
 
     def add(self, name: Hashable, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> None:
-        """Adds a request, which takes part from the next step on. ``options``: those of `Engine.prepare`. Raises
+        """Adds a request, which takes part from the next step on. ``options`` are passed to `Engine.prepare`. Raises
         BadInput for a request that cannot run or if the batch is full, NoRoom if the memory does not suffice for one
         more. The first has the engine's own caches, and its captured passes on CUDA."""
         if len(self) >= self.limit:

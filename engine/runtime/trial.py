@@ -58,7 +58,7 @@ def faults(pair: PairSpec) -> dict[str, str]:
 
 
 class _GgufShapes(GgufReader):
-    """Gives tensors without values, because those of a GGUF file would be computed."""
+    """Gives tensors without values, because a GGUF file's values would be computed."""
 
     def __call__(self, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
         return torch.empty(self._place(name, shape)["shape"], dtype=self.dtype, device=self.device)

@@ -49,7 +49,7 @@ class Worker:
         is_warm_up: bool = False,
         may_share: bool = False,
     ) -> Job:
-        """Puts a job into the queue; its arguments are those of Job. Raises QueueFull when the queue is full."""
+        """Puts a job into the queue; the arguments are passed to `Job`. Raises QueueFull when the queue is full."""
         job = Job(self, configs, work, seconds, on_end, is_warm_up, may_share)
         with self._changed:
             if self.is_closed:

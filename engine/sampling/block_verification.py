@@ -6,13 +6,13 @@ test for each. With one draft, with a one-hot q and at temperature 0 both rules 
 
 With p_0 = 1, for the beginning x_1 … x_i:
     p_i = min(p_{i−1} · p(x_i)/q(x_i), 1)
-    S_i = Σ_x max(p_i · p(x) − q(x), 0), p and q being those of the token after it
+    S_i = Σ_x max(p_i · p(x) − q(x), 0), p and q being the rows of the token after it
     h_i = S_i/(S_i + 1 − p_i), and h_N = p_N for the last draft
 Draft i passes if u_i < h_i. Why this is exact: a beginning is accepted with the chance p_i, no matter what follows it,
 because (from the back) E[p_{i+1}] = Σ_x min(p_i · p(x), q(x)) = p_i − S_i, and p_i − S_i + (1 − p_i + S_i) · h_i = p_i.
 Then x comes next as a draft with the chance min(p_i · p(x), q(x)), and from the residual with max(p_i · p(x) − q(x),
 0): together p_i · p(x). Nothing here needs N to be fixed: a drafter may stop according to the tokens it has drawn.
-On a tree the same rule is that of `traversal.py`.
+For a tree the same rule is in `traversal.py`.
 
 One u_i decides about all drafts before it, so no u may be used in two rounds (`SpeculativeDecoder._draws`).
 Dimension key as in rejection.py.
@@ -25,7 +25,7 @@ from engine.sampling.warping import draw, one_hot
 
 
 def verify_block(p, q, tokens, u, u_closing) -> Verdict:
-    """Verifies a chain; the arguments are those of `verify_chain`. ``tested`` ends with the first rejected draft, as
+    """Verifies a chain; the arguments are as in `verify_chain`. ``tested`` ends with the first rejected draft, as
     there.
 
     >>> # p/q = 0.5, then 2: p_1 = 0.5 and p_2 = 1, so the second draft always passes and rescues the first

@@ -1,7 +1,7 @@
 """Says which tokens may follow a text that must match a grammar, as masks over rows of logits.
 
 A row is changed in this order: penalties, the mask, temperature, truncation. So the truncation counts only words that
-may come, and p is the target's distribution over these. The mask is that of exactly the text before the row. It limits
+may come, and p is the target's distribution over these. The mask belongs to exactly the text before the row. It limits
 the text, not how it is cut: where `"name` must come, the tokens `"`, `"n` and `"name` are allowed.
 
 Dimension key: R rows, V vocabulary, B = ⌈V/8⌉ bytes of a mask, in which bit i of byte j is token 8j + i.

@@ -1,7 +1,7 @@
 """Compiles a constraint for a model's tokens with llguidance, which is imported when a run first needs it.
 
 A grammar knows bytes. The tokens come from our own table of each token's bytes (`Vocabulary.texts`), so every tokenizer
-that we read works, those of GGUF files included. llguidance would force a text's usual tokens (`no_forcing` is off by
+that we read works, a GGUF file's included. llguidance would force a text's usual tokens (`no_forcing` is off by
 default); it must not here, because the mask is to limit the text and not how the target cuts it.
 """
 
@@ -119,7 +119,7 @@ class GrammarMatcher:
         self._raw, self._tokens, self._bytes, self._cuts = raw, vocabulary, (vocab_size + 7) // 8, cuts
 
     def allowed_tokens(self) -> np.ndarray:
-        # In a state of error the mask would be that of a text that has ended.
+        # In a state of error the mask would say that the text has ended.
         words = np.zeros((self._bytes + 3) // 4, np.int32)
         if not self._raw.is_stopped():
             self._raw.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
@@ -162,7 +162,7 @@ class GrammarMatcher:
 
 
 def _reason(raw) -> str:
-    """Cuts an error down to the line that matters, else its first; its line number is that of the constraint."""
+    """Cuts an error down to the line that matters, else its first; its line number counts in the constraint."""
     lines = raw.get_error().strip().split("\n")
     gist = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
     gist = _AT.sub(lambda match: f"line {max(1, int(match[1]) - 1)}, ", gist)

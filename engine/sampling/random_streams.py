@@ -28,9 +28,9 @@ class Uniforms:
         return self._tables[key]
 
     def accepting(self, place: int, depth: np.ndarray, parents: Sequence[int]) -> list[float]:
-        """Returns u [N]: the accept draws of a round's drafts, each tested alone. ``place``: that of the round's first
-        token among the run's new ones; ``depth`` [N+1] and ``parents`` [N]: as in a tree. Each sibling has its own
-        stream."""
+        """Returns u [N]: the accept draws of a round's drafts, each tested alone. ``place``: the place of the round's
+        first token among the run's new ones; ``depth`` [N+1] and ``parents`` [N]: as in a tree. Each sibling has its
+        own stream."""
         streams = (parents[:i].count(parent) for i, parent in enumerate(parents))
         places = (place + depth[1:] - 1).tolist()
         return [self._one(ACCEPTING, *of_draft) for of_draft in zip(streams, places, strict=True)]
@@ -38,7 +38,7 @@ class Uniforms:
     def accepting_together(self, place: int, N: int, stream: Callable[[int], int] = int) -> list[float]:
         """Returns u [N] for drafts that are decided on together. They are numbered in their round, and no number comes
         again at the same (stream, place): otherwise a draw that discarded a draft would decide again in the next round.
-        ``stream``: that of each number."""
+        ``stream``: the stream of each number."""
         return [self._one(ACCEPTING, stream(i), place + i) for i in range(N)]
 
     def closing(self, place: int, depth: np.ndarray) -> np.ndarray:

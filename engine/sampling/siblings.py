@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 class Siblings(NamedTuple):
     """forks: the nodes with several children, those with the most first. pairs: [elders, younger] for each turn, the
-    drafts of that turn and those of the next, where a fork has both. By node [N+1], −1 for none: fork_of, its index in
-    ``forks``, and youngest, the child tried last. depth: that of the deepest node."""
+    drafts of that turn and of the next, where a fork has both. By node [N+1], −1 for none: fork_of, its index in
+    ``forks``, and youngest, the child tried last. depth: the depth of the deepest node."""
 
     forks: list[int]
     pairs: list[list[list[int]]]

@@ -80,7 +80,7 @@ class TreeWeights(NamedTuple):
 
 
 def verify_traversal(p, q, tokens, parents, u, u_closing) -> Verdict:
-    """Verifies a tree; the arguments are those of `verify_tree`. ``tested`` are the accepted drafts, the siblings tried
+    """Verifies a tree; the arguments are as in `verify_tree`. ``tested`` are the accepted drafts, the siblings tried
     before them, and the children of the last one."""
     if not parents:
         return verify_chain(p, q, tokens, u, u_closing)

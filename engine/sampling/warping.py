@@ -2,8 +2,8 @@
 
 Dimension key: R rows (positions scored at once), V vocabulary.
 
-The order and the results are those of transformers' logits processors, because p must be the distribution that users
-of the same model get elsewhere. Greedy is a one-hot row. Uniforms are arguments.
+The order and the results are as in transformers' logits processors, because p must be the distribution that users of
+the same model get elsewhere. Greedy is a one-hot row. Uniforms are arguments.
 """
 
 import torch

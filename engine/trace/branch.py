@@ -36,7 +36,7 @@ def config_of(trace: Trace) -> RunConfig:
 
 
 def _own_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Takes those of single methods and rules out of the ``settings``, where `RunConfig.as_dict` has put them."""
+    """Takes the settings of single methods and rules out of ``settings``, where `RunConfig.as_dict` has put them."""
     own: dict[str, Any] = {}
     for name, method in METHODS.items():
         if method.settings:

@@ -86,8 +86,8 @@ class Token:
     q_top: Distribution | None = None
     residual: Distribution | None = None  # set where p < q
     # p_i and h_i of block verification, where u decides about all drafts up to this one; there every draft has a u, and
-    # the residual is that of running · p. In a tree both are weights of traversal verification, once this draft's turn
-    # has come.
+    # the residual is taken from running · p. In a tree both are weights of traversal verification, once this draft's
+    # turn has come.
     running: float | None = None
     h: float | None = None
     expected: float | None = None  # the estimated chance, before the pass, that a tree's draft would be accepted
@@ -186,8 +186,8 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server of another engine whose run was recorded. ``adapter``: what read its answers. ``flags``: those
-    of its settings that could be read. ``has_counts``: whether each round's drafts were counted, so that α is known.
+    """The server of another engine whose run was recorded. ``adapter``: what read its answers. ``flags``: its settings,
+    as far as they could be read. ``has_counts``: whether each round's drafts were counted, so that α is known.
     ``notes``: sentences about what it does not tell, and what does not fit. ``counters``: the totals that it reported
     itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``."""
 

@@ -9,8 +9,8 @@ from engine.errors import and_list
 class LoadSchedule:
     """How many drafts at which load, as measured. ``ranges``: (fewest, most requests at once, γ), 0 where
     plain decoding was certainly faster; a load between two of them is in none. ``known_to``: the largest load that was
-    measured; ``slower_from``: the smallest one that was certainly slower with drafts than without; ``unsure``: those
-    at which no difference was certain."""
+    measured; ``slower_from``: the smallest one that was certainly slower with drafts than without; ``unsure``: the
+    loads at which no difference was certain."""
 
     ranges: tuple[tuple[int, int, int], ...] = ()
     known_to: int = 1

@@ -20,7 +20,7 @@ Tone = Literal["noise", "level", "faster", "slower"]
 
 ONE_RUN = 0.05  # one run each cannot tell a smaller difference from noise
 STEADIEST = 0.02  # no clock tells two passes apart that differ by less
-RESAMPLES = 2000  # of the prompts, for the bootstrap interval of a benchmark
+RESAMPLES = 2000  # draws of the prompts for a benchmark's bootstrap interval
 FEWEST_PROMPTS = 12  # for a bootstrap; fewer get `median_interval`
 CROWDED = 0.15  # share of the cores from which other programs distort a measurement
 UNSTEADY = 1.25 * BUSY  # spread of costs whose plain step was slowed down each time it was timed
@@ -31,9 +31,9 @@ NOISE = "noise"  # shown instead of an impossible speedup
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Measured tokens per second ÷ those of plain decoding. ``low`` and ``high``: its 95 % interval, None of a
-    single measurement; ``ceiling``: the largest that it can be; ``busy``: the largest share of the cores that other
-    programs took meanwhile, None where it was not read."""
+    """Measured tokens per second ÷ plain decoding's. ``low`` and ``high``: its 95 % interval, None of a single
+    measurement; ``ceiling``: the largest that it can be; ``busy``: the largest share of the cores that other programs
+    took meanwhile, None where it was not read."""
 
     value: float
     low: float | None = None
@@ -104,9 +104,9 @@ PLAIN = Speedup(1.0, 1.0, 1.0)
 
 
 def one_run_error(busy: float | None) -> float:
-    """Returns the error of the logarithm of a single speedup: that of a quiet machine, or of other programs that took
-    ``busy`` of the cores from one of the two runs. They lengthen it by more than that share, because threads wait for
-    the slowest."""
+    """Returns the error of the logarithm of a single speedup, on a quiet machine or where other programs took ``busy``
+    of the cores from one of the two runs. They lengthen it by more than that share, because threads wait for the
+    slowest."""
     return max(ONE_RUN, -2 * math.log(1 - min(busy or 0.0, 0.95)))
 
 
@@ -137,8 +137,8 @@ def median_interval(value: float, ratios: Sequence[float]) -> tuple[float, float
 def single_speedup(
     value: float, tau: float, costs: CostModel | None, *runs: Sequence[Round], busy: float | None = None
 ) -> Speedup:
-    """Returns a speedup measured once, with the interval that the times of its rounds suggest, never closer than that
-    of any single measurement. ``runs``: the rounds of the run and of its baseline; ``busy``: as in `Speedup`."""
+    """Returns a speedup measured once, with the interval that the times of its rounds suggest, never closer than any
+    single measurement's. ``runs``: the rounds of the run and of its baseline; ``busy``: as in `Speedup`."""
     error = max(one_run_error(busy), Z95 * math.hypot(*(rounds_error(rounds) for rounds in runs)))
     return Speedup(value, value * math.exp(-error), value * math.exp(error), ceiling(tau, costs), busy)
 

@@ -36,8 +36,8 @@ def interpolate(v: Mapping[Any, float], width: float) -> float:
 
 def shared_costs(c: float, v: Mapping[int, float], rows: int) -> tuple[float, dict[int, float]]:
     """Returns c and v of one of ``rows`` requests that share a pass, the others with one token each. A cost of 1 is
-    still that of a plain token: now 1/rows of a plain pass over all. So a further token in the pass costs rows/v(rows)
-    times as much as alone, and so does a draft step, because it is not shared.
+    still a plain token's: now 1/rows of a plain pass over all. So a further token in the pass costs rows/v(rows) times
+    as much as alone, and so does a draft step, because it is not shared.
 
     >>> shared_costs(0.1, {1: 1.0, 11: 2.0}, 6)     # six plain tokens for 1.5: four a plain step
     (0.4, {1: 1.0, 2: 1.4000000000000004, 6: 3.0})

@@ -30,9 +30,9 @@ _NOT_LOADED = {"embed_tokens.weight", "d2t", "t2d"}  # in a head: the target's e
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Returns the files to load: GGUF files in a folder that was prepared for them, else model.safetensors, else those
-    of the index, else all safetensors (the shards, if there are any). Like transformers, it prefers model.safetensors
-    to an index, which is then of another state of the folder."""
+    """Returns the files to load: GGUF files in a folder that was prepared for them, else model.safetensors, else the
+    files of the index, else all safetensors (the shards, if there are any). Like transformers, it prefers
+    model.safetensors to an index, which is then of another state of the folder."""
     if is_prepared(folder):
         return gguf_files(folder)
     if (folder / "model.safetensors").is_file():

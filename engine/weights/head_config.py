@@ -1,7 +1,7 @@
 """Reads the fields of a head's config.json in the layouts that are published for it.
 
 SafeAILab, SpecForge and SGLang write the fields flat, and `eagle_config` inside them. The speculators library (vLLM)
-nests those of the layer in ``transformer_layer_config`` and leaves out what equals the defaults of its class. A missing
+nests the layer's fields in ``transformer_layer_config`` and leaves out what equals the defaults of its class. A missing
 field has the default of the class that trained the head, never the target's value.
 """
 
@@ -83,20 +83,20 @@ def read_config(
 
 
 def flat(fields: Mapping) -> dict:
-    """Returns the layer's fields beside the head's own, which win, and those of `eagle_config` that say how the head
-    computes, which win over both. Fields that are null are left out."""
+    """Returns the layer's fields beside the head's own, which win, and the fields of `eagle_config` that say how the
+    head computes, which win over both. Fields that are null are left out."""
     layer, eagle = (_section(fields, name) for name in ("transformer_layer_config", "eagle_config"))
     of_eagle = {name: value for name, value in eagle.items() if name in _OF_THE_HEAD}
     merged = {}
     for part in (layer, fields, of_eagle):
         merged |= {name: value for name, value in part.items() if value is not None}
-    if layer.get("model_type"):  # the head's own is that of the speculators library
+    if layer.get("model_type"):  # the head's own only names the speculators library
         merged["model_type"] = layer["model_type"]
     return merged
 
 
 def with_defaults(fields: Mapping) -> dict:
-    """Returns flat fields with those of its format in place of missing ones."""
+    """Returns flat fields, with the defaults of its format in place of missing ones."""
     defaults = DEFAULTS.get(fields.get("model_type"), _LLAMA)
     complete = defaults | {name: value for name, value in fields.items() if value is not None}
     complete.setdefault("num_key_value_heads", complete["num_attention_heads"])
@@ -107,7 +107,7 @@ def layers_read(fields: Mapping, counts_inputs: bool) -> list | None:
     """Returns the layers of the target whose incoming states the head reads; None if config.json names none.
 
     The flat list, which vLLM and the speculators library read first, names states that enter a layer. The one in
-    `eagle_config` counts layers whose outputs are read (SpecForge, SGLang), so the state is that of the next layer;
+    `eagle_config` counts layers whose outputs are read (SpecForge, SGLang), so the state enters the next layer;
     ``counts_inputs``: unless it is of an older version of ours. Raises ValueError if both are there and differ.
     """
     entering, leaving = fields.get(LAYER_IDS), _section(fields, "eagle_config").get(LAYER_IDS)

@@ -16,8 +16,8 @@ from engine.weights.store import locate
 @dataclass(frozen=True)
 class OwnModelReport:
     """``lines``: (name, sentence) of each thing to know. ``problems``: why it cannot run in any precision, sentences;
-    empty if it can. ``precisions``: those whose memory suffices; ``to_choose``: one of them if the usual one does not
-    fit, else ""."""
+    empty if it can. ``precisions``: the ones whose memory suffices; ``to_choose``: one of them if the usual one does
+    not fit, else ""."""
 
     lines: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
@@ -33,7 +33,7 @@ def report_on(
     faults: Mapping[str, str] | None = None,
 ) -> OwnModelReport:
     """Reports on a pair. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in
-    that precision. ``free``: bytes; None measures them. ``faults``: those of `engine.runtime.trial`; None if nothing
+    that precision. ``free``: bytes; None measures them. ``faults``: what `engine.runtime.trial` found; None if nothing
     was tried. A draft in a folder of its own has to run, too."""
     target, free = pair.target, available_memory(device) if free is None else free
     config = read_config(target)

@@ -132,7 +132,7 @@ class PairSpec:
 
 
 def methods(pair: PairSpec) -> tuple[str, ...]:
-    """Returns the methods that a pair offers: those that need no draft, and those of its drafts."""
+    """Returns the methods that a pair offers: all that need no draft, and the methods of its drafts."""
     absent = {*constraint_methods(), *(["corpus"] if pair.corpus is None else [])}
     drafted = (name for name, method in METHODS.items() if method.needs_weights and pair.draft(name))
     return (*(name for name, method in METHODS.items() if not method.needs_weights and name not in absent), *drafted)

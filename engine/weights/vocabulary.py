@@ -7,7 +7,7 @@ from functools import cached_property
 from engine.errors import Unavailable
 
 _SPACE = "▁"  # a space in SentencePiece's tokens
-_BYTE_SPACE = "Ġ"  # and in those of byte-level BPE
+_BYTE_SPACE = "Ġ"  # and in tokens of byte-level BPE
 
 
 def _byte_level() -> dict[str, int]:

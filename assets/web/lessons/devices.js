@@ -10,7 +10,7 @@ export const PRECISIONS_OF_WEIGHTS = {
   '4-bit, half a byte': 0.5,
 };
 
-// The choices of one calculator are those of the next one, stored in this browser alone.
+// The next calculator begins with the choices of this one, which only this browser stores.
 const KEY = 'speclens-calculator';
 const choices = readObject(KEY);
 

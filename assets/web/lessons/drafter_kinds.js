@@ -87,7 +87,7 @@ export const KINDS = {
   },
 };
 
-// Whether guess ``j`` is read for guess ``i``; ``parents``: of each guess, 0 for the text's last token.
+// Whether guess ``j`` is read for guess ``i``; ``parents``: each guess's parent, 0 for the text's last token.
 export function readsGuess(kind, parents, i, j) {
   const { guesses, together } = KINDS[kind];
   if (!guesses || i === j) return false;

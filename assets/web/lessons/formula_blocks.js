@@ -26,7 +26,7 @@ function readFraction(places, blocks) {
   }
 }
 
-// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v``: those of a run; v is that of a full round's pass.
+// ``tau``, ``alpha``, ``gamma``, ``c`` and ``v`` belong to a run; v is the cost of a full round's pass.
 // ``measured``: its speedup by the clock.
 export function makeFormulaBlocks({ tau, alpha, gamma, c, v, predicted, measured }, touched) {
   const blocks = {

@@ -18,7 +18,7 @@ function dots(speedups) {
   );
 }
 
-// ``table``: {kind: {drafter: [speedup, those of the single prompts]}}.
+// ``table``: {kind: {drafter: [speedup, speedups of the single prompts]}}.
 export function makeKindsOfText({ table }, touched) {
   const kinds = Object.keys(table),
     drafters = Object.keys(table[kinds[0]]),

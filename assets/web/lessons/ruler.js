@@ -104,7 +104,7 @@ function speedWords(speedup) {
   return speedup > 0.995 ? 'as fast as plain decoding' : `slower than plain decoding: ${short(speedup)} ×`;
 }
 
-// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: those of a
+// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: the same of a
 // run that gains, which six buttons break.
 export function makeRuler({ healthy, mine }, touched) {
   const bars = makeBars(),

@@ -14,8 +14,8 @@ export function rejectedAt({ position }, round) {
 }
 
 /** A resampled token has the distributions of the rejected draft that it replaces. ``target`` is the target's p; ``p``
- * that or, where siblings were tried before, what they left of it (``isLeft``). ``weight``: of p in the residual of a
- * block.
+ * that or, where siblings were tried before, what they left of it (``isLeft``). ``weight``: what p is multiplied by in
+ * the residual of a block.
  * @param {Token} token @param {Round} round */
 export function probabilitiesOf(token, round) {
   const from = token.status === 'resampled' ? rejectedAt(token, round) || token : token;

@@ -6,7 +6,7 @@ const STRIP = 24; // plain rounds in one row
 export const isPlain = round => round.drafts === 0 && !round.forbidden.length;
 
 export function makeRoundRows(timeline, branch) {
-  let rows = []; // {from, to}: the rounds of a row, `to` not included; past the run's end those of the branch
+  let rows = []; // {from, to}: the rounds of a row, `to` not included; past the run's end the branch's
   const end = () => rows.at(-1)?.to ?? 0;
 
   // Extends the rows by the rounds that are new: a plain round joins the row of its plain neighbours.

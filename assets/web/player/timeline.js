@@ -54,7 +54,7 @@ function placeTree(round) {
  * numbers from the token that was tested in its place.
  * @param {Round} round */
 function addForbidden(round) {
-  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round; // those of a chain
+  const { tokens, drafted, parents = tokens.slice(0, drafted).map((_, i) => i) } = round; // a chain's
   // The node before the closing token.
   const closed = tokens.findLastIndex((token, i) => i < drafted && isEmitted(token)) + 1;
   const testedAt = node => tokens.find((_, i) => (parents[i] ?? closed) === node);

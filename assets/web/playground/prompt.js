@@ -13,7 +13,7 @@ const findField = () => document.querySelector(FIELD);
 
 export function listenForPrompt() {
   let typed = readAfterReload(KEY) ?? '';
-  let replaced = typed; // after a reload, the prompt is that of the address
+  let replaced = typed; // after a reload, the prompt comes from the address
 
   /** @param {boolean} isOffered */
   function offer(isOffered) {

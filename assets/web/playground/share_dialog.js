@@ -101,7 +101,7 @@ export function mount(part) {
     message.textContent = problem || '';
   }
 
-  // Those of controls that the page shows come first, and those already hidden; the rest is folded.
+  // Ticks for controls that the page shows come first, and for the hidden ones; the rest is folded.
   function sortTicks() {
     const [shown, rest] = all('.sl-share-ticks');
     for (const tick of ticks) {

@@ -41,7 +41,7 @@ const distributionLine = ({ top, rest }) => ({
   rest: roundTo(rest, 4),
 });
 
-// Fields without a value are left out, and so are distributions that repeat those of the draft that a token replaces.
+// Fields without a value are left out, and so are distributions that the draft which a token replaces has, too.
 function tokenLine(token, rejected) {
   const { text, status, position, id, label } = token;
   /** @type {Record<string, any>} */
@@ -97,7 +97,7 @@ function totalsOf(run) {
 
 const hasEnded = run => Boolean(run?.finished) && run.finished.reason !== 'cancelled';
 
-/** Decode tokens/s of a run ÷ those of its baseline; null unless both have ended without a Stop.
+/** Decode tokens/s of a run ÷ its baseline's; null unless both have ended without a Stop.
  * @param {Run} run @param {Run | null} plain */
 export function speedupOf(run, plain) {
   if (!hasEnded(run) || !hasEnded(plain)) return null;

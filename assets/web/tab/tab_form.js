@@ -17,7 +17,7 @@ const LABEL_STAYS = 3000; // milliseconds
 /** @typedef {HTMLFormControlsCollection & { prompt: HTMLTextAreaElement, method: HTMLSelectElement,
  *   gamma: HTMLSelectElement } & Record<'temperature' | 'seed' | 'max_new_tokens', HTMLInputElement>} Fields */
 
-// A run's settings as a trace has them. ``defaults``: of what the form doesn't ask for.
+// A run's settings as a trace has them. ``defaults``: the settings that the form doesn't ask for.
 export function configOf(fields, defaults, method) {
   const number = name => Number(fields[name].value);
   const sampling = { ...defaults.sampling, temperature: number('temperature') },

@@ -3,8 +3,8 @@ import { bytesOf, makeCutter } from '../lib/byte_pairs.js';
 
 const UNFINISHED = '\ufffd'; // what bytes become whose character is not complete
 
-/** ``texts``: of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: those that
- * are shown by their name; ``template``: what the chat puts before and after a prompt.
+/** ``texts``: the text of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: the
+ * ones that are shown by their name; ``template``: what the chat puts before and after a prompt.
  * @typedef {{ texts: string[], merges: string[], special: number[], marks: number[],
  *   template: { before: string, after: string } }} Vocabulary */
 

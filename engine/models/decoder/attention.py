@@ -2,7 +2,7 @@
 
 One pass may hold tokens of several sequences. Each sequence attends to its own cache alone.
 
-Dimension key: T tokens of a pass, W those of one sequence, H query heads, K key/value heads, G = H/K, D head size, L
+Dimension key: T tokens of a pass, W tokens of one sequence, H query heads, K key/value heads, G = H/K, D head size, L
 visible slots.
 """
 

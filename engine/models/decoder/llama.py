@@ -43,7 +43,7 @@ class LlamaModel:
     Unavailable for other architectures."""
 
     on_host = False  # its places come in as tensors, so that a pass can be captured
-    spare = 0  # slots of a cache beyond those of the tokens
+    spare = 0  # slots of a cache beyond one for each token
     same_bits = None  # never tried
     trees = True
 

@@ -175,8 +175,8 @@ class TransformersRunner:
         ]
 
     def _append_past_switch(self, tokens: torch.Tensor, last: bool) -> torch.Tensor:
-        """Appends rows that are each that of a pass over the whole text before it: up to the switch by the short
-        factors, after it by the long ones. Reads the text again where the cached keys were turned by the others."""
+        """Appends rows, each as a pass over the whole text before it gives it: up to the switch by the short factors,
+        after it by the long ones. Reads the text again where the cached keys were turned by the others."""
         start, at = self.length, self._switch
         assert at is not None, "these factors have a switch"
         seen = torch.cat([self._seen, tokens])

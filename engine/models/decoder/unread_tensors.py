@@ -55,7 +55,7 @@ def embedding_name(weights, config) -> str:
 
 def check_all_read(reader) -> None:
     """Raises Unavailable, naming the tensor, if the folder holds one that was not read and may have an effect.
-    ``reader``: of a folder; weights that are made in memory have no names, and nothing is left over."""
+    ``reader`` reads a folder; weights that are made in memory have no names, and nothing is left over."""
     names = getattr(reader, "read", None) is not None and reader.names
     if not names:
         return

@@ -39,7 +39,7 @@ class EagleModel:
     taps, on_host, trees, spare = (), False, True, 0
 
     def __init__(self, folder: Path, target: Any, config: EagleConfig | None = None, weights=None):
-        """Loads the head; ``config`` and ``weights`` replace those of the folder."""
+        """Loads the head; ``config`` and ``weights`` replace the folder's own."""
         config = config or read_config(folder)
         weights = weights or HeadReader(folder, target.dtype, target.device)
         if config.head_dim is None:

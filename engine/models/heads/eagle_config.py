@@ -26,7 +26,7 @@ _README = "Reads the states entering"  # in the card of every head that was trai
 
 
 class EagleConfig(BaseModel):
-    """``layers``: those of the target whose incoming states the head reads; None: those that EAGLE-3 was published
+    """``layers``: the target's layers whose incoming states the head reads; None: the layers that EAGLE-3 was published
     with. ``rope``: as transformers has it in `rope_parameters`. ``window``: tokens that it attends to."""
 
     model_config = ConfigDict(strict=True)
@@ -96,7 +96,8 @@ class EagleConfig(BaseModel):
 
 class BlockConfig(EagleConfig):
     """The config of a head that guesses a block in one pass (P-EAGLE). ``mask_token``: the id whose embedding masked
-    slots have; ``num_depths``: the guesses of a block. ``markov_rank``: of the bias by the guess before; 0 for none."""
+    slots have; ``num_depths``: the guesses of a block. ``markov_rank``: the rank of the bias by the guess before; 0 for
+    none."""
 
     num_depths: PositiveInt = 8
     mask_token: NonNegativeInt

@@ -39,7 +39,7 @@ class ExitModel:
     taps, on_host, trees = (), False, True
 
     def __init__(self, folder: Path, target: Any, config: ExitConfig | None = None, weights=None):
-        """Loads the head; ``config`` and ``weights`` replace those of the folder. Raises Unavailable."""
+        """Loads the head; ``config`` and ``weights`` replace the folder's own. Raises Unavailable."""
         config = config or read_exit_config(folder)
         self.target, self.dtype, self.device, self.eps = target, target.dtype, target.device, target.eps
         self.exit_layer, self.inner, self.max_length = config.exit_layer, config.intermediate_size, target.max_length

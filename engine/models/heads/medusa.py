@@ -1,9 +1,9 @@
 """Runs Medusa-1 heads (Cai et al. 2024): each guesses one place further from the target's last hidden state.
 
-Loads the layouts that are published, by the names of the first: that of Medusa 0.1, where each head has an output layer
-of its own (`{k}.0.linear.*`, `{k}.1.weight`), that of TGI's version 2, where all heads use the target's, and that of
-vLLM (`blocks.{k}.layers.0.*`, `lm_heads.{k}.weight`). A map of words (`d2t` as in an EAGLE-3 head, or vLLM's
-`token_map`) reduces those layers to the rows of these words.
+Loads the layouts that are published, by the names of the first: Medusa 0.1's, where each head has an output layer of
+its own (`{k}.0.linear.*`, `{k}.1.weight`), TGI's version 2, where all heads use the target's, and vLLM's
+(`blocks.{k}.layers.0.*`, `lm_heads.{k}.weight`). A map of words (`d2t` as in an EAGLE-3 head, or vLLM's `token_map`)
+reduces those layers to the rows of these words.
 
 Dimension key: K heads, E hidden size, V the target's vocabulary, Vd words that the heads guess among. Head k (from 0)
 reads the state of token t after the last norm, from which the target guesses token t + 1, and guesses token t + 2 + k.
@@ -28,8 +28,8 @@ _OF_THE_TARGET = {*DEFAULTS["qwen3"], "rope_scaling", "rope_parameters", "num_hi
 
 
 class MedusaConfig(BaseModel):
-    """The fields that decide what the heads compute. Their number is that of the file, because published ones differ
-    from it. ``truncated_vocab_size``: the words of vLLM's map."""
+    """The fields that decide what the heads compute. Their number is counted in the file, because published configs
+    differ from it. ``truncated_vocab_size``: the words of vLLM's map."""
 
     model_config = ConfigDict(strict=True)
 
@@ -50,7 +50,7 @@ class MedusaModel:
     ``target_ids`` [Vd]: the target's ids that they can guess. It has no state, so every run shares it."""
 
     def __init__(self, folder: Path, target: Any, weights=None, config: MedusaConfig | None = None):
-        """Loads the heads; ``weights`` and ``config`` replace those of the folder. Raises Unavailable if they fit no
+        """Loads the heads; ``weights`` and ``config`` replace the folder's own. Raises Unavailable if they fit no
         layout, or another target."""
         config = config or read_config(folder, MedusaConfig, "Medusa heads", _OF_MEDUSA | _OF_THE_TARGET)
         self.target, self.dtype, self.device = target, target.dtype, target.device

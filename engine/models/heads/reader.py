@@ -15,7 +15,7 @@ _OF_TRAINING = ("verifier_lm_head.weight", "verifier_norm.weight")  # what the h
 
 
 class HeadReader(TensorReader):
-    """``names`` are those of `own_name`."""
+    """``names`` are as `own_name` gives them."""
 
     def __init__(self, folder: Path, dtype: torch.dtype, device: str):
         super().__init__(folder, dtype, device)

@@ -8,7 +8,7 @@ a plain step, a chain of any length, a chunk of a prompt and a neighbour in a ba
 
 The nodes of a tree do not: the keys of a path lie apart, and are added in another order.
 
-Dimension key: T rows of a pass, W those of one sequence, H query heads, K key/value heads, D head size, B sequences.
+Dimension key: T rows of a pass, W rows of one sequence, H query heads, K key/value heads, D head size, B sequences.
 """
 
 import weakref

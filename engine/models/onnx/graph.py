@@ -60,8 +60,8 @@ class Weights:
         return self._read(name, (size,)).numpy()
 
     def matrix(self, rows: dict[str, int], width: int, bits: int | None = None) -> torch.Tensor | GroupedWeight:
-        """Stacks tensors, given by name with their numbers of rows: [N, width]. ``bits``: to round to where they are
-        not stored in groups, by default those of the precision."""
+        """Stacks tensors, given by name with their numbers of rows: [N, width]. ``bits``: how many to round to where
+        they are not stored in groups, by default as many as the precision has."""
         if self.precision == "fp32":
             return torch.cat([self._read(name, (size, width)) for name, size in rows.items()])
         check_groups(width, BITS[self.precision])
@@ -91,8 +91,8 @@ class Weights:
 
 @dataclass
 class Graph:
-    """Nodes, and the weights that they read; large ones lie in a file. ``precision``: that of products. ``inputs`` and
-    ``outputs`` are named tensors with a type and a shape, whose dimensions are numbers or names."""
+    """Nodes, and the weights that they read; large ones lie in a file. ``precision``: the precision of products.
+    ``inputs`` and ``outputs`` are named tensors with a type and a shape, whose dimensions are numbers or names."""
 
     precision: str
     nodes: list[NodeProto] = field(default_factory=list)

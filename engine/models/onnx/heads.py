@@ -19,7 +19,7 @@ from engine.models.onnx.session import OnnxSession
 
 
 class OnnxMedusa(MedusaModel):
-    """The Medusa heads as one graph; ``forward`` works like that of `MedusaModel`."""
+    """The Medusa heads as one graph; ``forward`` works like `MedusaModel.forward`."""
 
     def _load(self, weight: torch.Tensor, bias: torch.Tensor, outputs: list[torch.Tensor]) -> None:
         E, K, target = self.width, self.count, self.target

@@ -44,7 +44,7 @@ def _torch_threads() -> int:
 
 def threads() -> int:
     """Threads of a pass on the CPU: SPECLENS_THREADS, else as many as torch would take. Raises BadInput for a setting
-    that is not a number from 1 to that of the cores this process may use."""
+    that is not a number from 1 up to the count of cores that this process may use."""
     limit, text = cores(), os.environ.get(THREADS, "").strip()
     if not text:
         return min(_torch_threads(), limit)
@@ -169,7 +169,7 @@ class OnnxSession:
 
 
 class Binding:
-    """The tensors of several passes: those that stay, as a cache does, and those of one pass."""
+    """The tensors of several passes: some that stay, as a cache does, and some for one pass alone."""
 
     def __init__(self, session: OnnxSession):
         self._session, self._binding = session.session, session.session.io_binding()

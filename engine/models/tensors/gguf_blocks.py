@@ -1,7 +1,7 @@
 """Splits the blocks of GGUF's types into whole numbers, scales and offsets, without changing a weight.
 
 A block of 32 weights, or a part of 32 of a block of 256, becomes one group: w = scale · n + offset. Types whose groups
-are smaller (Q6_K), and tables of values (IQ…), are expanded to fp32 instead. The layouts are those of ggml-quants.c.
+are smaller (Q6_K), and tables of values (IQ…), are expanded to fp32 instead. The layouts are as in ggml-quants.c.
 
 Dimension key: N rows, B blocks of a row, G groups of 32 of a row.
 """

@@ -161,7 +161,7 @@ class AnswerResult:
         return [] if self.is_elsewhere or not self.cells else sorted({1, *(load.users for load in self.loads)})
 
     def speedups_at(self, users: int) -> dict[Setting, Speedup]:
-        """Returns the measured speedup of each setting with ``users`` at once, and that of plain decoding."""
+        """Returns the measured speedup of each setting with ``users`` at once, plain decoding included."""
         if self.is_elsewhere:
             return {NONE: PLAIN}
         if users == 1:
@@ -184,7 +184,7 @@ class AnswerResult:
 
     def predict(self, setting: Setting, users: int) -> Speedup:
         """Predicts the speedup: tokens per pass as counted here over the cost of a round that shares its passes. Its
-        error is taken to be half of the gain or loss, and never less than that of one run, because the model knows
+        error is taken to be half of the gain or loss, and never less than the error of one run, because the model knows
         neither attention nor a scheduler."""
         cell, (method, gamma) = self.alone[setting], setting
         assert isinstance(gamma, int), "an answer's settings have fixed lengths"
@@ -239,12 +239,12 @@ def usual(methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
-    """Returns those of one kind of text."""
+    """Returns the cells of one kind of text by their setting."""
     return {(cell.method, cell.gamma): cell for cell in cells if cell.category == kind}
 
 
 def drafting_leaders(speedups: Mapping[Setting, Speedup]) -> list[Setting]:
-    """Returns those of the fastest settings that draft, the surest gain first."""
+    """Returns the fastest settings, without plain decoding, the surest gain first."""
     return [setting for setting in fastest(speedups) if setting != NONE and speedups[setting].is_possible]
 
 

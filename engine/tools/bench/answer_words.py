@@ -30,8 +30,8 @@ def duration(seconds: float) -> str:
 
 
 def sentences(result: AnswerResult) -> dict[str, str]:
-    """Returns the sentences of an answer. ``answer``: for the largest load asked for; ``alone``: for the smaller ones;
-    ``kinds``: by kind of text; ``change``: what the answer turns on; ``sure``: how sure it is."""
+    """Returns the sentences of an answer. ``answer`` is about the largest load that was named, ``alone`` about the
+    smaller ones, ``kinds`` about each kind of text. ``change``: what the answer turns on; ``sure``: how sure it is."""
     if not result:
         return dict.fromkeys(("answer", "alone", "kinds", "change", "sure"), "")
     if result.is_elsewhere:

@@ -21,7 +21,7 @@ from engine.tools.bench.systems import SpecLensSystem
 from engine.trace.costs import CostModel
 
 _WARM_UP_TOKENS = 8
-_CHAINS = {"eagle": "eagle-chain"}  # α is that of a chain
+_CHAINS = {"eagle": "eagle-chain"}  # α is defined for a chain
 
 
 def accept_with_probability(alpha: float) -> Rules:
@@ -104,7 +104,7 @@ def measure_turn(
 
 
 def point(alpha: float, gamma: int, turns: Sequence[PairedRun]) -> Point:
-    """Adds up all turns: tokens ÷ seconds of one kind over those of the other."""
+    """Adds up all turns: tokens per second with drafts over tokens per second without."""
     numbers = summary([turn.ours for turn in turns], [turn.plain for turn in turns])
     ends = numbers["ci95"] or (None, None)
     return Point(alpha, gamma, numbers["acceptance"], numbers["tau"], numbers["speedup"], tuple(turns), *ends)

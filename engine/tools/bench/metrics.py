@@ -44,7 +44,7 @@ def end_to_end(samples: Sequence[Sample]) -> np.ndarray:
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> float | None:
-    """Returns (Σ tokens ÷ Σ seconds) over that of the other; None where either has no tokens or no time.
+    """Returns Σ tokens ÷ Σ seconds of one system over the other's; None where either has no tokens or no time.
 
     >>> ratio(np.array([[10, 1], [30, 9]]), np.array([[10, 2], [30, 18]]))
     2.0

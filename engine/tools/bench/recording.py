@@ -52,7 +52,7 @@ def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
 
 
 def speedup_of(pair: Pair) -> float:
-    """Returns the run's tokens per second of decoding over those of plain decoding."""
+    """Returns the run's tokens per second of decoding over plain decoding's."""
     base, run = (_decoding(trace) / len(trace.output) for trace in pair)
     return base / run
 

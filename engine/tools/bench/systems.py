@@ -37,7 +37,7 @@ LOOKUP_DEFAULT = 10  # what transformers' documentation sets; its generate has n
 @dataclass
 class SpecLensSystem:
     """A method of the engine, driven on this very thread. ``gamma``: a draft length of its own, instead of the
-    request's. ``precision``: that of ``engine``, where it is part of the name. ``acceptance``: the rule for chains.
+    request's. ``precision``: the engine's, where it is part of the name. ``acceptance``: the rule for chains.
     ``rules``, ``stop_at_eos`` and ``costs`` as in `Engine.run`."""
 
     engine: Engine

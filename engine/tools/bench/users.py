@@ -130,7 +130,7 @@ class ManyUsers:
         self.file.remove(key for key in [*self.file.results] if tuple(key[:2]) in again)
 
     def costs(self) -> dict[str, CostModel]:
-        """Returns c and v of each method but auto, which has those of the drafter that it chooses."""
+        """Returns c and v of each method but auto, which has the costs of the drafter that it chooses."""
         return {method: self.engine.costs(method) for method in self.settings.methods if method != AUTO}
 
     def expected_steps(self, cell: UsersCell) -> float:

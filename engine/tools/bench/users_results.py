@@ -22,7 +22,7 @@ _CHEAPEST_PASS = 0.2  # times a plain one; no pass that also scores drafts is ne
 class PassTime:
     """How fast the passes were that all users shared."""
 
-    speed: float  # seconds of a plain pass with as many users, over those of a pass with drafts
+    speed: float  # seconds of a plain pass with as many users ÷ seconds of a pass with drafts
     low: float | None  # ``low`` and ``high``: its 95 % interval over repeats
     high: float | None
     drafted: float  # drafts per round in these passes
@@ -31,7 +31,7 @@ class PassTime:
     def speedup(self, tau: float, share: float, busy: float | None = None) -> Speedup:
         """Returns the speedup over plain decoding of answers with ``tau`` tokens per pass whose rounds draft ``share``
         times as much as those that were timed. Only the beginnings of answers are timed, because then every user
-        writes. Easy texts end early but still count there, so ``tau`` has to be that of whole answers."""
+        writes. Easy texts end early but still count there, so ``tau`` has to come from whole answers."""
 
         def gain(speed: float) -> float:
             return tau / max(_CHEAPEST_PASS, 1 + (1 / speed - 1) * share)

@@ -310,7 +310,7 @@ def _share(seconds: float, total: float) -> str:
 
 
 def pairs_table(pairs, faulty: Collection[str] = ()) -> Table:
-    """Returns a table with a line per pair; memory is that of the target and its first draft. ``faulty``: the names of
+    """Returns a table with a line per pair; the memory is for the target and its first draft. ``faulty``: the names of
     those that were tried and cannot be loaded."""
     from engine.files import gigabytes
     from engine.weights.specs import methods

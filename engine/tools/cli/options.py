@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 USAGE = 2  # typer's own exit code for options
-_OTHER_NAMES = {"tokens": "max_new_tokens", "form": "raw"}  # of settings, on the command line
+_OTHER_NAMES = {"tokens": "max_new_tokens", "form": "raw"}  # that settings have on the command line
 
 
 def option(name: str) -> Any:
@@ -170,7 +170,8 @@ def check_folder(path: Path | None) -> None:
 
 
 def check_method(pair: str, method: str, is_measured: bool = False) -> None:
-    """Raises BadInput before a model is loaded for the method. ``is_measured``: by itself, beside plain decoding."""
+    """Raises BadInput before a model is loaded for the method. ``is_measured``: whether it is measured by itself,
+    beside plain decoding."""
     from engine.weights.catalogue import get_pair
     from engine.weights.specs import methods
 

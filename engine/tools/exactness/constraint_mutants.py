@@ -38,7 +38,7 @@ class TargetUnmasked(Constrained):
 
 class RequestsMask(Constrained):
     def mask_draft(self, draft: Draft, is_window: bool = False) -> Allowed:
-        """Tests each draft under its own mask, but draws the token in its place under that of the round."""
+        """Tests each draft under its own mask, but draws the token in its place under the round's."""
         allowed = super().mask_draft(draft, is_window)
         followers = _followers(allowed.draft)
         for node in {node for node, _ in followers}:

@@ -35,7 +35,7 @@ _LETTERS = Constraint("regex", "[abc, ]{4,60}")
 @dataclass(frozen=True)
 class Check:
     """``state``: "open" where nothing was drafted, so that nothing was tested; "not offered" where the method refuses
-    the setting. ``words``: the result in a sentence; ``numbers``: by name."""
+    the setting. ``words``: the result in a sentence; ``numbers``: the figures by name."""
 
     name: str
     state: State
@@ -217,7 +217,7 @@ def _check_sharing(subject: Subject) -> Check:
 
 
 def _check_greedy(subject: Subject) -> Check:
-    """Checks that the greedy text is that of plain decoding."""
+    """Checks that the greedy text is the one of plain decoding."""
     ours = subject.texts(_GREEDY, (0,), False)
     return _same("greedy", ours, [subject.plain(_GREEDY, 0)], "With drafts", "without")
 

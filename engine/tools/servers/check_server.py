@@ -79,8 +79,9 @@ def many(ask, jobs, at_once):
 
 
 def differences(plain, others):
-    """Yields (place, gap) of the first difference of each pair of texts that differ. The gap is that of the two tokens
-    which were written there, by the server without drafts: with drafts some servers give other numbers."""
+    """Yields (place, gap) of the first difference of each pair of texts that differ. The gap is between the two tokens
+    that were written there, in the numbers of the server without drafts, because with drafts some servers give
+    others."""
     for one, other in zip(plain, others, strict=True):
         for place, (ours, theirs) in enumerate(zip(one, other, strict=False)):
             if ours[0] != theirs[0]:

@@ -1,6 +1,6 @@
 """Measures a server with drafts beside one without: interleaved, repeated, and for several users at once.
 
-Times are those of the streams, so they include the network's but no other request. For one user the speedup is over
+Times are taken from the streams, so they include the network's but no other request. For one user the speedup is over
 prompts, each with its fastest repeat, as `engine.tools.bench.metrics` has it; for several it is over repeats of the
 whole set. Imports no torch.
 """

@@ -2,8 +2,8 @@
 
     step(γ) = plain + [γ > 0] · fixed + γ · draft        step = acceptance length ÷ tokens/s
 
-``fixed`` is the cost of having a drafter, however little it drafts; ``draft`` that of one more draft, drafted and
-scored. With a lookup, which drafts for nothing, the cost of scoring a row is known apart. Imports no torch.
+``fixed`` is the cost of having a drafter, however little it drafts; ``draft`` is the cost of one more draft, drafted
+and scored. With a lookup, which drafts for nothing, the cost of scoring a row is known apart. Imports no torch.
 """
 
 from collections.abc import Sequence

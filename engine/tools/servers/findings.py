@@ -39,9 +39,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Written:
-    """One answer. ``rows``: token, log-probability, and those of the likeliest choices; ``raw``: the answer itself.
-    A log-probability is None if it is exactly 0 and lacks the requested choices that other tokens have, because the
-    server filled it in."""
+    """One answer. ``rows``: token, log-probability, and the log-probabilities of the likeliest choices; ``raw``: the
+    answer itself. A log-probability is None if it is exactly 0 and lacks the requested choices that other tokens have,
+    because the server filled it in."""
 
     rows: tuple[tuple[str, float | None, Mapping[str, float]], ...]
     text: str

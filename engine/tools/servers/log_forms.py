@@ -6,7 +6,7 @@ and assets/web/lessons/log_forms.js read them in the same way, and one file of c
 - ``line``: a line of a log; its last group holds ``numbers``, which follow these words, and ``reached``. A group before
   is the drafter. ``totals_of``: the last line of each such value has all, because it counts from the start on.
 - ``averages``: SGLang's lines. ``is_average``: the counts are averages, so γ is rounded.
-- ``prefix``: of counters on /metrics.
+- ``prefix``: how the names of counters on /metrics begin.
 - ``keys``: counts in the JSON of an answer, by what they count. ``total``: the tokens of the answer, where it says so.
   ``histogram``: how many rounds accepted 0, 1, 2 … drafts; it ``ends_early`` where no round accepted more.
 """

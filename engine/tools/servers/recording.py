@@ -70,7 +70,7 @@ class Recorder:
 
     def finish(self, request: ServerRequest, answer: StreamedAnswer, before: dict[str, int] | None) -> Trace:
         """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at
-        once, because the server's counts are those of all of them."""
+        once, because the server counts for all of them together."""
         if not answer.fault:
             if before is not None:
                 self.adapter.add_counts(self.client, answer, before)

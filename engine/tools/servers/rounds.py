@@ -60,7 +60,7 @@ def rounds_of(answer: StreamedAnswer) -> list[ServedRound]:
 
 
 def _with_starts(pieces: list[Piece]) -> tuple[list[Piece], list[float]]:
-    """Returns the pieces, and when the time of each began; that of the first one belongs to the prompt."""
+    """Returns the pieces, and when the time of each began; the first one's belongs to the prompt."""
     return pieces, [pieces[0].at, *(piece.at for piece in pieces[:-1])]
 
 

@@ -55,7 +55,8 @@ class _Slot:
 
 
 class BatchedSampler:
-    """Samples up to ``slots`` rows at once, each up to ``longest`` tokens in all. ``pace``: of the tokens it writes."""
+    """Samples up to ``slots`` rows at once, each up to ``longest`` tokens in all. ``pace``: how fast it writes
+    tokens."""
 
     def __init__(self, runner: DecoderRunner, slots: int, longest: int):
         self.longest = min(longest, runner.max_length)
@@ -67,7 +68,7 @@ class BatchedSampler:
     def sample(self, rows: Iterable[Row], ends: frozenset[int], limit: int) -> Iterator[Row]:
         """Yields each row when it ends: at a token of ``ends``, or after ``limit`` new ones."""
         waiting = iter(rows)
-        self._idle += [slot.runner for slot in self._slots]  # of a call that was given up
+        self._idle += [slot.runner for slot in self._slots]  # whose call was given up
         self._slots.clear()
         while self._fill(waiting):
             batch = [slot.wants() for slot in self._slots]

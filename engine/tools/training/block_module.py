@@ -20,7 +20,7 @@ from engine.tools.training.eagle3_module import EagleHead
 
 
 class PlainLayer(nn.Module):
-    """A further layer, as Llama's; its parts are those of the first one."""
+    """A further layer, as Llama's; it has the parts of the first one."""
 
     def __init__(self, first: EagleHead, E: int):
         super().__init__()
@@ -49,7 +49,7 @@ class PlaceBias(nn.Module):
 
 class BlockHead(EagleHead):
     """``embed`` and ``head`` as in an EAGLE head; ``mask_token``: the target's id whose embedding masked slots have;
-    ``rank``: of the bias, 0 for none."""
+    ``rank``: the rank of the bias, 0 for none."""
 
     def __init__(
         self, config, embed: torch.Tensor, head: torch.Tensor, taps: int, mask_token: int, layers: int = 1,

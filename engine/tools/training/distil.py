@@ -38,7 +38,7 @@ class Recipe:
     rows: int
     learning_rate: float
     warm_up: float = 0.03
-    final_rate: float = 0.02  # of the learning rate, where the cosine ends
+    final_rate: float = 0.02  # the share of the learning rate at which the cosine ends
     weight_decay: float = 0.01
     clip: float = 1.0
     decay: float = 0.8

@@ -1,5 +1,5 @@
-"""Defines an EAGLE-3 head as a module to train: token embedding and target features in, its own words out. Its loss is
-that of every student, in distil.py.
+"""Defines an EAGLE-3 head as a module to train: token embedding and target features in, its own words out. Its loss, in
+distil.py, is the same for every student.
 
 Layer and names as vLLM and SGLang load them (`LlamaForCausalLMEagle3`; Li et al. 2025): `fc` fuses three tapped hidden
 states, the layer's attention reads [embedding, fused] side by side, and its outgoing hidden state is what the next
@@ -29,7 +29,7 @@ TENSORS = {  # names of the layer's tensors, ours → theirs
     "up.weight": "mlp.up_proj.weight",
     "down.weight": "mlp.down_proj.weight",
 }
-FURTHER = TENSORS | {"norm_in": TENSORS["norm_embed"]}  # of a plain layer after it
+FURTHER = TENSORS | {"norm_in": TENSORS["norm_embed"]}  # the names of a plain layer after it
 EAGLE_TENSORS = {ours: f"midlayer.{theirs}" for ours, theirs in TENSORS.items()}
 EAGLE_TENSORS |= {"fc.weight": "fc.weight", "norm": "norm.weight"}
 

@@ -1,7 +1,7 @@
 """Exports a trained student as safetensors in 16 bits with a config, in a temporary folder that is then renamed.
 
-`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` and `block` the layout of vLLM; `medusa`
-that of TGI's version 2 with a map of the words; `exit` that of `engine/models/heads/exit.py`.
+`lm` becomes a transformers checkpoint with the target's tokenizer; `eagle` and `block` the layout of vLLM; `medusa` the
+layout of TGI's version 2 with a map of the words; `exit` the layout that `engine/models/heads/exit.py` reads.
 """
 
 import errno
@@ -43,7 +43,7 @@ def vocabulary_map(words: torch.Tensor, vocabulary: int) -> dict[str, torch.Tens
 
 
 def head(kind: str, *of_a_head) -> None:
-    """Writes a trained head; the other arguments are those of `medusa`, as for each kind in EXPORTERS."""
+    """Writes a trained head; the other arguments are as in `medusa`, as for each kind in EXPORTERS."""
     load_object(EXPORTERS[kind])(*of_a_head)
 
 

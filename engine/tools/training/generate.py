@@ -42,7 +42,8 @@ def collect(
     folder: Path,
     say: ProgressCallback,
 ) -> Samples:
-    """Returns all rows, those of earlier runs from ``folder``; writes new ones there in parts, and all to one file."""
+    """Returns all rows, some of them from earlier runs in ``folder``; writes new ones there in parts, and all to one
+    file."""
     have = {i for index, _ in _read_parts(folder) for i in index}
     done, unsaved = len(have), []
     try:

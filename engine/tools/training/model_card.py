@@ -74,7 +74,7 @@ def write(project, setup, state: dict, samples) -> str:
 
 def in_the_loop(project, student: str, weights: str) -> str:
     """Returns what `evaluate` measured in the real loop, as Markdown. Empty unless it measured the draft whose weights
-    have the hash ``weights``: those of another draft would be quoted as this one's otherwise."""
+    have the hash ``weights``: otherwise another draft's numbers would be quoted as this one's."""
     measured = read_evaluations(project.folder / student / "evaluation.json")
     if not measured or any(one.weights != weights for one in measured):
         return ""

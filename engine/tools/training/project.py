@@ -53,7 +53,7 @@ class StudentSetup:
     shape: LmShape
     start: str = ""  # the folder of the older draft that it continues
     target: str = ""  # hash of the target's weights
-    layers: int = 1  # of a block head
+    layers: int = 1  # in a block head
     is_normed: bool = False  # an EAGLE head as of EAGLE-3.1
     bias: int = 0  # its rank, in a block head; 0 for none
 
@@ -71,7 +71,8 @@ class StudentSetup:
 
 
 class TrainingProject:
-    """The training of one target on one device. ``files``: sample files to train on; by default those of `sample`."""
+    """The training of one target on one device. ``files``: sample files to train on; by default the files that `sample`
+    wrote."""
 
     def __init__(self, pair: str, work: Path | None, device: str, files: Sequence[Path] = ()):
         self.pair, self.device = get_pair(pair), choose_device(device)

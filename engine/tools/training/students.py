@@ -57,7 +57,7 @@ class Student(nn.Module):
     rest: torch.Tensor
 
     shift, reduced, reads_taps = 1, True, True
-    FILE = "model.safetensors"  # of an exported one
+    FILE = "model.safetensors"  # that holds an exported one
     ADDED: tuple[str, ...] = ()  # first letters of parameters that a draft to begin from may lack
 
     def __init__(self, module: Any, words: torch.Tensor):
@@ -145,7 +145,7 @@ class MedusaStudent(Student):
     rows of ``words`` [Vd], and stays as it is. Draft step k is head k: it does not see the tokens between."""
 
     shift, reduced, reads_taps = 1, True, False
-    FILE = "medusa_lm_head.safetensors"  # of TGI's layout and of Medusa 0.1
+    FILE = "medusa_lm_head.safetensors"  # in TGI's layout and in Medusa 0.1's
     HEADS = 3  # a fourth would be right too rarely to pay
     USE = (
         "Medusa-1 heads on the target's last hidden state, with rows of its own output layer (layout of TGI's version "

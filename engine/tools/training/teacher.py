@@ -30,7 +30,7 @@ class Teacher:
     @classmethod
     def load(cls, folder: Path, device: str) -> "Teacher":
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        weights = open_weights(folder, torch.float32, device)  # of shapes that were checked when the target was loaded
+        weights = open_weights(folder, torch.float32, device)  # whose shapes were checked when the target was loaded
         embed = weights(embedding_name(weights, config))
         head = weights("lm_head.weight") if reads_own_head(weights, config) else embed
         last = f"model.layers.{config.num_hidden_layers - 1}."

@@ -42,7 +42,7 @@ _BLOCK = {
 _HEAD_NORMS = {"attn_q_norm", "attn_k_norm"}  # only in qwen3
 _ATTENTION, _MLP = ("attn_q", "attn_k", "attn_v", "attn_output"), ("ffn_gate", "ffn_up", "ffn_down")
 ROPE_FACTORS = "rope_freqs.weight"
-# Fields of the architecture that are read here; those of the rotary embedding are read in `rope.py`.
+# Fields of the architecture that are read here; the rotary embedding's are read in `rope.py`.
 _READ = {
     "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size", "attention.head_count",
     "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length",

@@ -13,7 +13,7 @@ GGUF, LAYOUT, SOURCES = "model.gguf", "tensors.json", "sources.json"
 
 
 def is_prepared(folder: Path) -> bool:
-    """Returns whether the folder's weights are those of a GGUF file. A user's folder may hold such files, too, without
+    """Returns whether the folder's weights come from a GGUF file. A user's folder may hold such files, too, without
     having been prepared."""
     return (Path(folder) / LAYOUT).is_file()
 

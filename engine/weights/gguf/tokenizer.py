@@ -135,7 +135,7 @@ def _sentence_pieces(fields: Mapping, tokens: Sequence[str], types: Sequence[int
 
 
 def _merges(vocabulary: Mapping[str, int], scores: Sequence[float], types: Sequence[int]) -> list[tuple[str, str]]:
-    """Returns the pairs of pieces that make another piece, those of the highest score first.
+    """Returns the pairs of pieces that make another piece, the highest score first.
 
     >>> _merges({"a": 0, "b": 1, "ab": 2, "aab": 3}, [0, 0, -1, -2], [1, 1, 1, 1])
     [('a', 'b'), ('a', 'ab')]

@@ -1,8 +1,8 @@
 """Reads llama.cpp's llama-server. Watched on version 0.5.0 of October 2026.
 
 ``timings_per_token`` gives each event ``timings`` with predicted_n, draft_n and draft_n_accepted, counted so far. The
-two latter grow before the first token of a round is sent, and each event is one token, or those of one character, so
-that the tokens of a round are known.
+two latter grow before the first token of a round is sent, and each event is one token, or the tokens of one character,
+so that the tokens of a round are known.
 """
 
 from engine.tools.servers.client import Client
