@@ -86,7 +86,8 @@ class EagleConfig(BaseModel):
         """Returns the settings that rotary frequencies are computed from."""
         names = ("hidden_size", "num_attention_heads", "head_dim", "max_position_embeddings")
         fields: dict[str, Any] = {name: getattr(self, name) for name in names}
-        return PreTrainedConfig(**fields | {"rope_parameters": dict(self.rope)})
+        fields["rope_parameters"] = dict(self.rope)
+        return PreTrainedConfig(**fields)
 
 
 class BlockConfig(EagleConfig):
