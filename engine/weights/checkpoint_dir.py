@@ -49,11 +49,7 @@ def head_method(folder: Path) -> str:
     """Returns the method that the folder's heads draft with (a key of HEAD_KINDS), "" if it holds a model. Heads have
     no tokenizer."""
     folder = Path(folder)
-    config = read_json(folder / "config.json")
-    try:
-        tensors = tensor_shapes(folder)
-    except UNREADABLE:  # `damage` describes it
-        tensors = {}
+    config, tensors = read_json(folder / "config.json"), _shapes_if_readable(folder)
     if other_drafter(config, tensors):
         return ""
     for method, kind in HEAD_KINDS.items():
@@ -77,6 +73,13 @@ def tensor_shapes(folder: Path) -> dict[str, list[int]]:
     if is_prepared(folder):
         return {name: place["shape"] for name, place in places(folder).items()}
     return {name: shape for file in weight_files(folder) for name, shape in _layout(file)[0].items()}
+
+
+def _shapes_if_readable(folder: Path) -> dict[str, list[int]]:
+    try:
+        return tensor_shapes(folder)
+    except UNREADABLE:  # `damage` describes it
+        return {}
 
 
 def missing(folder: Path) -> str | None:
@@ -144,10 +147,7 @@ def other_kind(folder: Path) -> str | None:
         return f"{folder} is a file; name the folder that it lies in, with its config.json and tokenizer."
     if not folder.is_dir() or is_prepared(folder):
         return None
-    try:
-        tensors = tensor_shapes(folder)
-    except UNREADABLE:  # `damage` describes it
-        tensors = {}
+    tensors = _shapes_if_readable(folder)
     contents = contents_of(folder, tensors)
     if drafter := other_drafter(contents.config, tensors):
         return f"{folder} holds {drafter}."

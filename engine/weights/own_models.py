@@ -181,10 +181,6 @@ def family_problem(name: str, config: dict) -> str | None:
 def _in_transformers(family: str) -> bool:
     """Looks among the files of transformers, because importing it takes seconds and belongs to the engine's thread."""
     spec = importlib.util.find_spec("transformers")
-    folders = (
-        [Path(folder) / "models" for folder in spec.submodule_search_locations]
-        if spec and spec.submodule_search_locations
-        else []
-    )
+    folders = (spec.submodule_search_locations if spec else None) or []
     names = {family, family.removesuffix("_text"), family.replace("-", "_")}
-    return any((folder / name).is_dir() for folder in folders for name in names)
+    return any(Path(folder, "models", name).is_dir() for folder in folders for name in names)

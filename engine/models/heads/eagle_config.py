@@ -84,13 +84,9 @@ class EagleConfig(BaseModel):
 
     def rotary(self) -> PreTrainedConfig:
         """Returns the settings that rotary frequencies are computed from."""
-        fields: dict[str, Any] = dict(
-            rope_parameters=dict(self.rope),
-            hidden_size=self.hidden_size,
-            num_attention_heads=self.num_attention_heads,
-            head_dim=self.head_dim,
-            max_position_embeddings=self.max_position_embeddings,
-        )
+        names = ("hidden_size", "num_attention_heads", "head_dim", "max_position_embeddings")
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
+        fields["rope_parameters"] = dict(self.rope)
         return PreTrainedConfig(**fields)
 
 
