@@ -19,7 +19,7 @@ WORDS = torch.tensor([7, 5, 3, 9])
 
 def test_siblings_are_drawn_without_replacement():
     """The joint law of three of four words is compared with the products of the laws that each was drawn from."""
-    u = torch.rand(2000, 3, generator=torch.manual_seed(1))
+    u = torch.rand(2000, 3, generator=torch.Generator().manual_seed(1))
     tokens, rows = draw_siblings(Q.expand(2000, -1), u)
     law = {}
     for a in range(4):

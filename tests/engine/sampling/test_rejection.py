@@ -69,7 +69,8 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn, ve
     """The walk is written out once more in `mutants.rules`. It tests a draft only when it comes by."""
     chance = random.Random(seed)
     parents = tuple(chance.randrange(max(0, i - 3), i + 1) for i in range(N))
-    p, q, u = rows(N + 1, 6, seed), rows(N, 6, seed + 1), torch.rand(2 * N + 1, generator=torch.manual_seed(seed))
+    p, q = rows(N + 1, 6, seed), rows(N, 6, seed + 1)
+    u = torch.rand(2 * N + 1, generator=torch.Generator().manual_seed(seed))
     q = torch.stack([q[parent] for parent in parents])  # siblings of one q
     tokens = draw(q, u[:N].flip(0))
     both, q = (verify_tree, rules().function(ACCEPTANCE["token"].tree)), q if drawn else None

@@ -113,7 +113,7 @@ def drawn_tree(seed: int, parents, vocabulary: int = 6):
     """p, q, tokens, u and u_closing of a tree whose siblings were drawn without replacement."""
     N = len(parents)
     p, base = rows(N + 1, vocabulary, seed), rows(N + 1, vocabulary, seed + 1, holes=0.0)
-    u, tokens, q = torch.rand(3 * N + 1, generator=torch.manual_seed(seed)), [], []
+    u, tokens, q = torch.rand(3 * N + 1, generator=torch.Generator().manual_seed(seed)), [], []
     for i, parent in enumerate(parents):
         elders = [tokens[j] for j in range(i) if parents[j] == parent]
         left = base[parent].index_fill(0, torch.tensor(elders, dtype=torch.long), 0.0)
@@ -141,7 +141,7 @@ def test_a_tree_gives_the_verdict_of_a_walk_from_node_to_node(seed, N, drawn):
 def test_on_a_chain_traversal_is_block_verification(seed, N, kind):
     p, q = rows(N + 1, 7, seed), rows(max(N, 1), 7, seed + 1)[:N]
     p = torch.cat([q, p[-1:]]) if kind == "equal" else one_hot(p.argmax(-1), 7) if kind == "greedy" else p
-    u = torch.rand(3 * N + 1, generator=torch.manual_seed(seed))
+    u = torch.rand(3 * N + 1, generator=torch.Generator().manual_seed(seed))
     tokens = draw(q, u[2 * N + 1 :]) if N else torch.zeros(0, dtype=torch.long)
     q = None if kind == "given" else q
     chain = verify_block(p, q, tokens, u[:N], u[N : 2 * N + 1])
@@ -173,7 +173,7 @@ def test_a_tree_worked_out_by_hand():
 @given(seed=st.integers(0, 10_000), N=st.integers(1, 8), drawn=st.booleans())
 def test_greedy_verdicts_are_those_of_the_token_rule(seed, N, drawn):
     """One-hot p: no u changes the verdict."""
-    parents, generator = random_tree(seed, N), torch.manual_seed(seed)
+    parents, generator = random_tree(seed, N), torch.Generator().manual_seed(seed)
     p = one_hot(torch.randint(3, (N + 1,), generator=generator), 3)
     tokens, u = torch.randint(3, (N,), generator=generator), torch.rand(N, generator=generator)
     q = one_hot(tokens, 3) if drawn else None
@@ -208,7 +208,7 @@ def test_nothing_impossible_comes_out(seed, value, N, is_tree):
     """p is within 1e-8 of q, disjoint from it, or a point mass."""
     parents, rule = (random_tree(seed, N), verify_traversal) if is_tree else (tuple(range(N)), block)
     _, q, tokens, _, closing = drawn_tree(seed, parents)
-    near = (q + 1e-8 * torch.randn(q.shape, generator=torch.manual_seed(seed))).clamp_min(0) * (q > 0)
+    near = (q + 1e-8 * torch.randn(q.shape, generator=torch.Generator().manual_seed(seed))).clamp_min(0) * (q > 0)
     for p in (near, torch.where(q > 0, 0.0, 1.0) + 1e-3 * q, one_hot(q.argmin(-1), 6)):
         p = torch.cat([p / p.sum(-1, keepdim=True), rows(1, 6, seed + 1)])
         verdict = rule(p, q, tokens, parents, torch.full((N,), value), closing)
