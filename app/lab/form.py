@@ -65,11 +65,11 @@ def title_choices(methods: Sequence[str]) -> list[tuple[str, str]]:
 
 def widget(described: Field, name: str) -> Any:
     """Makes the widget of a field. ``name``: begins its element's id."""
-    layout = {"elem_id": f"{name}-{described.name}"} | dict(described.layout)
+    layout = {"elem_id": f"{name}-{described.name}", "info": described.hint or None} | dict(described.layout)
     if described.kind not in ("boxes", "radio"):
         return control(described, **layout)
     kind = gr.CheckboxGroup if described.kind == "boxes" else gr.Radio
-    words = {"label": described.label, "info": described.hint, "choices": choices(described.choices or {})}
+    words = {"label": described.label, "choices": choices(described.choices or {})}
     return kind(value=described.default, **words | layout)
 
 

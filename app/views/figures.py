@@ -116,9 +116,10 @@ def draw_predicted(name: str, x: Iterable, y: Iterable[float | None], mark: dict
     return points(name, [*x], [*y], mode="lines", line=line, **more)
 
 
-def users_axes(users: Sequence[int], y: str, **more) -> dict:
-    """Lays numbers of users out on a logarithmic axis, with a tick at each."""
-    layout, margin = axes("users at once", y, **more), 1.08
+def users_axes(users: Sequence[int], y: str, margin: float = 1.08, **more) -> dict:
+    """Lays numbers of users out on a logarithmic axis, with a tick at each. ``margin``: the factor by which it extends
+    beyond the fewest and the most."""
+    layout = axes("users at once", y, **more)
     layout["xaxis"] |= {"type": "log", "tickvals": [*users], "ticktext": [str(number) for number in users]}
     layout["xaxis"]["range"] = [short(math.log10(users[0] / margin)), short(math.log10(users[-1] * margin))]
     return layout

@@ -118,7 +118,7 @@ def _speedups(result: AnswerResult) -> Figure:
     note += "Above 1 drafting pays."
     if result.refuted_predictions():
         note += " Where a point's interval excludes the dashed line, the point is right."
-    return Figure(data, figures.users_axes(CURVE, "× plain decoding", shapes=[figures.level(1.0)]), note)
+    return Figure(data, figures.users_axes(CURVE, "× plain decoding", 1.12, shapes=[figures.level(1.0)]), note)
 
 
 # ── configurations ──
