@@ -1,7 +1,6 @@
 """Decides how many tokens each round drafts (γ): fixed, adaptive, or as a trace recorded it.
 
-`_gamma_policy` in `runtime/engine.py` picks the policy of a run, and each round asks its ``choose``; one for a single
-drafter has only a ``length`` to choose.
+`_gamma_policy` in `runtime/engine.py` picks the policy of a run, and each round asks its ``choose``.
 `AdaptiveGamma` (γ = auto) decides from c, v(W) and the acceptance seen so far. It keeps one decaying estimate of α for
 each confidence key of the drafter (n-gram: the length of the match; draft model: its highest probability), starting
 from the drafter's ``priors``. A draft's cost c is that of one draft step: `medusa` and `block` take one step a round,

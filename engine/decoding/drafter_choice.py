@@ -11,7 +11,7 @@ Promises are made of committed text and of past rounds, never of a drawn draft, 
 be exact.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from engine.decoding.draft_length import AdaptiveGamma, Rate
 from engine.drafters.base import PER_TOKEN, DraftPolicy, GammaPolicy, Keys, Offer, Outcomes
@@ -50,17 +50,14 @@ class DrafterChoice(GammaPolicy, DraftPolicy):
             default=(0.0, 0, ""),
         )
         if self.gamma is None:
+            models = (name for name, offer in named.items() if offer.keys == PER_TOKEN)
             if gain <= 1.0 - self.rate.value:  # a plain step yields one token for a cost of one
-                name, gamma = self._next_to_try(named.values(), room), 0
+                # A drafter with a model whose drafts could pay is tried, if there is one.
+                name, gamma = next((name for name in models if self.members[name].length(PER_TOKEN, room)), ""), 0
             if name and named[name].keys == PER_TOKEN:
                 gamma = len(promises[name])  # it may go on for as long as it is sure
         self._member = self.members.get(name)
         return named.get(name), gamma
-
-    def _next_to_try(self, offers: Iterable[Offer], room: int) -> str:
-        """Returns the name of a drafter with a model whose drafts could pay, or ""."""
-        models = (offer.drafter.name for offer in offers if offer.keys == PER_TOKEN)
-        return next((name for name in models if self.members[name].length(PER_TOKEN, room)), "")
 
     def worth_verifying(self, path: Sequence[Hashable]) -> bool:
         return self.gamma is not None or self._member is None or self._member.worth_verifying(path)

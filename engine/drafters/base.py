@@ -111,6 +111,11 @@ class DrafterSetup:
     reader: GrammarReader | None = None  # for the constraint, at the end of the committed text; None without one
     reads_grammar: bool = False  # a draft model takes the text that must come from the constraint, without guessing
 
+    @staticmethod
+    def greedy(vocab_size: int, capacity: int, device: str) -> "DrafterSetup":
+        """Returns the setup of a greedy run without a repetition penalty."""
+        return DrafterSetup(SamplingParams(), vocab_size, Uniforms(0, capacity), None, capacity, device)
+
     def position(self, text: Sequence[int]) -> int:
         """Returns the index, among the run's new tokens, of the one that follows ``text``."""
         return len(text) - self.prompt_length

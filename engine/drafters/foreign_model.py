@@ -25,12 +25,11 @@ class ForeignModelDrafter(DraftModelDrafter):
         super().__init__(runner)
         self.translation = translation
         self._reading: Any = None  # a Reading while a run is under way
-        self._is_full = False
-        self._accepted = 0  # how many of its own tokens were accepted since the last proposal
+        self._is_full, self._accepted = False, 0  # how many of its own tokens were accepted since the last proposal
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self.setup, self._reading, self._is_full = setup, Reading(self.translation, prompt), False
-        self._accepted = 0
+        self.setup, self._reading = setup, Reading(self.translation, prompt)
+        self._is_full, self._accepted = False, 0
         ids, more = self._reading.ids, _STRETCH * max(1, setup.capacity - len(prompt))
         self._slots = min(len(ids) + more, self.runner.max_length)
         del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # only the end of a long text is read

@@ -18,13 +18,12 @@ from typing import Any
 
 import torch
 
-from engine.config import SamplingParams, method_of
+from engine.config import method_of
 from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.decoder.runner import Runner
-from engine.sampling.random_streams import Uniforms
 from engine.trace.costs import CostModel
 from engine.trace.noise import has_dips, monotone_costs
 from engine.weights.specs import ModelSpec
@@ -117,8 +116,7 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
 def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
     """Returns a function that drafts, and the steps that it takes: fewer where one gives several drafts."""
     chain = ReplayedGamma([RecordedRound(_DRAFT_STEPS, _DRAFT_STEPS, parents=tuple(range(_DRAFT_STEPS)))])  # a tree too
-    length = len(prompt) + _DRAFT_STEPS + 2
-    setup = DrafterSetup(SamplingParams(), target.vocab_size, Uniforms(0, length), None, length, target.device)
+    setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device)
     if target.captured:  # there a tree's levels cost more than a chain's steps, which are one graph
         setup = replace(setup, trees=target.trees)
     drafter.start(prompt, setup, **method_of(drafter.name).defaults)

@@ -8,7 +8,8 @@ from page_actions import open_lab
 from player_page import page_with
 from playwright.sync_api import Page, expect
 
-from engine.trace.speedup_model import best_gamma, break_even, expected_tokens, idealised_speedup
+from engine.tools.bench.winners import break_even
+from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup
 
 pytestmark = pytest.mark.browser
 MEASURED = {1: 1.0, 2: 1.06, 3: 1.05, 4: 1.3, 6: 1.2, 8: 1.7, 16: 2.9}

@@ -40,11 +40,8 @@ class ForkedScript(Drafter):
     def __init__(self, plan):
         self.plan = list(plan)
 
-    def start(self, prompt, setup):
-        self.setup = setup
-
     def offer(self, text):
-        return Offer(self, (0,) * 32, partial(self._draft, self.setup.position(text)))
+        return Offer(self, (0,) * 32, partial(self._draft, len(text) - len(PROMPT)))
 
     def _draft(self, position, gamma, policy):
         right = self.plan[position : position + gamma]
