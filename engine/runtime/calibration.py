@@ -21,7 +21,8 @@ import torch
 from engine.config import method_of
 from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup
+from engine.drafters.autoregressive import AutoregressiveDrafter
+from engine.drafters.base import Draft, DrafterSetup
 from engine.files import read_json, write_atomically
 from engine.models.decoder.runner import Runner
 from engine.trace.costs import CostModel
@@ -113,7 +114,7 @@ def _scoring(target: Runner, ids: Sequence[int], context: int):
     return score
 
 
-def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
+def _drafting(drafter: AutoregressiveDrafter, target: Runner, prompt: list[int]) -> tuple[Callable[[], Draft], int]:
     """Returns a function that drafts, and the steps that it takes: fewer where one gives several drafts."""
     chain = ReplayedGamma([RecordedRound(_DRAFT_STEPS, _DRAFT_STEPS, parents=tuple(range(_DRAFT_STEPS)))])  # a tree too
     setup = DrafterSetup.greedy(target.vocab_size, len(prompt) + _DRAFT_STEPS + 2, target.device)
@@ -122,9 +123,8 @@ def _drafting(drafter: Drafter, target: Runner, prompt: list[int]) -> tuple[Call
     drafter.start(prompt, setup, **method_of(drafter.name).defaults)
 
     def draft():
-        offer = drafter.offer(prompt)
-        assert offer is not None, "a drafter with a model can draft after any text"
-        proposal = offer.draft(_DRAFT_STEPS, chain)
+        # Without an offer, because a draft in other tokens makes none where a text ends inside a character.
+        proposal = drafter.propose(prompt, _DRAFT_STEPS, chain)
         drafter.commit(0)
         return proposal
 
