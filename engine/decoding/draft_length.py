@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from engine.drafters.base import PER_TOKEN, DraftPolicy, GammaPolicy, Keys, Offer, Outcomes
+from engine.drafters.base import PER_TOKEN, DraftOffer, DraftPolicy, GammaPolicy, Keys, Outcomes
 from engine.drafters.token_tree import Plan, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate, shared_costs
 
@@ -59,7 +59,7 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
     averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``at_once``: whether one
-    step gives all drafts of a round. ``keys`` are always those of an `Offer`.
+    step gives all drafts of a round. ``keys`` are always those of an `DraftOffer`.
     """
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, limit=16, rate=None, at_once=False):
@@ -191,7 +191,7 @@ class ReplayedGamma(GammaPolicy, DraftPolicy):
         ]
         self._round, self._is_auto = 0, any(each.drafter for each in self.rounds)
 
-    def choose(self, offers: Sequence[Offer], room: int) -> tuple[Offer | None, int]:
+    def choose(self, offers: Sequence[DraftOffer], room: int) -> tuple[DraftOffer | None, int]:
         named = {offer.drafter.name: offer for offer in offers}
         offer = named.get(self._current.drafter) if self._is_auto else offers[0]
         return offer, self.length(offer.keys, room) if offer else 0

@@ -14,7 +14,7 @@ be exact.
 from collections.abc import Hashable, Mapping, Sequence
 
 from engine.decoding.draft_length import AdaptiveGamma, Rate
-from engine.drafters.base import PER_TOKEN, DraftPolicy, GammaPolicy, Keys, Offer, Outcomes
+from engine.drafters.base import PER_TOKEN, DraftOffer, DraftPolicy, GammaPolicy, Keys, Outcomes
 from engine.drafters.token_tree import Worthwhile
 
 
@@ -24,14 +24,14 @@ class DrafterChoice(GammaPolicy, DraftPolicy):
 
     def __init__(self, members: Mapping[str, AdaptiveGamma], rate: Rate, gamma: int | None = None):
         self.members, self.rate, self.gamma = members, rate, gamma
-        self._offers: Sequence[Offer] = ()  # of this round
+        self._offers: Sequence[DraftOffer] = ()  # of this round
         self._member: AdaptiveGamma | None = None  # the policy of the drafter that was chosen for it
 
     def share(self, rows: int) -> None:
         for member in self.members.values():
             member.share(rows)
 
-    def choose(self, offers: Sequence[Offer], room: int) -> tuple[Offer | None, int]:
+    def choose(self, offers: Sequence[DraftOffer], room: int) -> tuple[DraftOffer | None, int]:
         self._offers = offers
         if self.gamma == 0:
             return None, 0

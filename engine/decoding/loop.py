@@ -22,7 +22,7 @@ from engine.decoding.constrained import Allowed, Constrained
 from engine.decoding.text import Text
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, GammaPolicy, Offer
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy, GammaPolicy
 from engine.errors import BadInput, Unavailable
 from engine.models.decoder.runner import Runner
 from engine.models.decoder.tree_shape import tree_shape
@@ -213,7 +213,7 @@ class SpeculativeDecoder:
             forbidden=self.recorder.forbidden(allowed.forbidden, depth, position),
         )
 
-    def _check_finite(self, verdict: HostVerdict, offer: Offer | None) -> None:
+    def _check_finite(self, verdict: HostVerdict, offer: DraftOffer | None) -> None:
         """Raises Unavailable if the target's numbers are not finite. If a draft's are not, its drafting ends."""
         place = self.text.emitted
         if not verdict.is_finite:
@@ -232,7 +232,7 @@ class SpeculativeDecoder:
     def _now(self) -> float:
         return time.perf_counter() - self.started
 
-    def _draft(self) -> tuple[Offer | None, int, Allowed]:
+    def _draft(self) -> tuple[DraftOffer | None, int, Allowed]:
         """Returns the offer that was chosen, γ, and what the constraint allows of its draft. Leaves one place for the
         token that closes the round."""
         config, ids = self.config, self.text.ids

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from engine.config import MAX_GAMMA
 from engine.device import to_device, to_host
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, DraftPolicy, Keys, Offer
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy, Keys
 from engine.sampling.constraint import Path, mask_guesses, unpack
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.top_words import likeliest
@@ -53,14 +53,14 @@ class AutoregressiveDrafter(Drafter):
         self.setup = setup
         self.runner.reset(min(setup.capacity + self.spare, self.runner.max_length))
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
-        return Offer(self, self.keys(), partial(self.propose, text)) if len(text) >= self.shortest else None
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
+        return DraftOffer(self, self.keys(), partial(self.propose, text)) if len(text) >= self.shortest else None
 
     def keys(self) -> Keys:
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
-        """Makes the draft of an `Offer`."""
+        """Makes the draft of an `DraftOffer`."""
         raise NotImplementedError
 
     def memory(self, capacity: int) -> int:

@@ -46,7 +46,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class DraftOffer:
     """What a drafter could draft after a text. ``draft(gamma, policy)`` drafts up to gamma ≥ 1 tokens; a policy decides
     after each of them, and about the shape of a tree. None decides nothing more."""
 
@@ -61,7 +61,7 @@ class GammaPolicy:
     def share(self, rows: int) -> None:
         """Takes into account that from now on ``rows`` requests share each pass."""
 
-    def choose(self, offers: Sequence[Offer], room: int) -> tuple[Offer | None, int]:
+    def choose(self, offers: Sequence[DraftOffer], room: int) -> tuple[DraftOffer | None, int]:
         """Returns one of the offers, of which there is at least one, and how many tokens it drafts, up to ``room``."""
         return offers[0], self.length(offers[0].keys, room)
 
@@ -133,7 +133,7 @@ class Drafter:
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run. Gets the method's own settings, too, by name."""
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Returns what could be drafted after ``text``, the ids of prompt and output so far; None for nothing."""
 
     def commit(self, accepted: int) -> None:

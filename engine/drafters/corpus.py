@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, Offer
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer
 from engine.drafters.context_index import ContextIndex
 
 LONGEST = 16  # tokens in a proposal
@@ -37,12 +37,12 @@ class CorpusDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._setup = setup
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Offers the continuation with the most expected tokens; its keys are the tenths of the estimates along it."""
         paths = [self._continuation(places) for places in self.index.matches(text)]
         tokens, estimates = max(paths, key=lambda path: sum(accumulate(path[1], mul)), default=([], []))
         keys, device = [int(10 * estimate) for estimate in estimates], self._setup.device
-        return Offer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None
+        return DraftOffer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None
 
     def _continuation(self, places: np.ndarray) -> tuple[list[int], list[float]]:
         """Follows the most frequent token from place to place. Returns the tokens, and the estimated chance of each if

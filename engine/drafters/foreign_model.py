@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine.drafters.autoregressive import AutoregressiveDrafter
-from engine.drafters.base import Draft, DrafterSetup, DraftPolicy, Offer
+from engine.drafters.base import Draft, DrafterSetup, DraftOffer, DraftPolicy
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.translation import Reading, Translation
 from engine.models.decoder.runner import Runner
@@ -37,7 +37,7 @@ class ForeignModelDrafter(DraftModelDrafter):
         self.runner.prefill(self._clamp(ids[:-1]))
         self._read = len(ids)
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Returns None also inside a character, because the draft may write its bytes in other tokens."""
         return None if self._is_full or self.translation.ends_inside_a_character(text) else super().offer(text)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, Offer
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer
 
 FORCED = "forced"  # the only confidence key
 
@@ -20,8 +20,8 @@ class GrammarDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self._setup = setup
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
         reader, device = self._setup.reader, self._setup.device
         tokens = reader.forced_tokens() if reader else []
         keys = (FORCED,) * len(tokens)
-        return Offer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None
+        return DraftOffer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None

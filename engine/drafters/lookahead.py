@@ -19,7 +19,7 @@ import torch
 
 from engine.config import MAX_NODES
 from engine.device import to_device, to_host
-from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, DraftPolicy, Offer
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy
 
 _POOL, _WINDOW = "pool", "window"  # confidence keys
 
@@ -46,8 +46,8 @@ class LookaheadDrafter(Drafter):
         """Fills a level up to W tokens with tokens of the prompt."""
         return tokens + [next(self._filling) for _ in range(self.W - len(tokens))]
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
-        return Offer(self, PER_TOKEN, partial(self.propose, text))
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
+        return DraftOffer(self, PER_TOKEN, partial(self.propose, text))
 
     def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
         self._index(text)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from engine.config import MAX_GAMMA, MAX_NODES
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, Offer
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy
 from engine.drafters.token_tree import Shape, TokenTree
 
 LONGEST = 8  # tokens of the longest match that is looked up
@@ -42,7 +42,7 @@ class NgramDrafter(Drafter):
         self._earlier: list[dict[int, int]] = [{} for _ in range(LONGEST + 1)]  # that index -> the one before it
         self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Offers what followed the longest match; its keys are the length of that, and how it grows with every accepted
         draft. The last token's own n-gram is not indexed yet, because it has no successor and would match itself."""
         for end in range(self._indexed + 1, len(text)):
@@ -52,7 +52,7 @@ class NgramDrafter(Drafter):
         n, after = next(self._occurrences(text), (0, 0))
         tokens = self._continuation(text, after, MAX_GAMMA) if n else []
         keys = _GROWING[n - 1 : n - 1 + len(tokens)]
-        return Offer(self, keys, partial(self._draft, text, tokens)) if tokens else None
+        return DraftOffer(self, keys, partial(self._draft, text, tokens)) if tokens else None
 
     def _index(self, n: int, ngram: tuple[int, ...], end: int) -> None:
         if ngram in self._follow[n]:

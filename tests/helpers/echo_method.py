@@ -19,7 +19,7 @@ METHODS["echo"] = Method("echo", "repeats the last token", "echo_method:EchoDraf
 
 import torch  # noqa: E402
 
-from engine.drafters.base import Draft, Drafter, Offer  # noqa: E402
+from engine.drafters.base import Draft, Drafter, DraftOffer  # noqa: E402
 
 
 class EchoDrafter(Drafter):
@@ -28,8 +28,8 @@ class EchoDrafter(Drafter):
     def start(self, prompt, setup, echoes):
         self.echoes = echoes
 
-    def offer(self, text) -> Offer:
-        return Offer(self, (0,) * 32, self._draft(text[-1]))
+    def offer(self, text) -> DraftOffer:
+        return DraftOffer(self, (0,) * 32, self._draft(text[-1]))
 
     def _draft(self, token: int):
         return lambda gamma, policy: Draft(torch.tensor([token] * min(gamma, self.echoes)))

@@ -20,7 +20,7 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, Offer
+from engine.drafters.base import Draft, Drafter, DraftOffer
 from engine.drafters.block import BlockDrafter
 from engine.drafters.context_index import ContextIndex
 from engine.drafters.corpus import CorpusDrafter
@@ -127,8 +127,8 @@ class TreeScript(Drafter):
     def start(self, prompt, setup) -> None:
         self.setup = setup
 
-    def offer(self, text) -> Offer:
-        return Offer(self, [0] * MAX_GAMMA, self._draft)
+    def offer(self, text) -> DraftOffer:
+        return DraftOffer(self, [0] * MAX_GAMMA, self._draft)
 
     def _draft(self, gamma: int, policy) -> Draft:
         depth, parents = [0], []

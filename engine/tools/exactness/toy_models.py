@@ -20,7 +20,7 @@ from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters import drafter_class
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftPolicy, Offer
+from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import DRAFTING
@@ -173,8 +173,8 @@ class ToyTreeDrafter(Drafter):
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup = setup
 
-    def offer(self, text: Sequence[int]) -> Offer | None:
-        return Offer(self, (0,) * MAX_GAMMA, partial(self._draft, text))
+    def offer(self, text: Sequence[int]) -> DraftOffer | None:
+        return DraftOffer(self, (0,) * MAX_GAMMA, partial(self._draft, text))
 
     def _draft(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None) -> Draft:
         tokens, rows, parents, position = [], [], [], self.setup.position(text)

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
-from engine.drafters.base import PER_TOKEN, Draft, Offer
+from engine.drafters.base import PER_TOKEN, Draft, DraftOffer
 from engine.sampling.random_streams import Uniforms
 from engine.tools.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
 
@@ -37,7 +37,7 @@ def run(drafters, policy, sampling=PLAIN, tokens=60):
 
 def chosen(policy, room: int, **keys) -> tuple[str, int]:
     """Returns who drafts, "" for none, and how much."""
-    offers = [Offer(make_drafter(name, DRAFT), own, Draft) for name, own in keys.items()]
+    offers = [DraftOffer(make_drafter(name, DRAFT), own, Draft) for name, own in keys.items()]
     offer, gamma = policy.choose(offers, room)
     return offer.drafter.name if offer else "", gamma
 

@@ -15,7 +15,7 @@ from engine.decoding.draft_length import FixedGamma, ReplayedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
 from engine.decoding.word_tokenizer import WordTokenizer
-from engine.drafters.base import Draft, Drafter, Offer
+from engine.drafters.base import Draft, Drafter, DraftOffer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
@@ -41,7 +41,7 @@ class ForkedScript(Drafter):
         self.plan = list(plan)
 
     def offer(self, text):
-        return Offer(self, (0,) * 32, partial(self._draft, len(text) - len(PROMPT)))
+        return DraftOffer(self, (0,) * 32, partial(self._draft, len(text) - len(PROMPT)))
 
     def _draft(self, position, gamma, policy):
         right = self.plan[position : position + gamma]
