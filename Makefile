@@ -61,10 +61,10 @@ test-core: $(DEV)
 	$(PY) -m pytest -n 2 --dist loadgroup $(CORE) $(TOOLS:%=--ignore=%) \
 		-m "not (slow or timing or browser or real_weights)" $(ARGS)
 
-# The tests of forward passes once more, with the plainest kernels of torch and MKL, which add up in another order.
+# The tests of passes and of sampling once more: the plainest kernels of torch and MKL add up in another order.
 test-numeric: $(DEV)
 	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(PARALLEL) -m "not slow and not timing" \
-		tests/engine/models tests/helpers $(ARGS)
+		tests/engine/models tests/engine/sampling tests/helpers $(ARGS)
 
 # The cluster's own behaviour, with two engines on this machine.
 test-cluster: $(DEV) $(CLUSTER)

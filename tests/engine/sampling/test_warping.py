@@ -46,7 +46,7 @@ SETTINGS = [SamplingParams(*each) for each in [
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_warping_equals_transformers(params, spread):
     """Flat rows hold more than 128 tokens inside top-p, so the partial search has to fall back to a full one."""
-    logits = logits_of(6, 3000, 1, spread)
+    logits = logits_of(6, 3000, 72, spread)  # no sum is within 4e-6 of a top_p, so no rounding decides who is kept
     assert_each_close(warp(logits, params), transformers_probs(logits, params))
 
 
