@@ -243,9 +243,10 @@ class SpeculativeDecoder:
         able = (drafter for drafter in self.drafters if drafter.name not in self.given_up)
         offers = [offer for drafter in able if (offer := drafter.offer(ids))]
         offer, gamma = self.gamma_policy.choose(offers, room) if offers and room > 0 else (None, 0)
-        draft, name = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device)), ""
         if offer and gamma:
             draft, name = offer.draft(gamma, self._judge), offer.drafter.name
+        else:
+            draft, name = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device)), ""
         if len(draft) > MAX_NODES:
             raise BadInput(f"{name!r} drafted {len(draft)} tokens in one round; at most {MAX_NODES} are scored.")
         keeps_gamma = draft.parents is not None and config.gamma != AUTO
