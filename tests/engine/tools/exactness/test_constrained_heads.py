@@ -67,8 +67,8 @@ def test_a_tree_under_a_wrong_mask_leaves_the_grammar(engines, name):
 class HalfOfQ(Constrained):
     """Halves each q, as if half of it had been on words that the grammar forbids, and the rest were not scaled."""
 
-    def mask_draft(self, draft):
-        allowed = super().mask_draft(draft)
+    def mask_draft(self, draft, is_window=False):
+        allowed = super().mask_draft(draft, is_window)
         q = allowed.draft.q
         return allowed if q is None else allowed._replace(draft=replace(allowed.draft, q=q / 2))
 
