@@ -59,7 +59,7 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
 
     ``c``: cost of a draft step, ``v``: cost of scoring W tokens, both in plain target steps. ``priors[PER_TOKEN]`` is α
     averaged over all keys. ``rate``: shared by the drafters that compete for a round. ``at_once``: whether one
-    step gives all drafts of a round. ``keys`` are always those of an `DraftOffer`.
+    step gives all drafts of a round. ``keys`` are always those of a `DraftOffer`.
     """
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, limit=16, rate=None, at_once=False):

@@ -60,7 +60,7 @@ class AutoregressiveDrafter(Drafter):
         return (_CAPTURED,) * MAX_GAMMA if self.runner.captured else PER_TOKEN
 
     def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:
-        """Makes the draft of an `DraftOffer`."""
+        """Makes the draft of a `DraftOffer`."""
         raise NotImplementedError
 
     def memory(self, capacity: int) -> int:
