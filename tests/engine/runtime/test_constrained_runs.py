@@ -18,7 +18,8 @@ pytestmark = pytest.mark.xdist_group("real-model")
 
 PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl")[::8]  # one of each schema
 TOKENS = 64
-OTHERS = [pytest.param(method, marks=pytest.mark.slow) for method in METHODS if method not in ("none", "auto")]
+FAST = ("auto", "eagle")
+OTHERS = [pytest.param(method, 2, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]
 
 
 def config(prompt, method: str = "none", **settings) -> RunConfig:
@@ -48,20 +49,25 @@ def test_plain_answers_that_end_fit_their_schemas(plain):
     assert len(ended) >= 2 and all(ended)
 
 
-@pytest.mark.parametrize("method", ["auto", *OTHERS])
-def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method):
-    expected, trace = plain(PROMPTS[0]), fold(engine.run(config(PROMPTS[0], method)))
-    assert not differs_at_near_tie(trace, expected) and sum(len(each.parents) for each in trace.rounds) > 5
-    assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
+@pytest.mark.parametrize(("method", "prompts"), [*((method, 1) for method in FAST), *OTHERS])
+def test_greedy_answers_are_those_of_plain_constrained_decoding(engine, plain, method, prompts):
+    ties, drafts = 0, 0
+    for prompt in PROMPTS[:prompts]:
+        expected = plain(prompt)
+        trace = fold(engine.run(config(prompt, method)))
+        drafts += sum(len(each.parents) for each in trace.rounds)
+        if differs_at_near_tie(trace, expected):
+            ties += 1
+        else:
+            assert trace.text == expected.text and trace.finished.reason == expected.finished.reason
+    assert 3 * ties <= prompts and drafts > 10 * prompts
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "prompts"), [("auto", PROMPTS[::2]), ("eagle", PROMPTS[1::2])], ids=["auto", "eagle"]
-)
-def test_drawn_answers_fit_the_schema_too(engine, method, prompts):
+@pytest.mark.parametrize("method", ["auto", "lm", "eagle"])
+def test_drawn_answers_fit_the_schema_too(engine, method):
     ended = drafts = 0
-    for seed, prompt in enumerate(prompts):
+    for seed, prompt in enumerate(PROMPTS):
         run = config(prompt, method, sampling=SamplingParams(0.8), seed=seed, max_new_tokens=160, gamma="auto")
         trace = fold(engine.run(run))
         drafts += sum(len(each.parents) for each in trace.rounds)
@@ -129,3 +135,8 @@ def test_a_branch_may_force_only_what_the_grammar_allows(engine, plain):
     name = next(place for place in range(len(texts)) if "".join(texts[:place]) == '{"name":"')
     other = fold(engine.run(branch_config(whole, name, engine.target.tokenizer("Zoe").input_ids[0])))
     assert other.text.startswith('{"name":"Z') and fits(other, PROMPTS[0])
+
+
+def test_the_method_grammar_needs_a_constraint():
+    with pytest.raises(BadInput, match="add a constraint"):
+        RunConfig("Hi", PAIR, "grammar")

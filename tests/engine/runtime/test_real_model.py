@@ -79,10 +79,13 @@ def near_tie(reference, prompt: list[int], ours: list[int], theirs: list[int]) -
 
 @pytest.mark.parametrize(
     ("method", "gamma", "prompts"),
-    [("ngram", "auto", ("code-2",)),
-     *(pytest.param(*case, marks=pytest.mark.slow) for case in (
-         ("corpus", 4, ("code-2",)), ("none", 0, tuple(PROMPTS)), ("ngram", "auto", tuple(PROMPTS))))],
-)  # fmt: skip
+    [
+        ("ngram", "auto", ("code-2",)),
+        ("corpus", 4, ("code-2",)),
+        pytest.param("none", 0, tuple(PROMPTS), marks=pytest.mark.slow),
+        pytest.param("ngram", "auto", tuple(PROMPTS), marks=pytest.mark.slow),
+    ],
+)
 def test_greedy_text_equals_generate(engine, reference, truths, method, gamma, prompts):
     ties, statuses = [], set()
     for name in prompts:
@@ -131,10 +134,10 @@ def plain(engine):
     return cache(lambda prompt: fold(engine.run(RunConfig(prompt, PAIR, "none", 0, max_new_tokens=32))))
 
 
-def compare_on_4_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
-    """Compares every twelfth prompt of the benchmark, each of another kind; returns how many drafts were accepted."""
+def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "token") -> int:
+    """Compares every sixth prompt of the benchmark, one or two of each kind; returns how many drafts were accepted."""
     ties, accepted = [], 0
-    for row in ROWS[::12]:
+    for row in ROWS[::6]:
         config = RunConfig(row["prompt"], engine.pair.name, method, 3, max_new_tokens=32, acceptance=acceptance)
         plain, whole = plain_run(row["prompt"]), fold(engine.run(config))
         if differs_at_near_tie(whole, plain):
@@ -149,9 +152,9 @@ def compare_on_4_prompts(engine, plain_run, method: str, acceptance: str = "toke
     ("method", "acceptance"),
     [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
 )
-def test_greedy_text_is_the_baselines_on_4_prompts(engine, plain, method, acceptance):
+def test_greedy_text_is_the_baselines_on_8_prompts(engine, plain, method, acceptance):
     """The EAGLE head's trees use traversal verification, which is the token rule where p is one-hot."""
-    assert compare_on_4_prompts(engine, plain, method, acceptance) > 15
+    assert compare_on_8_prompts(engine, plain, method, acceptance) > 30
 
 
 @pytest.mark.slow
@@ -162,5 +165,5 @@ def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(real_folder, 
     engine = load_engine(f"{real_folder}+{draft}", "cpu", "fp32")
     engine._costs = {method: CostModel(0.05, {1: 1.0, 20: 1.4}, 200, 0.03) for method in ("none", "lm")}
     monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda m, *_: kind if m == "lm" else drafter_class(m))
-    assert compare_on_4_prompts(engine, plain, "lm") > 5
+    assert compare_on_8_prompts(engine, plain, "lm") > 30
     engine.close()

@@ -3,27 +3,34 @@
 Skipped with the reason where the target's weights are not here; with REQUIRE_WEIGHTS=1 that is a failure.
 """
 
+from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 from chi_squared import FALSE_ALARM, joint_p_value, two_token_law
 from real_model import PAIR, PROMPTS
+from tiny_pairs import ids_of
 
 from engine.config import RunConfig, SamplingParams
-from engine.decoding.tokenization import encode_prompt
 from engine.models.heads.loader import load_head
 from engine.models.onnx.graph import Graph
 from engine.models.tensors.grouped import GroupedWeight
-from engine.tools.exactness.distribution_test import count_outcomes, engine_runs
 from engine.trace.costs import CostModel
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import fold
 from engine.weights.catalogue import get_pair
 
-# τ at γ = 4, greedy, 64 tokens after the prompt code-2.
-GOLDEN = {"eagle-chain": 2.370, "lm": 2.000, "block": 1.778, "medusa": 1.306, "exit": 1.829}
+CHECKED = ("code-2", "chat-3")
+GOLDEN = {  # τ at γ = 4, greedy, 64 tokens, of each prompt that is checked
+    "lm": (2.000, 1.333),
+    "eagle-chain": (2.370, 1.561),
+    "block": (1.778, 1.455),
+    "medusa": (1.306, 1.208),
+    "exit": (1.829, 1.231),
+}
 BEGUN = "<|im_start|>user\nTell me about dogs.<|im_end|>\n<|im_start|>assistant\nDogs are"  # drafts know replies only
 
 pytestmark = pytest.mark.xdist_group("real-model")
@@ -64,16 +71,17 @@ def test_they_are_small_and_say_what_they_are():
 
 @pytest.fixture(scope="module")
 def plain_text(engine):
-    return run(engine, "none", PROMPTS["code-2"], gamma=0).text
+    return cache(lambda prompt: run(engine, "none", PROMPTS[prompt], gamma=0).text)
 
 
-@pytest.mark.parametrize("method", [
-    "eagle-chain", *(pytest.param(name, marks=pytest.mark.slow) for name in GOLDEN if name != "eagle-chain")
-])  # fmt: skip
-def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, plain_text, method):
-    drafted = run(engine, method, PROMPTS["code-2"])
-    assert drafted.text == plain_text
-    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN[method], rel=0.05)
+@pytest.mark.parametrize("prompt", ["code-2", pytest.param("chat-3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method", ["eagle-chain", *(pytest.param(name, marks=pytest.mark.slow) for name in GOLDEN if name != "eagle-chain")]
+)
+def test_greedy_text_is_the_targets_own_and_tau_is_as_good_as_it_was(engine, plain_text, method, prompt):
+    drafted = run(engine, method, PROMPTS[prompt])
+    assert drafted.text == plain_text(prompt)
+    assert compute_metrics(drafted).tau.value == pytest.approx(GOLDEN[method][CHECKED.index(prompt)], rel=0.05)
 
 
 @pytest.mark.slow
@@ -81,26 +89,34 @@ def test_tree_keeps_more_than_a_chain_where_rows_are_cheap(engine, plain_text):
     flat = CostModel(0.035, {1: 1.0, 2: 1.01}, 200, 0.03)
     config = RunConfig(PROMPTS["code-2"], gamma="auto", max_new_tokens=48)
     chain, tree = (fold(engine.run(replace(config, method=m), costs=flat)) for m in ("eagle-chain", "eagle"))
-    assert tree.text == chain.text and plain_text.startswith(tree.text)
+    assert tree.text == chain.text and plain_text("code-2").startswith(tree.text)
     assert compute_metrics(tree).tau.value > 1.05 * compute_metrics(chain).tau.value
     assert max(len(r.parents) for r in tree.rounds) > 16
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "gamma", "acceptance"), [
-    ("lm", 3, "block"), ("medusa", 2, "token"), ("eagle", 3, "token"), ("eagle", 3, "block"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "gamma", "acceptance"),
+    [
+        ("lm", 3, "block"),
+        ("block", 2, "token"),
+        ("medusa", 2, "token"),
+        ("exit", 2, "token"),
+        ("eagle", 3, "token"),
+        ("eagle", 3, "block"),
+    ],
+)
 def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, acceptance):
-    """The first two tokens of seeded runs have the target's own joint law; false alarm 1e-4, seeds fixed. Heads of the
-    other kinds: ../models/heads/test_heads.py."""
+    """The first two tokens of seeded runs have the target's own joint law; false alarm 1e-4, seeds fixed."""
     asked = RunConfig(
-        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), chat=False,
+        BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=4, chat=False,
         acceptance=acceptance,
     )  # fmt: skip
-    draws = count_outcomes(engine_runs(engine, asked, 2), range(80), 2)
-    assert 10 < draws.accepted < draws.tested - 10, "one side of the rule was hardly tried"
-    prompt = encode_prompt(engine.target.tokenizer, asked)
-    assert joint_p_value(draws.counts, two_token_law(reference, prompt, asked.sampling)) > FALSE_ALARM
+    runs = [fold(engine.run(replace(asked, seed=seed, trace=False))) for seed in range(80)]
+    first = Counter(t.status for r in runs for t in r.rounds[0].tokens)
+    assert min(first["accepted"], first["rejected"]) > 10, "one side of the rule was hardly tried"
+    seen = Counter(tuple(ids_of(each)[1][:2]) for each in runs)
+    assert joint_p_value(seen, two_token_law(reference, ids_of(runs[0])[0], asked.sampling)) > FALSE_ALARM
 
 
 @pytest.mark.slow

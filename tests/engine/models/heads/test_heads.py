@@ -133,7 +133,8 @@ DRAWN = [  # method, γ, settings, acceptance, runs
         pytest.param(*case, marks=pytest.mark.slow)
         for case in (
             ("medusa", 2, FEW, "token", 160), ("eagle-chain", 2, FEW, "token", 300),
-            ("eagle", "auto", MANY, "token", 300), ("block", "auto", FEW, "token", 300),
+            ("eagle", "auto", MANY, "token", 300), ("eagle", 3, MANY, "token", 300),
+            ("block", "auto", FEW, "token", 300),
             ("block", 3, FEW, "block", 300), ("exit", 2, FEW, "token", 300),
         )
     ),
@@ -165,7 +166,7 @@ def test_a_block_whose_places_answer_for_each_other_is_caught(heads, engines, mo
     propose = BlockDrafter.propose
     rolled = lambda draft: replace(draft, q=draft.q.roll(1, 0))  # noqa: E731
     monkeypatch.setattr(BlockDrafter, "propose", lambda *asked: rolled(propose(*asked)))
-    assert p_value(heads, engines("block"), "block", 2, FEW, "token", 400) < CAUGHT
+    assert p_value(heads, engines("block"), "block", 2, FEW, "token", 800) < CAUGHT
 
 
 @EACH_METHOD

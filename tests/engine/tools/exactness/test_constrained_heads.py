@@ -22,8 +22,8 @@ from engine.trace.costs import CostModel
 ANSWERS, LONGEST = Constraint("regex", "a[a-d]{2}|[bc][ab]d?"), 4
 PATHS = [  # method, γ, acceptance
     ("block", 3, "token"),
-    *slow(("eagle", 3, "block"), ("eagle", "auto", "token"), ("eagle-chain", 2, "token"), ("medusa", 2, "token"),
-          ("exit", 2, "token")),
+    *slow(("eagle", 3, "token"), ("eagle", 3, "block"), ("eagle", "auto", "token"), ("eagle-chain", 2, "token"),
+          ("medusa", 2, "token"), ("exit", 2, "token")),
 ]  # fmt: skip
 
 

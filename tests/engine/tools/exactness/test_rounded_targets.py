@@ -72,9 +72,9 @@ def own_law(engine, prompt: list[int], sampling) -> dict:
 
 
 @pytest.mark.slow
-def test_sampled_output_keeps_the_rounded_targets_law(engines, pair):
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+def test_sampled_output_keeps_the_rounded_targets_law(engines, pair, acceptance):
     """The second shows that the first could tell a target from its rounded copy."""
-    acceptance = "block" if engines["lm"].precision == "int8" else "token"
     asked = {"gamma": 3, "max_new_tokens": 3, "sampling": SAMPLING, "acceptance": acceptance, "trace": False}
     runs = [run(engines["lm"], "lm", seed=seed, **asked) for seed in range(RUNS)]
     statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)

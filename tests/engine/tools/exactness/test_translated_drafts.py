@@ -51,7 +51,8 @@ def test_the_joint_law_of_whole_outputs(kind, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gamma", "acceptance"), [(4, "token"), ("auto", "block")])
+@pytest.mark.parametrize("acceptance", ["token", "block"])
+@pytest.mark.parametrize("gamma", [4, "auto"])
 @KINDS
 def test_a_long_run(kind, gamma, acceptance):
     one, settings = drafter(kind), {"sampling": PLAIN, "max_new_tokens": 1000, "acceptance": acceptance}
