@@ -89,7 +89,7 @@ def open_tab(page: Page, name: str, tabs: str = "results") -> None:
     """Opens a tab, by default one below the stage, up to where its panel can be seen; on a page as wide as a desktop's,
     because a phone folds the last tabs into a menu."""
     size, chosen = page.viewport_size, page.locator(f"#{tabs} [role=tab][aria-selected=true]")
-    chosen = chosen.filter(has_text=re.compile(rf"^\s*{name}\s*$"))
+    chosen = chosen.filter(has_text=re.compile(rf"^\s*{re.escape(name)}\s*$"))
     if not chosen.count():  # otherwise charts would be drawn twice for nothing
         if size["width"] < 700:
             page.set_viewport_size(size | {"width": 1280})
