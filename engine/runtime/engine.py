@@ -70,6 +70,7 @@ class Engine:
         self._ready: set[str] = set()
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
+        self._measured_lately: set[str] = set()  # since the last run was set up
 
     def on_progress(self, progress: ProgressCallback) -> None:
         """Sets the callback for the progress of loading and calibrating."""
@@ -102,13 +103,14 @@ class Engine:
         """Returns c and v(W) of a method on this device, from the calibration cache or measured now. All methods share
         v, which is measured without a draft.
 
-        Costs measured on a busy machine are measured again at the next runs, a few times; ``again`` forces it, and
-        without ``retry`` they stay.
+        Costs measured on a busy machine are measured again at the next runs, once a run and a few times in all;
+        ``again`` forces it, and without ``retry`` they stay.
         """
         has_model = method_of(method).runs_model
         method = method if has_model else "none"
         known, tries = self._costs.get(method), self._calibrations.get(method, 0)
-        if again or known is None or (retry and not known.steady and tries < _CALIBRATIONS):
+        retry = retry and method not in self._measured_lately and tries < _CALIBRATIONS
+        if again or known is None or (retry and not known.steady):
             drafter = self.drafts.drafter(method) if has_model else None
             key = {
                 "drafter": method if has_model else "",
@@ -134,6 +136,7 @@ class Engine:
                 costs = calibration.with_draft(self.costs("none", again, retry), costs)
             self._costs[method] = costs
             self._calibrations[method] = tries + 1
+            self._measured_lately.add(method)
         return self._costs[method]
 
     def run(self, config: RunConfig, cancelled: Callable[[], bool] = lambda: False, **options) -> Iterator[Event]:
@@ -157,6 +160,7 @@ class Engine:
         its own. ``gammas``: the draft lengths of a recorded run, to repeat it with `ReplayedGamma`. For experiments:
         other ``rules``; ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those measured (with the
         draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
+        self._check_is_loaded(config)
         if config.method != "none":
             self.models.check_bits()
         reader = grammar_reader(self.grammars, config)
@@ -179,7 +183,15 @@ class Engine:
             reader=reader,
         )
         self._ready.add(config.method)
+        self._measured_lately.clear()
         return PreparedRun(self, decoding, its_costs, versions())
+
+    def _check_is_loaded(self, config: RunConfig) -> None:
+        """Raises BadInput for a request that names another pair or precision, because this engine has loaded one."""
+        is_another_pair = config.pair != self.pair.name and get_pair(config.pair).name != self.pair.name
+        if is_another_pair or config.precision not in (self.precision, AUTO):
+            wanted, loaded = (config.pair, self.pair.name) if is_another_pair else (config.precision, self.precision)
+            raise BadInput(f"The request is for {wanted}, but this engine has loaded {loaded}; load an engine for it.")
 
     def _drafters(
         self, config: RunConfig, prompt: int, fork: Runner | None, costs: CostModel | None

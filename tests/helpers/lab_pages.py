@@ -1,6 +1,7 @@
 """Helpers for tests of the lab's handlers: a visitor, forms, a worker that runs units of work, and notices."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 from fake_worker import FakeWorker
@@ -12,7 +13,8 @@ PAIR = "smollm2-135m"
 
 
 class WorkingWorker(FakeWorker):
-    """Runs units of work on ``engine``; calls ``before`` with the number of units so far ahead of each."""
+    """Runs units of work on ``engine``, under the name of the pair that each asks for; calls ``before`` with the number
+    of units so far ahead of each."""
 
     def __init__(self, engine, before=lambda count: None, **more):
         super().__init__(**more)
@@ -23,6 +25,7 @@ class WorkingWorker(FakeWorker):
             return super()._engine_for(job, config)
         self.units += 1
         self.before(self.units - 1)
+        self.real.pair = replace(self.real.pair, name=config.pair)
         return self.real
 
 

@@ -94,20 +94,27 @@ def test_unsteady_measurement_serves_but_is_not_kept(tmp_path, busy):
     assert calibration.cached_costs(tmp_path, {}, lambda: right) == right
 
 
-def test_unsteady_costs_are_measured_at_the_next_runs_a_few_times(pairs, monkeypatch):
-    engine, calls, quiet = engine_of(pairs), [], CostModel(0.0, {1: 1.0, 2: 1.1}, 256, 0.03)
-    monkeypatch.setattr(calibration, "measure", lambda *args, **kwargs: calls.append(1) or found)
-    for found, times in ((UNSTEADY[0], 3), (quiet, 1)):
-        engine._costs.clear()
-        assert {engine.costs("none").step for _ in range(5)} == {found.step} and len(calls) == times
-        calls.clear()
+@pytest.mark.parametrize("method", [AUTO, "lm", "ngram"])
+def test_a_busy_machine_is_measured_once_a_run_and_a_few_times_in_all(pairs, monkeypatch, method):
+    """As the page runs it: how many runs fit is asked first, then the run is set up. One pass or draft a measurement."""
+    engine, measured = engine_of(pairs, draft="draft"), []
+    monkeypatch.setattr(calibration, "measure", lambda _, drafter, **more: measured.append(drafter) or UNSTEADY[0])
+    each_run = []
+    for _ in range(4):
+        engine.best_batch()
+        engine.prepare(request(engine.pair.name, method))
+        each_run.append([drafter and drafter.name for drafter in measured])
+        measured.clear()
+    once = [None] if method == "ngram" else [None, "lm"]
+    assert each_run == [once, once, once, []]
 
 
-def test_a_run_of_auto_measures_a_draft_once_on_a_busy_machine(pairs, monkeypatch):
-    engine, drafters = engine_of(pairs, draft="draft"), []
-    monkeypatch.setattr(calibration, "measure", lambda _, drafter, **more: drafters.append(drafter) or UNSTEADY[0])
-    engine.prepare(request(engine.pair.name, AUTO))
-    assert len([each for each in drafters if each]) == 1
+def test_a_machine_that_became_quiet_is_not_measured_again(pairs, monkeypatch):
+    engine, found = engine_of(pairs, draft="draft"), [UNSTEADY[0], CostModel(0.0, {1: 1.0, 2: 1.1}, 256, 0.03)]
+    monkeypatch.setattr(calibration, "measure", lambda *args, **kwargs: found.pop(0))
+    for step in (UNSTEADY[0].step, 0.03, 0.03):
+        engine.prepare(request(engine.pair.name, "none"))
+        assert engine.costs("none").step == step
 
 
 def test_who_is_told_of_the_progress_slows_no_width_more_than_another(pairs, monkeypatch):
@@ -175,6 +182,21 @@ def test_steps_and_draft_costs_of_each_precision_are_known_from_the_cache(pairs,
     for draft, known in ((own, {"lm": c}), ("of another draft", {})):
         found = calibration.known_draft_costs(folder, device, target, "bf16", {"lm": draft})
         assert found == pytest.approx(known), "the costs of another draft are not this one's"
+
+
+KEY = {"device": "cpu", "drafter": "", "precision": "fp32", "weights": {"target": "a-1"}}
+DAMAGED_KEYS = [None, [], "x", {}, *({**KEY, name: value} for name in KEY for value in (None, 3, [], {}, ["a"], "b"))]
+
+
+def test_damaged_keys_and_files_that_have_gone_are_left_out_of_the_known_costs(tmp_path):
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "folder.json").mkdir()
+    for number, content in enumerate([*DAMAGED, *(json.dumps(json.loads(GOOD) | {"key": key}) for key in DAMAGED_KEYS)]):
+        (tmp_path / f"{number}.json").write_text(content)
+    assert calibration.known_steps(tmp_path, "cpu", "a") == {}
+    assert calibration.known_draft_costs(tmp_path, "cpu", "a", "fp32") in ({}, {"b": 0.0})  # "b" may be a drafter's name
+    (tmp_path / "good.json").write_text(json.dumps(json.loads(GOOD) | {"key": KEY}))
+    assert calibration.known_steps(tmp_path, "cpu", "a") == {"fp32": 1.0}
 
 
 @pytest.mark.parametrize("length", [8, 64])

@@ -98,6 +98,14 @@ def test_what_does_not_fit_the_context_is_said_with_figures(pairs):
     assert ids_of(full) == ids_of(run(engine, prompt="a" * 32))
 
 
+@pytest.mark.parametrize(("setting", "value"), [("precision", "int8"), ("pair", "smollm2-135m")])
+def test_a_request_for_another_engine_is_refused(engine, setting, value):
+    config = replace(request(engine.pair.name), **{setting: value})
+    with pytest.raises(BadInput, match=f"The request is for {value}, but this engine has loaded"):
+        next(engine.run(config))
+    assert next(engine.run(replace(request(engine.pair.name), precision=engine.precision)))
+
+
 def test_the_draft_must_fit_beside_the_target(pairs, monkeypatch):
     engine = engine_of(pairs, draft="draft")
     monkeypatch.setattr("engine.runtime.pair_models.available_memory", lambda device: 10_000)
