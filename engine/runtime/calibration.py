@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from engine.config import method_of
+from engine.config import PRECISIONS, method_of
 from engine.decoding.draft_length import RecordedRound, ReplayedGamma
 from engine.device import now, to_device
 from engine.drafters.autoregressive import AutoregressiveDrafter
@@ -186,15 +186,26 @@ def known_plain_costs(folder: Path, device: str, target: str, precision: str) ->
 
 
 def _read_costs(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
-    """Yields the cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first."""
-    for path in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
+    """Yields the cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first.
+    Damaged files are left out."""
+    for path in sorted(folder.glob("*.json"), key=_modified):
         saved = read_json(path)
         key, costs = saved.get("key"), _costs(saved)
         if not costs or not isinstance(key, dict) or key.get("device") != device:
             continue
-        if key.get("weights", {}).get("target", "").split("-")[0] == target:
-            draft = str(key["weights"].get("draft", "")).split("-")[0]
-            yield key.get("drafter", ""), key["precision"], costs, draft
+        drafter, precision, weights = key.get("drafter", ""), key.get("precision"), key.get("weights")
+        if not isinstance(drafter, str) or precision not in PRECISIONS or not isinstance(weights, dict):
+            continue
+        if str(weights.get("target", "")).split("-")[0] == target:
+            yield drafter, precision, costs, str(weights.get("draft", "")).split("-")[0]
+
+
+def _modified(path: Path) -> float:
+    """Returns when a file was last written; 0 for one that another process has deleted since."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _costs(saved: dict) -> CostModel | None:
