@@ -23,7 +23,7 @@ from app.jobs.visitor import lab_visitor_id
 from app.lab.form import Field, read, title_choices
 from app.lab.recorded import FOLDER, Recorded
 from app.lab.work_units import Again, Eta, Step, work_units
-from app.playground.trace_files import Exports, uploads
+from app.playground.trace_files import Exports
 from app.ui.widgets import QUIET, SKIP
 from app.views.notice import notice, over_old
 from engine.config import AUTO, RunConfig
@@ -216,12 +216,11 @@ class Experiment:
         return update._replace(mark=notice("quiet")) if is_drawn else update
 
     def open_recordings(self, state: PageState, paths: Sequence[str] | None) -> Any:
-        """Shows recordings of the visitor's server, and deletes the uploads."""
+        """Shows recordings of the visitor's server."""
         try:
-            with uploads(paths) as files:
-                if not state.is_over:
-                    raise BadInput(f"Let the {self.WORK} end first, then open the recordings again.")
-                return self.without_mark(self.show_recordings(state, files))
+            if not state.is_over:
+                raise BadInput(f"Let the {self.WORK} end first, then open the recordings again.")
+            return self.without_mark(self.show_recordings(state, paths or ()))
         except EngineError as error:
             return self.Outputs(notice("error", str(error)))
 

@@ -12,7 +12,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session, visitor_id
 from app.playground import html_export
 from app.playground.form_values import update, values_of
-from app.playground.trace_files import Exports, WrittenFiles, read_session, uploads
+from app.playground.trace_files import Exports, WrittenFiles, read_session
 from app.ui.widgets import SKIP
 from app.views import player_feed, run_charts, servers, tiles
 from app.views.engine_recipes import Choice, outcome_sentence, production
@@ -75,14 +75,12 @@ class Results:
         return ResultValues(*run_charts.complete(None), gr.update(visible=False), *_files(WrittenFiles()))
 
     def bring(self, paths: list[str] | None, request: gr.Request) -> Any:
-        """Shows an uploaded trace like a run that has just ended, fills the form with its settings, and deletes the
-        upload.
+        """Shows an uploaded trace like a run that has just ended, and fills the form with its settings.
 
         Raises gr.Error during a run, because both would write to the same outputs.
         """
         try:
-            with uploads(paths) as files:
-                session = read_session(files)
+            session = read_session(paths or ())
         except EngineError as error:
             return Opened(player_feed.say("error", str(error)))
         # Checked last, because a run may begin while a large file is read.

@@ -6,8 +6,7 @@ import tempfile
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -123,19 +122,11 @@ def read_session(paths: Sequence[str]) -> Session:
     return Session(ours[0], plain[0])
 
 
-@contextmanager
-def uploads(paths: Sequence[str] | None) -> Iterator[Sequence[str]]:
-    """Yields the paths of uploaded files, which it deletes afterwards."""
-    paths = paths or ()
-    try:
-        yield paths
-    finally:
-        for path in paths:
-            Path(path).unlink(missing_ok=True)
-
-
 def read_each(paths: Sequence[str]) -> list[Trace]:
-    """Reads every file by itself. Raises BadInput with a sentence for the visitor."""
+    """Reads every file by itself. Raises BadInput with a sentence for the visitor.
+
+    The files stay, because gradio (6.31) stores equal uploads of several visitors at one path; it deletes them later
+    (`delete_cache`)."""
     if len(paths) > MOST_FILES:
         raise BadInput(f"These are {len(paths)} files; open up to {MOST_FILES} at once.")
     return [_read(Path(path)) for path in paths]

@@ -13,7 +13,7 @@ from app.lab.form import Field, dropdown, slider, text, widget
 from app.lab.layout import Layout
 from app.lab.sweep.work import OWN, prompts
 from app.lab.work_units import tidy
-from app.playground.trace_files import read_each, uploads
+from app.playground.trace_files import read_each
 from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.figures import encode_figures
 from app.views.notice import notice
@@ -185,8 +185,5 @@ class Answer(Measurement):
         return self.Outputs(notice("quiet", words), sentences, picture, recipes)
 
     def read_file(self, path: str | None) -> Any:
-        """Reads the whole text of an uploaded file and deletes the upload. A long one is refused later, not cut."""
-        if not path:
-            return SKIP
-        with uploads([path]):
-            return Path(path).read_text(encoding="utf-8-sig", errors="replace")
+        """Reads the whole text of an uploaded file. A long one is refused later, not cut."""
+        return Path(path).read_text(encoding="utf-8-sig", errors="replace") if path else SKIP

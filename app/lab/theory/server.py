@@ -6,7 +6,7 @@ import gradio as gr
 
 from app.jobs.visitor import Session
 from app.lab.theory import server_view as view
-from app.playground.trace_files import read_each, uploads
+from app.playground.trace_files import read_each
 from app.ui.charts import charts
 from app.ui.html_component import component
 from app.ui.notice import notice as notice_area
@@ -37,9 +37,8 @@ def fill_from_session(session: Session, text: str) -> str | dict:
 
 
 def fill_from_files(text: str, paths: Sequence[str] | None) -> list:
-    """Adds a line for each recording. Returns the points and the notice; the uploads are deleted."""
-    with uploads(paths) as files:
-        return _fill(text, lambda: view.lines_from_recordings(read_each(files)))
+    """Adds a line for each recording. Returns the points and the notice."""
+    return _fill(text, lambda: view.lines_from_recordings(read_each(paths or ())))
 
 
 def fill_from_log(text: str, log: str) -> list:

@@ -178,7 +178,8 @@ def test_a_question_that_makes_no_sense_is_refused_in_words(served):
 
 def test_an_uploaded_file_is_never_cut(served, tmp_path):
     (tmp_path / "long.txt").write_text("x" * 5000)
-    assert len(served.read_file(str(tmp_path / "long.txt"))) == 5000 and not (tmp_path / "long.txt").exists()
+    for _ in range(2):  # two visitors with equal files, which gradio stores at one path
+        assert len(served.read_file(str(tmp_path / "long.txt"))) == 5000
 
 
 def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeypatch):
