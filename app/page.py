@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.api.endpoints import Api
-from app.api.http import http_route
+from app.api.http import http_routes
 from app.jobs.service import Service
 from app.lab.page import lab
 from app.lessons_tab.handlers import ROUTES
@@ -19,6 +19,7 @@ from app.playground.page import playground
 from app.playground.run_handlers import RunHandlers
 from app.server import health
 from app.server.middleware import PageMiddleware
+from app.server.own_site import OwnSite
 from app.tab import page as tab_page
 from app.tab.offer import TabOffer
 from app.ui import temp_folder
@@ -171,16 +172,20 @@ def launch_options(service: Service) -> dict:
     tab.prepare()
     return {
         "app_kwargs": {
+            "title": "SpecLens",
             "routes": [
                 engine_status.route(service, tab.is_ready),
-                http_route(service),
+                *http_routes(service),
                 script_route(),
                 tab_page.route(tab),
                 *operator_routes(service),
                 *ROUTES,
             ],
             # The script loads beside gradio's own; its ``head`` option would come after those have run.
-            "middleware": [Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">')],
+            "middleware": [
+                Middleware(OwnSite, names=service.limits.hosts),
+                Middleware(PageMiddleware, head=f'<link rel="modulepreload" href="{script_path()}">'),
+            ],
         },
         "max_threads": 40 + service.runs.most_requests,  # every visitor who runs or waits holds one
         "theme": theme(),

@@ -13,7 +13,7 @@ from sample_traces import small
 from tiny_pairs import model_folder
 
 from app.api.endpoints import _figures
-from app.api.http import NAMES as ARGUMENTS
+from app.api.openapi import ARGUMENTS
 
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)")  # not https: and the like
 LINES = 130  # at most, in the README
@@ -185,6 +185,6 @@ def test_the_table_of_arguments_is_the_list_of_settings():
 def test_every_argument_and_figure_of_the_api_is_described():
     described = (ROOT / "docs/api.md").read_text(encoding="utf-8")
     example = json.loads(re.search(r"-d '(.*)'", described)[1])
-    assert all(f"`{name}`" in described for name in ARGUMENTS) and example.keys() <= ARGUMENTS
+    assert all(f"`{name}`" in described for name in ARGUMENTS) and example.keys() <= ARGUMENTS.keys()
     trace = small()
     assert all(f"`{name}`" in described for name in _figures(trace, trace))

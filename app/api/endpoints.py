@@ -21,7 +21,7 @@ from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import NamedConfigs
 from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
-from app.jobs.visitor import visitor_id
+from app.jobs.visitor import visitor_address, visitor_id
 from engine.config import Constraint, RunConfig
 from engine.errors import BadInput, EngineError
 from engine.settings import add_settings
@@ -182,7 +182,7 @@ class Api:
         """Yields the traces so far by name, and a status: about once a second, and at every change of status."""
         shown, due, timed_out, others = None, 0.0, False, 0
         fold = Fold(configs)
-        with self.service.runs.request(visitor_id(request)) as mine, suppress(Replaced):
+        with self.service.runs.request(visitor_id(request), visitor_address(request)) as mine, suppress(Replaced):
             for update in self.service.runs.run(mine, configs, again, may_share):
                 if isinstance(update, RecordedRun):
                     yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}

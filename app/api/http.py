@@ -1,7 +1,7 @@
 """Serves `run` of the API over plain HTTP, with names instead of positions. All refusals are a sentence in JSON."""
 
-import inspect
 import json
+import re
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from typing import Any, cast, get_type_hints
 import gradio as gr
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from app.api.endpoints import Api, SentenceError
+from app.api.openapi import ALIASES, ARGUMENTS, operation
 from app.jobs.service import Service
 from engine.errors import BadInput, EngineError, QueueFull, Unavailable
 
-NAMES = frozenset(inspect.signature(Api.run).parameters) - {"self", "request"}
 FLAGS = ("stream", *(name for name, kind in get_type_hints(Api.run).items() if kind is bool))
-ALIASES = {"max_new_tokens": "tokens"}  # the command line's name for it
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # GET brings HEAD
 MOST_BYTES, MOST_UNREAD = 1_000_000, 8_000_000  # bytes: the largest body, and how much of a larger one is read
 
@@ -29,7 +29,13 @@ class TooLong(BadInput):
     """A request's body has more bytes than are taken."""
 
 
-STATUSES: dict[type, int] = {EngineError: 500, BadInput: 400, Unavailable: 400, TooLong: 413, QueueFull: 503}
+class NotJson(BadInput):
+    """A request does not say that its body is JSON. Pages of other sites can send other types without asking first."""
+
+
+STATUSES: dict[type, int] = {
+    EngineError: 500, BadInput: 400, Unavailable: 400, TooLong: 413, NotJson: 415, QueueFull: 503,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,26 +43,31 @@ class _Visitor:
     """Each request over HTTP is a visitor of its own, so that none replaces another."""
 
     session_hash: str
+    address: str | None
 
 
-def http_route(service: Service) -> Route:
+def http_routes(service: Service) -> list[BaseRoute]:
     """POST /api/run: a JSON object with the arguments of `Api.run` by name. Answers {"text", "figures", "trace"}; with
     `"stream": true` a line of JSON for each update. Refusals are {"error": sentence}, also for other paths and ways."""
     api = Api(service)
     # Every run holds a thread until it ends; Starlette's own few also serve the page's files.
     threads = CapacityLimiter(service.runs.most_requests)
 
-    async def answer(request: Request) -> Response:
+    async def elsewhere(request: Request) -> Response:
         if request.path_params["path"] != "run":
             return _refusal("There is nothing at this address; POST a JSON object to /api/run.", 404)
-        if request.method != "POST":
-            return _refusal("/api/run takes POST, with a JSON object.", 405, Allow="POST")
+        return _refusal("/api/run takes POST, with a JSON object.", 405, Allow="POST")
+
+    async def answer(request: Request) -> Response:
         try:
-            values, is_stream = _arguments(await _body(request))
+            body = await _body(request)
+            _check_type(request.headers.get("content-type", ""))
+            values, is_stream = _arguments(body)
         except BadInput as error:
             service.runs.numbers.refuse(error)
             return _refuse(error)
-        updates: Any = api.run(cast(gr.Request, _Visitor(uuid.uuid4().hex)), **values)
+        visitor = _Visitor(uuid.uuid4().hex, request.client.host if request.client else None)
+        updates: Any = api.run(cast(gr.Request, visitor), **values)
         try:
             first = await run_sync(next, updates, limiter=threads)
             if is_stream:
@@ -66,7 +77,8 @@ def http_route(service: Service) -> Route:
         except SentenceError as refusal:
             return _refuse(refusal.error)
 
-    return Route("/api/{path:path}", answer, methods=METHODS)
+    run = APIRoute("/api/run", answer, methods=["POST"], summary="Run a prompt", openapi_extra=operation())
+    return [run, Route("/api/{path:path}", elsewhere, methods=METHODS)]
 
 
 def _refuse(error: EngineError) -> Response:
@@ -92,6 +104,13 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
+def _check_type(content_type: str) -> None:
+    """Raises NotJson for a body that is not declared as JSON."""
+    kind = content_type.split(";")[0].strip().lower()
+    if kind != "application/json" and not re.fullmatch(r"application/[\w.-]+\+json", kind):
+        raise NotJson("/api/run takes JSON; send it with the header `Content-Type: application/json`.")
+
+
 def _arguments(body: bytes) -> tuple[dict, bool]:
     """Returns the arguments by name, and whether to stream. BadInput names the one that is wrong."""
     try:
@@ -104,8 +123,8 @@ def _arguments(body: bytes) -> tuple[dict, bool]:
         if alias in values and name in values:
             raise BadInput(f"{alias} and {name} are one argument; give one of them.")
     values = {ALIASES.get(name, name): value for name, value in values.items()}
-    if unknown := sorted(values.keys() - NAMES - {"stream"}):
-        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(NAMES))}, stream.")
+    if unknown := sorted(values.keys() - ARGUMENTS.keys() - {"stream"}):
+        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(ARGUMENTS))}, stream.")
     if wrong := [name for name in FLAGS if not isinstance(values.get(name, False), bool)]:
         raise BadInput(f"{wrong[0]} must be true or false.")
     return values, values.pop("stream", False)

@@ -38,11 +38,12 @@ class VisitorRequest:
 
     ``is_stopped``: it has been stopped, replaced, or is over; ``was_stopped``: the visitor pressed Stop. ``is_taken``:
     a stream carries it out. ``over``: set once it is over. ``is_left``: its page is gone. ``key``: a text that only its
-    page knows, and sends after a reload.
+    page knows, and sends after a reload. ``address``: where a request over HTTP comes from.
     """
 
-    def __init__(self, visitor: str):
-        self.visitor, self.key, self.over = visitor, secrets.token_urlsafe(16), threading.Event()
+    def __init__(self, visitor: str, address: str | None = None):
+        self.visitor, self.address = visitor, address
+        self.key, self.over = secrets.token_urlsafe(16), threading.Event()
         self.is_taken = self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
         self.subscriber: Subscriber | None = None  # None until there is a job
         self.fold: Fold | None = None  # the fold of that job

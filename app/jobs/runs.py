@@ -14,7 +14,7 @@ from app.jobs.result_cache import RecordedRun, ResultCache
 from app.jobs.run_numbers import RunNumbers
 from app.jobs.updates import Fold, Report, Update, stream_live, stream_progress
 from engine.config import RunConfig
-from engine.errors import EngineError, Unavailable
+from engine.errors import EngineError, QueueFull, Unavailable
 from engine.runtime.job import Job, NamedConfigs, Subscriber, Work
 from engine.trace.events import Progress
 
@@ -54,10 +54,13 @@ class Runs:
 
     # ── requests ──
 
-    def open(self, visitor: str) -> VisitorRequest:
-        """Registers a request; an earlier one of the same visitor ends. To be closed by the caller."""
-        request = VisitorRequest(visitor)
+    def open(self, visitor: str, address: str | None = None) -> VisitorRequest:
+        """Registers a request; an earlier one of the same visitor ends. To be closed by the caller. Raises QueueFull
+        if the requests over HTTP from this address are as many as one may have."""
+        request, most = VisitorRequest(visitor, address), self.limits.per_address
         with self._lock:
+            if address and sum(each.address == address for each in self._requests.values()) >= most:
+                raise QueueFull(f"{most} requests from your address are open already. Let one end, then try again.")
             earlier, self._requests[visitor] = self._requests.get(visitor), request
         if earlier is not None:
             earlier.is_replaced = True
@@ -75,9 +78,9 @@ class Runs:
                 del self._requests[request.visitor]
 
     @contextmanager
-    def request(self, visitor: str) -> Iterator[VisitorRequest]:
+    def request(self, visitor: str, address: str | None = None) -> Iterator[VisitorRequest]:
         """Opens a request, and closes it at the end."""
-        request = self.open(visitor)
+        request = self.open(visitor, address)
         try:
             yield request
         finally:

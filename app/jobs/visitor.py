@@ -24,6 +24,11 @@ def visitor_id(request) -> str:
     return getattr(request, "session_hash", None) or "anonymous"
 
 
+def visitor_address(request) -> str | None:
+    """Returns the address that a request over HTTP comes from; None for a page, which has one run at a time."""
+    return getattr(request, "address", None)
+
+
 def lab_visitor_id(request) -> str:
     """Returns the visitor's name in the lab, which differs so that a run in the playground and an experiment do not
     replace each other."""

@@ -53,9 +53,11 @@ class Limits:
     ``pairs``: the pairs on offer, the first one chosen at start; empty means the whole catalogue. ``fetch``: whether a
     visitor's choice may download weights. ``own_models``: whether visitors may name folders and models of the hub.
     ``log``: whether each run is a line of JSON on stdout. ``tab``: where an engine in a visitor's tab gets the model's
-    file, "none" for a page without one.
+    file, "none" for a page without one. ``hosts``: names of this server beside the usual ones, and of sites whose pages
+    may send it requests.
 
-    Nothing limits how often visitors may ask, because each has one run at a time and the queue is limited.
+    Nothing limits how often visitors may ask, because each has one run at a time and the queue is limited. A program
+    that asks over HTTP may have several, so there each address has `per_address`.
     """
 
     prompt_chars: int = 8_000
@@ -71,6 +73,12 @@ class Limits:
     own_models: bool = True
     log: bool = False
     tab: str = "none"
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def per_address(self) -> int:
+        """The most requests over HTTP that one address may have open: half of the queue stays free for others."""
+        return max(1, self.queue // 2)
 
     @classmethod
     def from_env(cls) -> "Limits":
@@ -89,6 +97,7 @@ class Limits:
             log=_switch("SPECLENS_LOG", is_hosted()),
             # A visitor who has the page alone needs no second engine, and so no download of one.
             tab=os.environ.get("SPECLENS_TAB", "beside" if is_open_to_others(os.environ) else "none").strip(),
+            hosts=_names("SPECLENS_HOSTS") or (("*",) if is_hosted() else ()),  # a hosted page is public by any name
         )
 
     def check(self, config: RunConfig) -> None:

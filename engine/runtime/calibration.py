@@ -188,7 +188,7 @@ def known_plain_costs(folder: Path, device: str, target: str, precision: str) ->
 def _read_costs(folder: Path, device: str, target: str) -> Iterator[tuple[str, str, CostModel, str]]:
     """Yields the cached drafter ("" for none), precision, costs, and hash of the draft's weights, the oldest first.
     Damaged files are left out."""
-    for path in sorted(folder.glob("*.json"), key=_modified):
+    for path in sorted(folder.glob("*.json"), key=_modification_time):
         saved = read_json(path)
         key, costs = saved.get("key"), _costs(saved)
         if not costs or not isinstance(key, dict) or key.get("device") != device:
@@ -200,7 +200,7 @@ def _read_costs(folder: Path, device: str, target: str) -> Iterator[tuple[str, s
             yield drafter, precision, costs, str(weights.get("draft", "")).split("-")[0]
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     """Returns when a file was last written; 0 for one that another process has deleted since."""
     try:
         return path.stat().st_mtime

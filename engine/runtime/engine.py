@@ -190,8 +190,8 @@ class Engine:
         """Raises BadInput for a request that names another pair or precision, because this engine has loaded one."""
         is_another_pair = config.pair != self.pair.name and get_pair(config.pair).name != self.pair.name
         if is_another_pair or config.precision not in (self.precision, AUTO):
-            wanted, loaded = (config.pair, self.pair.name) if is_another_pair else (config.precision, self.precision)
-            raise BadInput(f"The request is for {wanted}, but this engine has loaded {loaded}; load an engine for it.")
+            request, loaded = (config.pair, self.pair.name) if is_another_pair else (config.precision, self.precision)
+            raise BadInput(f"The request is for {request}, but this engine has loaded {loaded}; load an engine for it.")
 
     def _drafters(
         self, config: RunConfig, prompt: int, fork: Runner | None, costs: CostModel | None

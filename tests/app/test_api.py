@@ -15,19 +15,21 @@ from unittest.mock import Mock
 import gradio as gr
 import pytest
 from fake_worker import FakeEngine, FakeWorker
+from fastapi import FastAPI
 from gradio_client import Client
-from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from tiny_pairs import model_folder
 
-from app.api.endpoints import FROM_PAGE, Api
-from app.api.http import http_route
+from app.api.endpoints import FROM_PAGE, Api, SentenceError
+from app.api.http import http_routes
+from app.api.openapi import ALIASES, ARGUMENTS
 from app.form import CONSTRAINT_CONTROLS, defaults, settings
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.page import build, launch_options
 from app.server.limits import Limits
 from engine.config import Constraint
+from engine.errors import QueueFull
 from engine.runtime.worker import Worker
 from engine.trace.trace import from_json
 
@@ -196,6 +198,7 @@ def test_a_refusal_before_the_queue_is_counted():
 
 def posted(url: str, body, path="api/run", method="POST", **headers: str) -> tuple[int, str]:
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} | headers
     request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
     try:
         with urllib.request.urlopen(request) as answer:
@@ -233,7 +236,8 @@ def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
     *((405, "takes POST", {"method": method}) for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS")),
     (413, "more than 1,000,000 bytes", {"body": b"x" * 3_000_000}),
     (400, "must be a JSON object", {"body": gzip.compress(b'{"prompt": "a"}'), "Content-Encoding": "gzip"}),
-    (400, "must be a JSON object", {"body": b"--x\r\n", "Content-Type": "multipart/form-data; boundary=x"}),
+    *((415, "Content-Type: application/json", {"body": {"prompt": "a"}, "Content-Type": kind})
+      for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "")),
     (400, "Temperature|temperature", {"body": {"prompt": "a", "temperature": None}}),
     (400, "temperature|Temperature", {"body": {"prompt": "a", "temperature": {"of": 1}}}),
 ])  # fmt: skip
@@ -246,14 +250,14 @@ def test_every_refusal_over_http_is_the_same_json(url, status, words, request_):
 def test_a_bug_over_http_is_the_server_s_and_not_the_client_s(monkeypatch):
     service = Service(FakeEngine(FakeWorker()), Limits())
     monkeypatch.setattr(service.offer, "check_models", Mock(side_effect=ZeroDivisionError))
-    with TestClient(Starlette(routes=[http_route(service)])) as client:
+    with TestClient(FastAPI(routes=http_routes(service))) as client:
         answer = client.post("/api/run", json={"prompt": "Ho"})
     assert answer.status_code == 500 and "unexpected error ended this run (ZeroDivisionError)" in answer.json()["error"]
 
 
 def test_a_full_queue_over_http_may_be_tried_again():
     service = Service(FakeEngine(FakeWorker(step=0.2)), Limits(queue=1))
-    with TestClient(Starlette(routes=[http_route(service)])) as client:
+    with TestClient(FastAPI(routes=http_routes(service))) as client:
         api, others = Api(service), []
         for name in ("a", "b"):
             others.append(api.run(who(name), f"Hi {name}", tokens=400, alone=True))
@@ -265,12 +269,53 @@ def test_a_full_queue_over_http_may_be_tried_again():
     assert 'kind="QueueFull"' in service.runs.numbers.text().decode()
 
 
+def test_one_address_over_http_leaves_half_of_the_queue_to_others():
+    service = Service(FakeEngine(FakeWorker(step=0.2)), Limits(queue=4))
+    api, client = Api(service), SimpleNamespace(session_hash="c", address="9.9.9.9")
+    mine = [api.run(SimpleNamespace(session_hash=f"a{i}", address="1.1.1.1"), f"Hi {i}", tokens=400) for i in range(2)]
+    for each in mine:
+        next(each)
+    refused = SimpleNamespace(session_hash="a", address="1.1.1.1")
+    with pytest.raises(SentenceError, match="2 requests from your address are open already") as caught:
+        next(api.run(refused, "Ho", tokens=400))
+    assert isinstance(caught.value.error, QueueFull)
+    others = [api.run(visitor, "Ho", tokens=400) for visitor in (client, who("page"), who("another page"))]
+    for each in others:
+        next(each)
+    mine.pop().close()
+    again = api.run(refused, "Ho", tokens=400)
+    next(again)
+    for each in (*mine, *others, again):
+        each.close()
+
+
+def test_the_address_of_a_request_over_http_counts():
+    service = Service(FakeEngine(FakeWorker()), Limits(queue=1))
+    with TestClient(FastAPI(routes=http_routes(service)), client=("1.1.1.1", 5)) as client:
+        with service.runs.request("another", "1.1.1.1"):
+            answer = client.post("/api/run", json={"prompt": "Ho"})
+            assert answer.status_code == 503 and "from your address" in answer.json()["error"]
+        assert client.post("/api/run", json={"prompt": "Ho", "tokens": 4}).status_code == 200
+
+
+def test_openapi_describes_the_run(url):
+    with urllib.request.urlopen(f"{url}openapi.json") as answer:
+        described = json.load(answer)
+    run = described["paths"]["/api/run"]["post"]
+    request = run["requestBody"]["content"]["application/json"]["schema"]
+    assert request["required"] == ["prompt"] and set(request["properties"]) == {*ARGUMENTS, *ALIASES, "stream"}
+    assert all(each.get("description") for name, each in request["properties"].items())
+    assert request["properties"]["gamma"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+    assert described["info"]["title"] == "SpecLens" and set(run["responses"]) >= {"200", "4XX", "503"}
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_run_over_http_ends_when_its_client_goes(url, service, stream):
     """The server has to look, because nothing is sent before the end if the answer is not streamed."""
     address = urllib.parse.urlsplit(url)
     body = json.dumps({"prompt": f"Gone, {stream}", "tokens": 400, "alone": True, "stream": stream}).encode()
-    head = f"POST /api/run HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /api/run HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((address.hostname, address.port)) as client:
         client.sendall(head.encode() + body)
         wait_until(lambda: service.engine.worker.running)

@@ -87,7 +87,9 @@ def test_long_queue_offers_the_tab(visit, fake, fake_server):
 
     def ask(prompt: str) -> None:
         data = f'{{"prompt": "{prompt}", "tokens": 400}}'.encode()
-        urllib.request.urlopen(urllib.request.Request(f"{fake_server}/api/run", data, method="POST"), timeout=200)
+        urllib.request.urlopen(
+            urllib.request.Request(f"{fake_server}/api/run", data, {"Content-Type": "application/json"}), timeout=200
+        )
 
     def two_wait() -> bool:
         with urllib.request.urlopen(f"{fake_server}/_state", timeout=60) as answer:

@@ -96,7 +96,7 @@ def test_unsteady_measurement_serves_but_is_not_kept(tmp_path, busy):
 
 @pytest.mark.parametrize("method", [AUTO, "lm", "ngram"])
 def test_a_busy_machine_is_measured_once_a_run_and_a_few_times_in_all(pairs, monkeypatch, method):
-    """As the page runs it: how many runs fit is asked first, then the run is set up."""
+    """As the page runs it: it counts how many runs fit, then sets the run up."""
     engine, measured = engine_of(pairs, draft="draft"), []
     monkeypatch.setattr(calibration, "measure", lambda _, drafter, **more: measured.append(drafter) or UNSTEADY[0])
     each_run = []
@@ -188,7 +188,7 @@ KEY = {"device": "cpu", "drafter": "", "precision": "fp32", "weights": {"target"
 DAMAGED_KEYS = [None, [], "x", {}, *({**KEY, name: value} for name in KEY for value in (None, 3, [], {}, ["a"], "b"))]
 
 
-def test_damaged_keys_and_files_that_have_gone_are_left_out_of_the_known_costs(tmp_path):
+def test_known_costs_leave_out_damaged_keys_and_files_that_have_gone(tmp_path):
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
     (tmp_path / "folder.json").mkdir()
     keyed = (json.dumps(json.loads(GOOD) | {"key": key}) for key in DAMAGED_KEYS)
