@@ -21,16 +21,28 @@ _STARTS_FORMULA = tuple("=+-@|%\t\r\n＝＋－＠")
 
 
 def cache_root() -> Path:
-    """Returns the folder of prepared weights and measurements: SPECLENS_CACHE, or the platform's cache folder."""
+    """Returns the folder of prepared weights and measurements: SPECLENS_CACHE, or the platform's cache folder. Raises
+    Unavailable for a user without a home folder who has not set it."""
     if chosen := os.environ.get("SPECLENS_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return expand_home(chosen).absolute()
+    try:
+        if sys.platform == "win32":
+            base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        else:
+            base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise Unavailable("This user has no home folder; set SPECLENS_CACHE to a folder for models.") from error
     return Path(base) / "speclens"
+
+
+def expand_home(path: str) -> Path:
+    """Replaces a leading ~ or ~user by that home folder. Raises BadInput where there is none."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise BadInput(f"There is no home folder for {path[:80]!r}; write the whole path.") from error
 
 
 def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None) -> str:
@@ -45,18 +57,26 @@ def sha256(path: Path, progress: Callable[[float], None] = lambda fraction: None
 
 
 def read_text(path: Path, what: str) -> str:
-    """Reads a file in UTF-8, with or without a byte order mark. Raises BadInput, which says ``what`` it is."""
+    """Reads a file in any encoding of Unicode. Raises BadInput, which says ``what`` it is."""
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BadInput(f"The {what} {path} cannot be read as text: {reason}.") from error
+        return decode_text(path.read_bytes())
+    except UnicodeDecodeError as error:
+        raise BadInput(f"The {what} {path} is not in UTF-8; save it in that encoding.") from error
+    except OSError as error:
+        raise BadInput(f"The {what} {path} cannot be read: {error.strerror or error}.") from error
+
+
+def decode_text(content: bytes, errors: str = "strict") -> str:
+    """Decodes UTF-8, UTF-16 or UTF-32, as PowerShell and Notepad write them, without the byte order mark and with one
+    kind of line end. Raises UnicodeDecodeError for anything else unless ``errors`` says what Python should do then."""
+    text = content.decode(json.detect_encoding(content), errors)
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_json(path: Path) -> dict:
-    """Reads the object in a JSON file, which may begin with a byte order mark; an empty one if it cannot be read."""
+    """Reads the object in a JSON file, in any encoding of Unicode; an empty one if it cannot be read."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

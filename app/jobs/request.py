@@ -44,7 +44,8 @@ class VisitorRequest:
     def __init__(self, visitor: str, address: str | None = None):
         self.visitor, self.address = visitor, address
         self.key, self.over = secrets.token_urlsafe(16), threading.Event()
-        self.is_taken = self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
+        self.is_stopped = self.was_stopped = self.is_replaced = self.is_left = False
+        self._stream = threading.Lock()  # held from the moment that a stream takes it
         self.subscriber: Subscriber | None = None  # None until there is a job
         self.fold: Fold | None = None  # the fold of that job
 
@@ -56,6 +57,10 @@ class VisitorRequest:
     def config(self) -> RunConfig | None:
         """The config of its first run; None before there is a job."""
         return self.job.configs[0][1] if self.job else None
+
+    @property
+    def is_taken(self) -> bool:
+        return self._stream.locked()
 
     @property
     def is_over(self) -> bool:
@@ -74,8 +79,7 @@ class VisitorRequest:
 
     def take(self) -> bool:
         """Notes that a stream carries this request out. Returns False if one already does."""
-        was_taken, self.is_taken = self.is_taken, True
-        return not was_taken
+        return self._stream.acquire(blocking=False)
 
     def stop(self) -> None:
         self.is_stopped = True

@@ -60,9 +60,12 @@ class ResultCache(Generic[T]):
             return self._runs.get(key)
 
     def put(self, key: Hashable, recorded: T) -> None:
+        """Keeps the newest result of a key. One that is larger than the whole cache is not kept, and drops no other."""
         with self._lock:
+            self._runs.pop(key, None)
+            if recorded.tokens > self._token_limit:
+                return
             self._runs[key] = recorded
-            self._runs.move_to_end(key)
             while len(self._runs) > self._limit or self._size() > self._token_limit:
                 self._runs.popitem(last=False)
 

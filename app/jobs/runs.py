@@ -100,9 +100,10 @@ class Runs:
         earlier where others wait."""
         with self._lock:
             request = self._requests.get(visitor)
-        if request is not None and not request.is_left:
+            if request is None or request.is_left:
+                return
             request.is_left = True
-            threading.Thread(target=self._close_later, args=[request], daemon=True).start()
+        threading.Thread(target=self._close_later, args=[request], daemon=True).start()
 
     def _close_later(self, request: VisitorRequest) -> None:
         start = time.monotonic()

@@ -58,7 +58,7 @@ def route(offer: TabOffer) -> Route:
         if engine.weights and name == BESIDE:
             return FileResponse(engine.weights, headers=HEADERS, media_type="application/octet-stream")
         if not contents:
-            contents.update(files(engine, heading(BACK, NOTE)))
+            contents.update(dict(files(engine, heading(BACK, NOTE))))  # whole, because others ask meanwhile
         if name not in contents:
             return PlainTextResponse("There is no such file.", 404, HEADERS)
         kind = TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")

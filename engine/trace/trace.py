@@ -4,16 +4,15 @@ A trace file is untrusted input: sizes are bounded before parsing, types are che
 error, and ranges and references (a parent, a position) after. Error messages quote nothing of the file.
 """
 
-from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 from engine.config import LOSSY
 from engine.errors import BadInput, explain
-from engine.files import write_atomically
+from engine.files import decode_text, write_atomically
 from engine.trace.events import EMITTED, Event, Round, RunFinished, RunStarted, Token
 from engine.trace.range_checks import (
     LARGEST,
@@ -166,15 +165,13 @@ def from_json(data: str | bytes) -> Trace:
 
     if len(data) > MAX_BYTES:
         raise BadInput(f"This trace is {len(data) / 2**20:.0f} MiB; files up to {MAX_BYTES // 2**20} MiB are read.")
-    # Some editors write a mark at the beginning.
-    comma, mark, tag = cast(Any, (",", "\ufeff", "<") if isinstance(data, str) else (b",", BOM_UTF8, b"<"))
-    if data.count(comma) > MAX_VALUES:
-        raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
-    data = data.removeprefix(mark)
-    if data.startswith(tag):
-        raise BadInput("This file is a page, not a trace: open the JSON file that was saved beside it.")
     try:
-        file = _validator().validate_json(data)
+        text = decode_text(data) if isinstance(data, bytes) else data.removeprefix("\ufeff")
+        if text.count(",") > MAX_VALUES:
+            raise BadInput(f"This file is not a SpecLens trace: it holds over {MAX_VALUES} values.")
+        if text.startswith("<"):
+            raise BadInput("This file is a page, not a trace: open the JSON file that was saved beside it.")
+        file = _validator().validate_json(text)
     except ValidationError as error:
         raise BadInput(_explain(error)) from error
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from engine.config import METHODS, draft_of, method_of
 from engine.errors import BadInput, explain
-from engine.files import ASSETS
+from engine.files import ASSETS, expand_home
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
 from engine.weights.gguf.own import ENDING, is_gguf, prepared_folder
 from engine.weights.head_kinds import HEAD_KINDS
@@ -139,9 +139,9 @@ def _own_pair(name: str, pairs: Mapping[str, PairSpec]) -> PairSpec:
 
 
 def local_pair(name: str) -> PairSpec:
-    path = Path(name).expanduser()
+    path = expand_home(name)
     plus = [i for i, letter in enumerate(name) if letter == "+"]
-    splits = [(Path(name[:i]).expanduser(), Path(name[i + 1 :]).expanduser()) for i in plus]
+    splits = [(expand_home(name[:i]), expand_home(name[i + 1 :])) for i in plus]
     if path.exists() or not splits:
         return PairSpec(name, f"{path.name} (of your own)", _local_target(path))
     # A name may contain a plus: take the split whose halves both exist.

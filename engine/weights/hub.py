@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import Unavailable
-from engine.files import ProgressCallback, disk_errors, gigabytes, need_disk, read_json
+from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, read_json
 from engine.weights.checkpoint_dir import AGAIN, damage, missing
 from engine.weights.gguf.file import CutOff, GgufHeader
 from engine.weights.gguf.folder import header_of
@@ -22,6 +22,7 @@ def cached_folder(model: ModelSpec) -> Path | None:
     """Returns the model's snapshot folder; None unless all of it is in the hub's cache."""
     from huggingface_hub import snapshot_download
 
+    cache_root()  # refuses a user without a home folder, for whom the hub's client raises a RuntimeError
     try:
         return Path(snapshot_download(**_snapshot(model), local_files_only=True))
     except OSError:  # base class of the hub's errors for absent and incomplete snapshots

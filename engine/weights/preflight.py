@@ -1,7 +1,6 @@
 """Checks whether a pair can run here, before anything is loaded: files, licence, memory and tokenizers."""
 
 import os
-import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import psutil
 from engine.config import AUTO
 from engine.errors import EngineError
 from engine.files import gigabytes
+from engine.weights.container_limits import free_memory
 from engine.weights.precision_choice import offered_precisions
 from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
@@ -123,17 +123,5 @@ def available_memory(device: str = "cpu") -> int | None:
             return None
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch hands it out again
         return torch.cuda.mem_get_info(torch.device(device))[0] + unused
-    return min([psutil.virtual_memory().available, *_cgroup_free()])
-
-
-def _cgroup_free() -> list[int]:
-    """Returns the bytes left under a container's limit, where there is one. Cached files count as free, because the
-    kernel drops them."""
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        statistics = (group / "memory.stat").read_text()
-        cached = re.search(r"^inactive_file (\d+)", statistics, re.M)
-    except (OSError, ValueError):  # no container, another cgroup version, or no limit ("max")
-        return []
-    return [limit - used + int(cached[1])] if cached else []
+    machine, container = psutil.virtual_memory().available, free_memory()
+    return machine if container is None else min(machine, container)

@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from engine.weights import hub
 from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, write_manifest
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec
 
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _VERSION = 2  # the format of prepared folders; a higher number invalidates the older ones
 
 
@@ -83,23 +86,16 @@ def _prepared_folder(model: ModelSpec) -> Path:
 
 
 def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
-    from filelock import FileLock, Timeout
-
     from engine.weights.gguf.folder import prepare
 
     final = _prepared_folder(model)
-    with disk_errors(final.parent):
+    with disk_errors(final.parent, all_errors=True):
         final.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(final.parent / f".{final.name}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            say(0.0, f"Another process is preparing {model.name}; waiting for it")
-            lock.acquire()
-        try:
+        waiting = f"Another process is preparing {model.name}; waiting for it"
+        with _lock(final.parent / f".{final.name}.lock", lambda: say(0.0, waiting)) as is_locked:
             if final.is_dir() and not manifest_problem(final):
                 return final  # prepared by the process that held the lock
-            for left in final.parent.glob(f".{final.name}-*"):  # left by a killed process, because we hold the lock
+            for left in final.parent.glob(f".{final.name}-*") if is_locked else ():  # left by a killed process
                 shutil.rmtree(left, ignore_errors=True)
             work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}-"))
             try:
@@ -117,10 +113,32 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                         shutil.rmtree(older, ignore_errors=True)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        finally:
-            lock.release()
     say(1.0, f"{model.name} is here")
     return final
+
+
+@contextmanager
+def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[bool]:
+    """Lets one process at a time into the with block. Yields False on a disk without locks, as some network disks are:
+    there several processes may be at work, each in a folder of its own."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, fallback_to_soft=False)  # a soft one would wait for ever for a process that was killed
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            on_wait()
+            lock.acquire()
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:

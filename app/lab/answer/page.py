@@ -20,7 +20,7 @@ from app.views.notice import notice
 from app.views.safe_json import encode
 from engine.config import MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, quantity
-from engine.files import cache_root
+from engine.files import cache_root, decode_text
 from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.tools.bench.answer_words import duration
 from engine.tools.bench.prompts import parse_prompts, rows_of_list
@@ -186,4 +186,4 @@ class Answer(Measurement):
 
     def read_file(self, path: str | None) -> Any:
         """Reads the whole text of an uploaded file. A long one is refused later, not cut."""
-        return Path(path).read_text(encoding="utf-8-sig", errors="replace") if path else SKIP
+        return decode_text(Path(path).read_bytes(), "replace") if path else SKIP

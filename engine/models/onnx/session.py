@@ -19,18 +19,17 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from engine.device import out_of_memory
 from engine.errors import BadInput, Unavailable
+from engine.weights.container_limits import cpu_limit
 
 THREADS = "SPECLENS_THREADS"
 _OLDEST = (1, 22)  # the first version that multiplies by 8-bit weights
 _TOLERANCE = 0.05  # for a sum of 64 products whose inputs are rounded to 8 bits
-_CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 
@@ -56,11 +55,8 @@ def threads() -> int:
 def cores() -> int:
     """Counts the cores that this process may use: a container's share may be far less than the machine's."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = map(int, _CONTAINER.read_text().split())
-    except (OSError, ValueError):  # no container, another cgroup version, or no limit ("max")
-        return usable
-    return max(1, min(usable, quota // period))
+    limit = cpu_limit()
+    return usable if limit is None else max(1, min(usable, int(limit)))
 
 
 def share_cores(is_onnx: bool = True) -> None:

@@ -43,6 +43,7 @@ def sweep(
     names, lengths = options.parse_list(methods, str), options.parse_list(gammas, options.parse_gamma)
     grid = Grid(names, lengths, options.parse_list(temperatures, float, "temperatures"), max_new_tokens, repeats, seed)
     chosen = read_prompts(prompts, limit)
+    options.check_writable(table, None if out and out.exists() else out)
     engine = options.load(pair, device, precision)
     options.say_raw(engine)
     measured, finished = Sweep(engine, grid, chosen, out), False
@@ -226,6 +227,7 @@ def exits(
     from engine.tools.bench.exits import markdown, measure, to_json
     from engine.tools.bench.prompts import read_prompts
 
+    options.check_writable(out)
     engine = options.load(pair, device, precision)
     options.say_raw(engine)
     with progress() as show:
@@ -250,6 +252,7 @@ def precisions(
     from engine.weights.checkpoint_dir import weights_hash
     from engine.weights.store import locate
 
+    options.check_writable(out)
     with progress() as show:
         distances = measure(pair, read_prompts(prompts, limit), max_new_tokens, show)
     target = weights_hash(cast(Path, locate(get_pair(pair).target)))  # they were loaded just now

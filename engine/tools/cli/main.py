@@ -222,9 +222,11 @@ def branch(
 @app.command()
 def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these; also of folders.")] = None):
     """List every pair: models, licence, size, memory, and whether its weights are here. Those named are tried."""
+    from engine.files import cache_root
     from engine.weights.catalogue import get_pair, load_catalogue
     from engine.weights.preflight import notes
 
+    cache_root()  # before the table, in which a refusal would look like damaged weights
     specs, out, reasons = [get_pair(name) for name in names or load_catalogue()], screen(), {}
     if names:
         from engine.runtime.trial import faults

@@ -12,6 +12,7 @@ import typer
 
 from engine.config import AUTO, METHODS, RunConfig, Setting, constraint_methods
 from engine.errors import BadInput, EngineError
+from engine.files import try_writing
 from engine.settings import SETTINGS, add_settings, describe
 from engine.tools.cli.console import say
 from engine.tools.cli.progress import progress
@@ -155,18 +156,39 @@ def parse_users(text: str, limit: int) -> tuple[int, ...]:
     return loads
 
 
-def check_writable(path: Path | None) -> None:
-    """Raises BadInput before the work and not after it."""
-    if path is not None and path.is_dir():
-        raise BadInput(f"{path} is a folder; name a file in it.")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
+def check_writable(*files: Path | None) -> None:
+    """Raises BadInput for files that cannot be written, before the work and not after it."""
+    for path in filter(None, files):
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder; name a file in it.")
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{path} is no file that can be replaced; name another.")
+        if not path.absolute().parent.is_dir():
+            raise BadInput(f"{path} cannot be written; name a file in a folder that exists.")
+        _try_writing(path.absolute().parent, path)
 
 
 def check_folder(path: Path | None) -> None:
-    """Raises BadInput where a file has the name of a folder to write in."""
-    if path is not None and path.exists() and not path.is_dir():
-        raise BadInput(f"{path} is a file; name a folder.")
+    """Raises BadInput for a folder that cannot be written to, or made."""
+    if path is not None:
+        existing = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+        if not existing.is_dir():
+            raise BadInput(f"{existing} is a file; name a folder.")
+        _try_writing(existing, path)
+
+
+def writable_folder(path: Path | None) -> Path | None:
+    """Checks a folder as soon as its option is read."""
+    with option_checks():
+        check_folder(path)
+    return path
+
+
+def _try_writing(folder: Path, path: Path) -> None:
+    try:
+        try_writing(folder)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written ({error.strerror}); name another place.") from error
 
 
 def check_method(pair: str, method: str, is_measured: bool = False) -> None:

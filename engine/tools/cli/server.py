@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from engine.errors import BadInput, Unavailable, quantity
+from engine.files import decode_text
 from engine.tools.cli import options
 from engine.tools.cli.console import say, screen, visible
 from engine.tools.cli.progress import progress
@@ -180,12 +181,12 @@ def read_log(
 
 
 def _text_of(file: Path) -> str:
-    """Returns the text, in which bytes that UTF-8 does not know become question marks. Raises BadInput."""
+    """Returns the text, with a question mark for every byte that cannot be read. Raises BadInput."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror or error}.") from error
-    return data.decode("utf-8", "replace")
+    return decode_text(data, "replace")
 
 
 @app.command()

@@ -13,7 +13,7 @@ import typer
 from engine.config import AUTO, DEFAULT_PAIR
 from engine.errors import BadInput, Unavailable, quantity
 from engine.tools.cli.console import say
-from engine.tools.cli.options import Commands, check_models, option_checks, parse_list
+from engine.tools.cli.options import Commands, check_models, option_checks, parse_list, writable_folder
 from engine.tools.cli.progress import progress
 
 # Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
@@ -23,7 +23,13 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 app = Commands("training", "Make a draft for a target: prompts → sample → distil → export → evaluate.")
 
 Pair = Annotated[str, typer.Option(help="A pair of `python -m engine pairs`, or a target's own folder.")]
-Work = Annotated[Path | None, typer.Option(metavar="DIR", help="Where everything is kept (default: the cache).")]
+Work = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", callback=writable_folder, help="Where everything is kept (default: the cache)."),
+]
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", callback=writable_folder, help="A new folder, or an older draft to replace.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random draw.")]
 Slots = Annotated[int, typer.Option(min=1, help="Texts sampled side by side.")]
@@ -211,7 +217,7 @@ def _layers(text: str) -> tuple[int, ...]:
 @app.command()
 def export(
     student: Student,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
+    out: Out,
     bits: Bits = 16, samples: Files = None, pair: Pair = DEFAULT_PAIR, work: Work = None, device: Device = AUTO,
 ):  # fmt: skip
     """Write a trained draft as safetensors with its config and model card."""
@@ -234,7 +240,7 @@ def export(
 @app.command()
 def convert(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A draft model or an EAGLE head.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder, or an older draft to replace.")],
+    out: Out,
     bits: Bits = 16,
     target: Annotated[
         str | None,

@@ -141,7 +141,9 @@ def p_value(statistic, freedom):
 
 def prompts_of(path):
     """Reads the prompts of a file: of JSON lines with `prompt`, else its lines."""
-    lines = [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    content = Path(path).read_bytes()
+    text = content.decode(json.detect_encoding(content)).removeprefix("\ufeff")  # PowerShell writes UTF-16
+    lines = [line for line in text.splitlines() if line.strip()]
     return [json.loads(line)["prompt"] if line.lstrip().startswith("{") else line for line in lines]
 
 

@@ -159,6 +159,8 @@ def test_the_cache_is_bounded_in_number_and_size_and_the_unused_go_first():
     for key in range(10):
         small.put(key, RecordedRun({"run": trace}, 0.0))
     assert len(small) == 3
+    small.put("huge", RecordedRun(dict.fromkeys("abcd", trace), 0.0))
+    assert small.get("huge") is None and len(small) == 3, "one that is too large empties the cache of nothing else"
     none = ResultCache(0)
     none.put("a", RecordedRun({"run": trace}, 0.0))
     assert none.get("a") is None

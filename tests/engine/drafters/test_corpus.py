@@ -107,7 +107,7 @@ def test_a_pairs_own_texts_become_its_method(pairs):
 def test_bad_files_are_refused_with_a_sentence(pairs, tmp_path):
     path = own_corpus(engine_of(pairs).pair.name)
     assert "name at least one file" in make_corpus(pairs)
-    assert "cannot be read as text" in make_corpus(pairs, tmp_path / "nothing.txt")
+    assert "cannot be read" in make_corpus(pairs, tmp_path / "nothing.txt")
     (tmp_path / "empty.txt").write_text("")
     assert "is empty" in make_corpus(pairs, tmp_path / "empty.txt")
     save(path, [np.arange(2, 200)], byte_tokenizer())

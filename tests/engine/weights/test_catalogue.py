@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 from engine.errors import BadInput, Unavailable
 from engine.weights import preflight
 from engine.weights.catalogue import CATALOGUE, get_pair, load_catalogue
-from engine.weights.preflight import available_memory, check_pair
+from engine.weights.preflight import check_pair
 from engine.weights.specs import methods
 from engine.weights.store import locate
 
@@ -163,12 +163,3 @@ def test_shipped_drafts_say_their_sizes_and_a_missing_one_stops_no_other(tmp_pat
     (tmp_path / "outside.toml").write_text(text.replace("drafts/gone", "../engine"), encoding="utf-8")
     with pytest.raises(BadInput, match=r"smollm2-135m-lm.*a folder in assets"):
         load_catalogue(tmp_path / "outside.toml")
-
-
-def test_a_containers_limit_counts(monkeypatch, tmp_path):
-    for name, text in {"memory.max": "5000", "memory.current": "3000", "memory.stat": "inactive_file 400\n"}.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(preflight, "Path", lambda name: tmp_path)
-    assert available_memory("cpu") == 2400
-    (tmp_path / "memory.max").write_text("max\n")
-    assert 2**20 < available_memory("cpu") < 2**50

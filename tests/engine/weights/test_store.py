@@ -7,6 +7,7 @@ import shutil
 import sys
 import threading
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -154,6 +155,24 @@ def test_two_at_once_and_the_rest_of_a_killed_one(tiny, cache):
     assert folders == [locate(tiny.target)] * 2 and told.count("Preparing tiny") > 0
     assert len([message for message in told if message.startswith("Checking")]) == 1, "made twice"
     assert not stale.exists() and leftovers(cache) == []
+
+
+@pytest.mark.parametrize("number", ["ENOLCK", "ENOSYS", "ENOTSUP", "EOPNOTSUPP"])
+def test_a_disk_without_locks_takes_models(tiny, cache, monkeypatch, number):
+    """Also beside the lock file of a killed process; what others write is left alone."""
+
+    def refuse(*_):
+        raise OSError(getattr(errno, number), "No locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    others, left = (cache / "models" / f".{store._prepared_folder(tiny.target).name}{end}" for end in ("-x", ".lock"))
+    others.mkdir(parents=True)
+    left.touch()
+    assert fetch_pair(tiny)["target"] == locate(tiny.target) and others.exists()
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(errno.EIO, "broken")))
+    shutil.rmtree(locate(tiny.target))
+    with pytest.raises(Unavailable, match=r"cannot be written to \(broken\); name another cache folder"):
+        fetch_pair(tiny)
 
 
 def test_the_hash_is_of_the_weights_and_remembered(tmp_path, monkeypatch):

@@ -240,14 +240,6 @@ def test_threads_follow_the_setting_and_a_wrong_number_is_a_sentence(monkeypatch
         onnx_session.threads()
 
 
-@pytest.mark.parametrize("content, limit", [("150000 100000", 1), ("max 100000", 1000), ("nonsense", 1000)])
-def test_a_container_gets_no_more_threads_than_its_share(monkeypatch, tmp_path, content, limit):
-    monkeypatch.setattr(onnx_session, "_CONTAINER", tmp_path / "cpu.max")
-    free = onnx_session.cores()
-    (tmp_path / "cpu.max").write_text(content)
-    assert onnx_session.cores() == min(free, limit)
-
-
 def _missing(name, *rest, _import=__import__):
     if name.split(".")[0] == "onnxruntime":
         raise ImportError("No module named 'onnxruntime'")

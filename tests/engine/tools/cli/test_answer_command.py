@@ -90,6 +90,7 @@ WRONG = {
     ("--max-new-tokens", "0"): "max_new_tokens is 0",
     ("--temperature", "-1"): "temperature is -1",
     ("--out", "FILE"): "is a file; name a folder",
+    ("--out", "/proc/folder"): "cannot be written",
 }
 
 
@@ -107,6 +108,7 @@ COMMANDS = [
     ("training", "tasks", "--samples", "GONE"), ("training", "distil", "hydra"),
     ("training", "distil", "eagle", "--samples", "GONE"), ("training", "distil", "eagle", "--taps", "x"),
     ("training", "export", "lm", "--out", "x", "--bits", "7"), ("training", "convert", "GONE", "--out", "x"),
+    ("training", "export", "lm", "--out", "/proc/x"), ("training", "prompts", "--work", "GOOD"),
     ("training", "evaluate", "eagle", "--prompts", "BAD"), ("training", "evaluate", "hydra", "--prompts", "GOOD"),
 ]  # fmt: skip
 RUN_EACH = """

@@ -29,7 +29,7 @@ def test_each_option_is_a_constraint(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["--json-schema", "absent.json"], "The JSON schema absent.json cannot be read as text: No such file"),
+    (["--json-schema", "absent.json"], "The JSON schema absent.json cannot be read: No such file"),
     (["--regex", "a", "--choice", "b"], "takes one constraint"),
     (["--regex", "a", "--compact-json"], "Compact JSON"),
     (["--method", "grammar"], "add a constraint"),
