@@ -30,7 +30,7 @@ def choose() -> Path:
             raise Unavailable(f"{reason} Name another folder with {VARIABLE}.")
         return Path(named)
     reasons = []
-    for parent in (cache_root() / "tmp", Path(tempfile.gettempdir())):
+    for parent in (cache_root() / "tmp", *_system_folder()):
         reason = _problem(parent)
         if reason is None:
             _tidy(parent)
@@ -38,6 +38,14 @@ def choose() -> Path:
             return Path(os.environ[VARIABLE])
         reasons.append(reason)
     raise Unavailable(f"{' '.join(reasons)} Free some space, or name a folder for them with {VARIABLE}.")
+
+
+def _system_folder() -> list[Path]:
+    """Returns the system's temporary folder; nothing where it has none that takes files."""
+    try:
+        return [Path(tempfile.gettempdir())]
+    except FileNotFoundError:
+        return []
 
 
 def problem() -> str | None:

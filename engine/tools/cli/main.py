@@ -6,9 +6,11 @@ with 2.
 """
 
 import io
+import os
 import platform
 import signal
 import sys
+from contextlib import closing
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from engine import __version__
-from engine.config import AUTO, DEFAULT_PAIR
+from engine.config import AUTO, DEFAULT_PAIR, is_text
 from engine.settings import make_config
 from engine.tools.cli import answer, bench, constraint, corpus, lab, options, prove, server, training
 from engine.tools.cli.console import costs_line, pairs_table, say, screen
@@ -144,29 +146,29 @@ def run(
     from engine.tools.cli import console
     from engine.trace.trace import save
 
-    out, worker = screen(), Worker(device, precision)
+    out = screen()
     compare = compare and config.method != "none" and config.gamma != 0
     plain = replace(config, method="none", gamma=0)
-    if compare:  # else the run would pay for what the baseline finds warm
-        for each in (plain, config):
-            _follow(worker.submit([("warm-up", replace(each, max_new_tokens=min(16, max_new_tokens)))]))
-    result = _follow(worker.submit([("run", config)]), console.RoundPrinter(out))
-    console.print_result(out, result)
-    if trace is not None:
-        save(result, trace)
-        say(f"The trace is in {trace}.")
-    if result.finished.reason == "cancelled":
-        raise KeyboardInterrupt
-    if compare:
-        baseline = _follow(worker.submit([("baseline", plain)]))
-        if baseline.finished.reason == "cancelled":
-            raise KeyboardInterrupt
-        console.comparison(out, result, baseline)
+    with closing(Worker(device, precision)) as worker:  # at any end, because its thread would outlive the program
+        if compare:  # else the run would pay for what the baseline finds warm
+            for each in (plain, config):
+                _follow(worker.submit([("warm-up", replace(each, max_new_tokens=min(16, max_new_tokens)))]))
+        result = _follow(worker.submit([("run", config)]), console.RoundPrinter(out))
+        console.print_result(out, result)
         if trace is not None:
-            beside = _baseline_of(trace)
-            save(baseline, beside)
-            say(f"Its baseline's trace is in {beside}.")
-    worker.close()
+            save(result, trace)
+            say(f"The trace is in {trace}.")
+        if result.finished.reason == "cancelled":
+            raise KeyboardInterrupt
+        if compare:
+            baseline = _follow(worker.submit([("baseline", plain)]))
+            if baseline.finished.reason == "cancelled":
+                raise KeyboardInterrupt
+            console.comparison(out, result, baseline)
+            if trace is not None:
+                beside = _baseline_of(trace)
+                save(baseline, beside)
+                say(f"Its baseline's trace is in {beside}.")
 
 
 def _baseline_of(trace: Path) -> Path:
@@ -209,14 +211,13 @@ def branch(
     config = branch_config(result, *options.parse_force(force))
     options.check_writable(trace)
     options.check_method(config.pair, config.method)
-    worker = Worker(device)
-    new = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
+    with closing(Worker(device)) as worker:
+        new = _follow(worker.submit([("branch", config)]), console.RoundPrinter(out))
     check_models(result.started, new.started)
     console.print_result(out, new)
     if trace is not None:
         save(with_branch(result, new), trace)
         say(f"The trace is in {trace}.")
-    worker.close()
 
 
 @app.command()
@@ -282,9 +283,30 @@ def calibrate(
 
 
 def main() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    _repair_surroundings()
     if sys.argv[1:2] == ["replay"] and hasattr(signal, "SIGPIPE"):  # not where sockets are written to
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `replay FILE | head` ends as any other program does
     app()
+
+
+def _repair_surroundings() -> None:
+    """Makes do with closed streams, a terminal without Unicode and a locale that misreads the arguments. Exits where
+    the current folder has been deleted, which libraries answer with a crash."""
+    nowhere = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
+    sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
+    sys.argv = [argument if is_text(argument) else _decode(argument) for argument in sys.argv]
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        sys.exit("The current folder has been deleted; change to another one.")
+
+
+def _decode(argument: str) -> str:
+    """Reads as UTF-8 what Python, in the locale C, could not read; unchanged where it is not that either."""
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeDecodeError:
+        return argument

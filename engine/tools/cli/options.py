@@ -1,8 +1,10 @@
 """Options and helpers that every command shares: typed options, errors as sentences, loading an engine."""
 
 import functools
+import os
 import re
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from engine.weights.specs import PairSpec
 
 
-INTERRUPTED = 130
+INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell says it: 128 and the number of the signal
 USAGE = 2  # typer's own exit code for options
 _OTHER_NAMES = {"tokens": "max_new_tokens", "form": "raw"}  # that settings have on the command line
 
@@ -84,6 +86,9 @@ def friendly(command):
         except KeyboardInterrupt as error:
             say("Cancelled.")
             raise typer.Exit(INTERRUPTED) from error
+        except BrokenPipeError as error:  # the reader, such as `head`, has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(PIPE_CLOSED) from error
 
     return run_it
 

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections import namedtuple
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import gradio as gr
 import pytest
@@ -62,6 +63,15 @@ def test_folders_of_servers_long_gone_are_deleted(cache, tmp_path):
 def test_a_cache_that_cannot_be_written_is_no_obstacle(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(blocked(tmp_path)))
     assert str(temp_folder.choose()).startswith(tempfile.gettempdir())
+
+
+def test_a_system_without_a_temporary_folder_uses_the_cache_or_says_why(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "gettempdir", Mock(side_effect=FileNotFoundError))
+    assert temp_folder.choose().exists()
+    monkeypatch.delenv(temp_folder.VARIABLE)
+    monkeypatch.setenv("SPECLENS_CACHE", str(blocked(tmp_path)))
+    with pytest.raises(Unavailable, match=r"cannot be written to .*GRADIO_TEMP_DIR"):
+        temp_folder.choose()
 
 
 def test_a_folder_that_takes_no_files_is_refused_with_its_reason(cache, tmp_path, monkeypatch):
