@@ -16,6 +16,7 @@ from app.page import ready_to_serve
 from app.server.address import address_from, bypass_proxy, check_free, check_root
 from engine.errors import EngineError
 from engine.models.onnx.session import threads
+from engine.tools.own_models.report import check
 
 
 def main() -> None:
@@ -25,7 +26,7 @@ def main() -> None:
     threads()  # refuses a wrong setting now, not in the first run
     bypass_proxy(os.environ, address.host)
     http_server.LOCALHOST_NAME = "127.0.0.1"  # gradio 6.31 tries the port there, and could not at an IPv6 address
-    service = Service()
+    service = Service(check_model=check)
     if service.limits.log:
         log_to_stdout()
     page, options = ready_to_serve(service)

@@ -4,14 +4,14 @@ The engine is imported on first use, so that the page is up before torch is.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.config import AUTO, RunConfig
-from engine.errors import EngineError
+from engine.errors import EngineError, Unavailable
 from engine.files import ASSETS, cache_root
 from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
@@ -24,7 +24,10 @@ from engine.weights.specs import DEVICE_PRECISIONS, PairSpec, methods
 from engine.weights.store import locate
 
 if TYPE_CHECKING:
-    from engine.weights.own_model_report import OwnModelReport
+    from engine.weights.own_models import OwnModelReport
+    from engine.weights.specs import PairSpec
+
+    CheckModel = Callable[[PairSpec, str, dict[str, float]], OwnModelReport]
 
 _CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
 
@@ -77,10 +80,11 @@ class EngineFacade:
     """Imports torch and transformers only by way of engine.runtime.engine, as the engine's own thread does. Two threads
     that import transformers from different places at once would meet it half initialised.
 
-    ``worker``: the one whose engine it answers for."""
+    ``worker``: the one whose engine it answers for. ``check_model``: reports on a visitor's own model, on a device, by
+    the seconds that a byte of weights takes there; it is a tool, so `app.py` hands it in."""
 
-    def __init__(self, worker: Worker):
-        self.worker = worker
+    def __init__(self, worker: Worker, check_model: "CheckModel | None" = None):
+        self.worker, self.check_model = worker, check_model
 
     def pairs(self, names: Sequence[str] = ()) -> list[Pair]:
         """Returns every pair of the catalogue, or the named ones. Only the server's operator can name a folder."""
@@ -91,17 +95,17 @@ class EngineFacade:
         """Looks up a visitor's own model: a folder, or a name on the hub, without its weights. Raises EngineError."""
         from engine.runtime.engine import choose_device  # first: see Worker._run
         from engine.runtime.calibration import seconds_per_byte  # isort: skip
-        from engine.runtime.trial import faults  # isort: skip
-        from engine.weights.own_model_report import report_on
         from engine.weights.own_models import hub_name, look_up
 
+        if self.check_model is None:
+            raise Unavailable("This page takes no models of yours; run SpecLens on your own machine.")
         if on_hub := hub_name(name):
             look_up(on_hub)
         spec, device = get_pair(on_hub or name.strip()), choose_device(AUTO)
         known = next(iter(load_catalogue().values()))
         where = self._calibrations(known.name)
         per_byte = seconds_per_byte(*where, known.target) if where else {}
-        return _pair_of(spec), report_on(spec, device, per_byte, faults=faults(spec))
+        return _pair_of(spec), self.check_model(spec, device, per_byte)
 
     def problems(self, pair: str, method: str, precision: str, fetch: bool) -> list[str]:
         """Says in sentences why a pair cannot run here. The loaded pair's memory counts as free, because it would be

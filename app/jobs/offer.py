@@ -10,7 +10,7 @@ from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.trace.costs import CostModel
-from engine.weights.own_model_report import OwnModelReport
+from engine.weights.own_models import OwnModelReport
 
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run, and every change of a form for costs
 

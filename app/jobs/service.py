@@ -11,10 +11,10 @@ from engine.runtime.worker import get_worker
 
 
 class Service:
-    """``engine``: with the one worker on which everything runs."""
+    """``engine``: with the one worker on which everything runs. ``check_model``: as the `EngineFacade` takes it."""
 
-    def __init__(self, engine: EngineFacade | None = None, limits: Limits | None = None):
-        self.engine = engine or (ZeroGpuFacade() if shared_gpu() else EngineFacade(get_worker()))
+    def __init__(self, engine: EngineFacade | None = None, limits: Limits | None = None, check_model=None):
+        self.engine = engine or (ZeroGpuFacade() if shared_gpu() else EngineFacade(get_worker(), check_model))
         self.limits = limits or Limits.from_env()
         self.offer = Offer(self.engine, self.limits)
         self.runs = Runs(self.offer)

@@ -35,6 +35,18 @@ _TOO_LARGE = 10**7  # bytes of a config.json
 
 
 @dataclass(frozen=True)
+class OwnModelReport:
+    """``lines``: (name, sentence) of each thing to know. ``problems``: why it cannot run in any precision, sentences;
+    empty if it can. ``precisions``: the ones whose memory suffices; ``to_choose``: one of them if the usual one does
+    not fit, else ""."""
+
+    lines: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+    precisions: tuple[str, ...]
+    to_choose: str = ""
+
+
+@dataclass(frozen=True)
 class _Named:
     """The fields of a ModelSpec that the hub's sentences need, before there is one."""
 

@@ -15,7 +15,7 @@ from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, RunFinished, RunStarted, Timings, Token
 from engine.trace.trace import Trace, fold
-from engine.weights.own_model_report import OwnModelReport
+from engine.weights.own_models import OwnModelReport
 
 TEXT = (
     "The lighthouse keeper climbs the stairs every evening at six. He cleans the glass,\nfills the lamp with oil, "

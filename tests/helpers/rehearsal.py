@@ -18,7 +18,6 @@ from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, Replay
 from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
-from engine.decoding.word_tokenizer import WordTokenizer
 from engine.device import to_device
 from engine.drafters.base import Draft, Drafter, DraftOffer
 from engine.drafters.block import BlockDrafter
@@ -42,6 +41,7 @@ from engine.models.heads.eagle3 import EagleModel
 from engine.models.heads.eagle_config import BlockConfig, EagleConfig
 from engine.models.heads.exit import ExitConfig, ExitModel
 from engine.models.heads.medusa import MedusaConfig, MedusaModel
+from engine.tools.exactness.word_tokenizer import WordTokenizer
 from engine.trace.events import Round
 
 V, E = SMALL["vocab_size"], SMALL["hidden_size"]

@@ -230,7 +230,7 @@ def pairs(names: Annotated[list[str] | None, typer.Argument(help="All, or these;
     cache_root()  # before the table, in which a refusal would look like damaged weights
     specs, out, reasons = [get_pair(name) for name in names or load_catalogue()], screen(), {}
     if names:
-        from engine.runtime.trial import faults
+        from engine.tools.own_models.trial import faults
 
         reasons = {spec.name: list(faults(spec).values()) for spec in specs}
     out.print(pairs_table(specs, {name for name, why in reasons.items() if why}))

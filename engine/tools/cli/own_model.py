@@ -10,15 +10,14 @@ from engine.weights.specs import ModelSpec
 def look_up_and_describe(name: str, device: str = AUTO) -> None:
     """Raises BadInput or Unavailable with the reason if the model cannot run here."""
     from engine.runtime.device_choice import choose_device
-    from engine.runtime.trial import faults
+    from engine.tools.own_models.report import check
     from engine.weights.catalogue import get_pair
-    from engine.weights.own_model_report import report_on
     from engine.weights.own_models import hub_name, look_up
 
     if on_hub := hub_name(name):
         look_up(on_hub)
     pair, device = get_pair(on_hub or name), choose_device(device)
-    result = report_on(pair, device, per_byte(device), faults=faults(pair))
+    result = check(pair, device, per_byte(device))
     width = max(len(label) for label, _ in result.lines)
     for label, text in result.lines:
         screen().print(f"{label:{width}}  {text}", soft_wrap=True, highlight=False, markup=False)

@@ -18,7 +18,6 @@ from engine.config import AUTO, MAX_GAMMA, METHODS, RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters import drafter_class
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy
 from engine.drafters.draft_model import DraftModelDrafter
@@ -26,6 +25,7 @@ from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.warping import draw, penalise, warp
 from engine.tools.exactness.results import TOY_WORDS, TREES
+from engine.tools.exactness.word_tokenizer import WordTokenizer
 from engine.trace.events import PromptToken, RunFinished, RunStarted
 from engine.trace.trace import Trace
 

@@ -12,12 +12,13 @@ from app.jobs.engine_facade import EngineFacade
 from engine.config import Constraint, RunConfig
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
+from engine.tools.own_models.report import check
 
 
 def test_a_model_that_lacks_a_tensor_is_not_offered(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / "cache"))
     model_folder(tmp_path / "target", num_hidden_layers=1)
-    facade, file = EngineFacade(Worker("cpu")), tmp_path / "target" / "model.safetensors"
+    facade, file = EngineFacade(Worker("cpu"), check), tmp_path / "target" / "model.safetensors"
     _, result = facade.look_up(str(tmp_path / "target"))
     assert not result.problems and "nothing wrong was found in the names" in dict(result.lines)["files"]
     tensors = load_file(file)

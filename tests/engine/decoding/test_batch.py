@@ -16,12 +16,12 @@ from engine.decoding.batch import Batch
 from engine.decoding.draft_length import FixedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.none import NoDrafter
 from engine.sampling.random_streams import Uniforms
 from engine.tools.exactness.toy_models import ToyRunner, make_drafter, toy_decoder
+from engine.tools.exactness.word_tokenizer import WordTokenizer
 from engine.trace.metrics import NEAR_TIE
 
 

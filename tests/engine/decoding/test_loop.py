@@ -14,7 +14,6 @@ from engine.config import RunConfig, SamplingParams
 from engine.decoding.draft_length import FixedGamma, ReplayedGamma
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.decoding.word_tokenizer import WordTokenizer
 from engine.drafters.base import Draft, Drafter, DraftOffer
 from engine.drafters.draft_model import DraftModelDrafter
 from engine.drafters.ngram import NgramDrafter
@@ -22,6 +21,7 @@ from engine.drafters.none import NoDrafter
 from engine.errors import BadInput
 from engine.sampling.traversal import Order
 from engine.tools.exactness.toy_models import ToyLM, ToyTreeDrafter, make_drafter, toy_decoder
+from engine.tools.exactness.word_tokenizer import WordTokenizer
 from engine.trace.events import EMITTED
 from engine.trace.metrics import expected_lengths
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from engine.errors import BadInput, Unavailable
 from engine.tools.cli import main
+from engine.tools.own_models.report import report_on
 from engine.weights import catalogue, hub, own_models
 from engine.weights.catalogue import get_pair, load_catalogue
 from engine.weights.checkpoint_dir import weights_hash
-from engine.weights.own_model_report import report_on
 from engine.weights.own_models import family_problem, hub_name, look_up
 from engine.weights.precision_choice import usual_precision
 from engine.weights.store import fetch_pair, locate

@@ -1,28 +1,22 @@
 """Says whether a person's own model runs here before it is fetched: family, memory, tokenizer, drafts, speed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from engine.files import gigabytes
 from engine.weights.checkpoint_dir import TOKENIZERS
 from engine.weights.gguf.layout import gguf_files, is_prepared
-from engine.weights.own_models import FAMILIES, family_problem
+from engine.weights.own_models import FAMILIES, OwnModelReport, family_problem
 from engine.weights.precision_choice import offered_precisions, read_config, usual_precision
 from engine.weights.preflight import available_memory, check_pair
 from engine.weights.specs import CONTEXT, ModelSpec, PairSpec, methods
 from engine.weights.store import locate
 
 
-@dataclass(frozen=True)
-class OwnModelReport:
-    """``lines``: (name, sentence) of each thing to know. ``problems``: why it cannot run in any precision, sentences;
-    empty if it can. ``precisions``: the ones whose memory suffices; ``to_choose``: one of them if the usual one does
-    not fit, else ""."""
+def check(pair: PairSpec, device: str, per_byte: Mapping[str, float]) -> OwnModelReport:
+    """Reports on a pair after trying its files."""
+    from engine.tools.own_models.trial import faults  # which imports torch
 
-    lines: tuple[tuple[str, str], ...]
-    problems: tuple[str, ...]
-    precisions: tuple[str, ...]
-    to_choose: str = ""
+    return report_on(pair, device, per_byte, faults=faults(pair))
 
 
 def report_on(
@@ -33,7 +27,7 @@ def report_on(
     faults: Mapping[str, str] | None = None,
 ) -> OwnModelReport:
     """Reports on a pair. ``per_byte``: seconds of a plain step ÷ bytes of weights, of a model that was measured here in
-    that precision. ``free``: bytes; None measures them. ``faults``: what `engine.runtime.trial` found; None if nothing
+    that precision. ``free``: bytes; None measures them. ``faults``: what `trial.faults` found; None if nothing
     was tried. A draft in a folder of its own has to run, too."""
     target, free = pair.target, available_memory(device) if free is None else free
     config = read_config(target)

@@ -15,8 +15,8 @@ from engine.config import AUTO
 from engine.errors import Unavailable
 from engine.models.decoder.llama import LlamaModel
 from engine.runtime.engine import load_engine
-from engine.runtime.trial import faults
 from engine.tools.cli.main import app
+from engine.tools.own_models.trial import faults
 from engine.trace.costs import CostModel
 from engine.trace.trace import fold, from_json, to_json
 from engine.weights.catalogue import get_pair

@@ -1,0 +1,1 @@
+"""Says whether a person's own model runs here, before anything is fetched or loaded."""
