@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from engine.files import gigabytes
+from engine.files import gigabytes, read_json
+from engine.weights.catalogue import load_catalogue
 from engine.weights.checkpoint_dir import TOKENIZERS
 from engine.weights.gguf.layout import gguf_files, is_prepared
 from engine.weights.own_models import FAMILIES, OwnModelReport, family_problem
@@ -31,20 +32,21 @@ def report_on(
     was tried. A draft in a folder of its own has to run, too."""
     target, free = pair.target, available_memory(device) if free is None else free
     config = read_config(target)
-    family = str(config.get("model_type"))
-    decoder = family in FAMILIES
+    if not config and (folder := locate(target)):
+        config = read_json(folder / "config.json")
     offered, usual = offered_precisions(target, device), usual_precision(target, device.split(":")[0])
     draft = next((method for method, model in pair.drafts.items() if model.folder), None)
     problems = {p: check_pair(pair, draft, device, p, free, fetch=True) for p in offered}
     fitting = tuple(p for p in offered if not problems[p])
     reasons = [] if fitting else problems[offered[-1]]
-    wrong = family_problem(target.name, config)
+    is_listed = pair.name in load_catalogue()  # one of ours, which may not have been looked up or fetched
+    wrong = None if is_listed and not config else family_problem(target.name, config)
     if wrong or faults:
         reasons, fitting = [wrong] if wrong else [*(faults or {}).values()], ()
     memory = ", ".join(f"{gigabytes(pair.memory(p, draft))} in {p}" for p in offered)
     has = f"; {gigabytes(free)} are free" if free is not None else ""
     lines = [
-        ("family", f"{family}, {'the engine’s own decoder' if decoder else 'by transformers, which is slower'}"),
+        ("family", _family(config)),
         ("size", f"{_parameters(target)} parameters, {_weights(target)}"),
         ("memory", f"{memory}, for a context of {min(CONTEXT, target.context):,} tokens{has}"),
         ("tokenizer", _tokenizer(target)),
@@ -53,6 +55,13 @@ def report_on(
         ("a token", _speed(target, fitting or offered, per_byte)),
     ]
     return OwnModelReport(tuple(lines), tuple(reasons), fitting, "" if usual in fitting or not fitting else fitting[0])
+
+
+def _family(config: Mapping) -> str:
+    family = config.get("model_type")
+    if family is None:
+        return "known once its files are here"
+    return f"{family}, {'the engine’s own decoder' if family in FAMILIES else 'by transformers, which is slower'}"
 
 
 def _parameters(model: ModelSpec) -> str:

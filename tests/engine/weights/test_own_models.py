@@ -36,6 +36,11 @@ def fits(pair, free=ENOUGH, per_byte=None):
     return report_on(pair, "cpu", per_byte or {}, free)
 
 
+def test_a_pair_of_the_catalogue_runs_whether_its_files_are_here_or_not(own_cache, hub):
+    for pair in load_catalogue().values():
+        assert all("is gated" in problem for problem in fits(pair).problems), pair.name
+
+
 def test_names_and_addresses_of_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "us" / "mine").mkdir(parents=True)
