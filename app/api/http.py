@@ -115,6 +115,8 @@ def _arguments(body: bytes) -> tuple[dict, bool]:
     """Returns the arguments by name, and whether to stream. BadInput names the one that is wrong."""
     try:
         values = json.loads(body)
+    except UnicodeDecodeError as error:
+        raise BadInput("The request is not in UTF-8; a console that writes another encoding can send a file.") from error
     except (ValueError, RecursionError) as error:
         raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
     if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
