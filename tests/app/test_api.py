@@ -236,7 +236,7 @@ def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
     (404, "POST a JSON object to /api/run", {"path": "api/", "method": "GET"}),
     *((405, "takes POST", {"method": method}) for method in ("GET", "PUT", "PATCH", "DELETE", "OPTIONS")),
     (413, "more than 1,000,000 bytes", {"body": b"x" * 3_000_000}),
-    (400, "must be a JSON object", {"body": gzip.compress(b'{"prompt": "a"}'), "Content-Encoding": "gzip"}),
+    (400, "is not in UTF-8", {"body": gzip.compress(b'{"prompt": "a"}'), "Content-Encoding": "gzip"}),
     *((415, "Content-Type: application/json", {"body": {"prompt": "a"}, "Content-Type": kind})
       for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "")),
     (400, "Temperature|temperature", {"body": {"prompt": "a", "temperature": None}}),
