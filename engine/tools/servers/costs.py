@@ -42,6 +42,8 @@ class ServerPoint:
         """Makes a point of γ, tokens a second and, with drafts, tokens a round. Raises BadInput that says the rule."""
         if len(numbers) not in (2, 3) or not float(numbers[0]).is_integer():
             raise BadInput("A point is a whole γ, tokens per second and, with drafts, tokens a round.")
+        if numbers[0] and len(numbers) == 2:
+            raise BadInput(f"Give the acceptance length of γ = {numbers[0]:g}, too: its tokens a round.")
         return cls(int(numbers[0]), *numbers[1:])
 
     @property
@@ -67,6 +69,7 @@ class Split:
     row: Part | None
     first: float  # acceptance of a round's first draft, and of each one after it
     later: float
+    longest: int  # the most drafts a round that were measured
 
     def known_parts(self) -> list[tuple[str, Part]]:
         """Returns the words and the time of each part that is known."""
@@ -113,7 +116,8 @@ def split(points: Sequence[ServerPoint], lookup: Sequence[ServerPoint] = ()) -> 
         row = Part(max(0.0, _mean(costs)))
     first, later = _acceptance(drafting)
     if len({point.gamma for point in drafting}) == 1:
-        return Split(Part(_mean(p.step for p in points if not p.gamma)), None, None, row, first, later)
+        plain = Part(_mean(p.step for p in points if not p.gamma))
+        return Split(plain, None, None, row, first, later, max(p.gamma for p in drafting))
     columns = np.array([[1.0, float(p.gamma > 0), float(p.gamma)] for p in points])
     steps = np.array([p.step for p in points])
     solved, *_ = np.linalg.lstsq(columns, steps, rcond=None)
@@ -125,7 +129,7 @@ def split(points: Sequence[ServerPoint], lookup: Sequence[ServerPoint] = ()) -> 
     plain, fixed, draft = (Part(float(x), half) for x, half in zip(solved, halves, strict=True))
     if min(plain.seconds + fixed.seconds + gamma * draft.seconds for gamma in (1, LONGEST)) <= 0:
         raise BadInput("By these points a round would take no time at all. Measure them again, each several times.")
-    return Split(plain, fixed, draft, row, first, later)
+    return Split(plain, fixed, draft, row, first, later, max(p.gamma for p in drafting))
 
 
 def _mean(values) -> float:
@@ -159,6 +163,9 @@ def verdict(parts: Split, loads: Sequence[int] = ()) -> list[str]:
     """Says which γ to take, for one user and at other loads, and what cannot help."""
     if parts.fixed is None:
         return ["One draft length leaves the fixed cost and the cost of a draft together; measure a second one."]
+    if impossible := [words for words, part in parts.known_parts() if part.seconds < 0]:
+        few = "Measure every point again, several times with the same prompts."
+        return [f"No best γ: by these points the part “{impossible[0]}” would take less than no time. {few}"]
     return [*_alone(parts), *(_at_load(parts, users) for users in loads if users > 1 and parts.row)]
 
 
@@ -175,7 +182,10 @@ def _alone(parts: Split) -> list[str]:
     if best:
         more = " or more" if best == LONGEST else ""
         gain = parts.speed(best) / plain
-        return [f"Best: γ = {best}{more}, {parts.speed(best):.1f} tokens/s by this model, {gain:.2f}× plain decoding."]
+        words = [f"Best: γ = {best}{more}, {parts.speed(best):.1f} tokens/s by this model, {gain:.2f}× plain decoding."]
+        if best > parts.longest:
+            words.append(f"You measured up to γ = {parts.longest} only, so measure it before you use it.")
+        return words
     least = max(range(1, LONGEST + 1), key=parts.speed)
     words = [f"No draft length pays; the least bad is γ = {least}, {parts.speed(least) / plain:.2f}× plain decoding."]
     room = max(parts.length(g) / plain - parts.plain.seconds - g * draft.seconds for g in range(1, LONGEST + 1))

@@ -60,6 +60,21 @@ def test_a_drafter_that_cannot_pay_is_said():
     assert "even if every draft were accepted" in verdict(found)[-1]
 
 
+def test_no_best_length_follows_from_parts_that_cannot_be():
+    with pytest.raises(BadInput, match="Give the acceptance length of γ = 1, too"):
+        ServerPoint.from_numbers([1, 17.7])
+    faster_with_drafts = split([ServerPoint(0, 26.5), ServerPoint(1, 17.7), ServerPoint(3, 20)])
+    (sentence,) = verdict(faster_with_drafts)
+    assert sentence.startswith("No best γ: by these points the part “each draft") and "again" in sentence
+
+
+def test_a_best_length_beyond_the_measured_ones_is_to_be_measured():
+    far = split([ServerPoint(0, 100), ServerPoint(1, 150, 1.7), ServerPoint(3, 220, 2.5)])
+    assert verdict(far)[1:] == ["You measured up to γ = 3 only, so measure it before you use it."]
+    near = split([made(0), made(1), made(16)])
+    assert len(verdict(near)) == 1
+
+
 def test_too_few_points_are_said_and_impossible_ones_refused():
     assert split([made(0), made(4)]).fixed is None and "measure a second" in verdict(split([made(0), made(4)]))[0]
     for points in ([made(0)], [made(3)], []):
