@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import unicodedata
 from collections import Counter
 from dataclasses import asdict
 
@@ -23,8 +24,10 @@ from app.views.trees import branches
 from engine.config import RunConfig, SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma
 from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
+from engine.decoding.unwritten_text import unwritten, unwritten_notes
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
+from engine.errors import BadInput
 from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.tensors.gguf_reader import GgufReader
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
@@ -280,12 +283,26 @@ def test_draft_length_is_what_the_engines_policy_chooses(browser):
 # ── tokens ──
 
 TEXTS = [
-    "Why is the sky blue?", "  two spaces,\ttabs\n\nand lines  ", "In 2026 it's 3.14159 × 10² and ½ or Ⅷ",
-    "l'été à Zürich, naïve", "漢字とかな、混ぜて。", "👩‍👩‍👧 family 🙂🙂",
+    "Why is the sky blue?",
+    "  two spaces,\ttabs\n\nand lines  ",
+    "In 2026 it's 3.14159 × 10² and ½ or Ⅷ",
+    "l'été à Zürich, naïve",
+    "漢字とかな、混ぜて。",
+    "👩‍👩‍👧 family 🙂🙂",
     "<|im_start|>user\nhello<|im_end|> <|end|><|user|>",
-    "don't we'll I'M", "a\u00a0b\u2003c\u200bd", "x" * 40, "def f(x):\n    return x ** 2  # code",
-    "e\u0301 combining, \ufeffmark", "\u0001\u0007 control", "1,000,000 12 345",
-]  # fmt: skip
+    "don't we'll I'M",
+    "a\u00a0b\u2003c\u200bd",
+    "x" * 40,
+    "def f(x):\n    return x ** 2  # code",
+    "e\u0301 combining, \ufeffmark",
+    "\u0001\u0007 control",
+    "1,000,000 12 345",
+    "a\x13b",
+    " \x13! \x13the",
+    "see \U00046131.",
+    "\x13é\x13\ufffd",
+]
+NOTHING_LEFT = ["\x13", "\U00046131\x13 \n", "\U00046131\x1c"]  # fmt: skip
 
 
 def check_tokens(page: Page, folder) -> None:
@@ -296,6 +313,14 @@ def check_tokens(page: Page, folder) -> None:
         ids = encode_prompt(tokenizer, config)
         assert page.evaluate("text => tokenizer.encodePrompt(text)", text) == ids, text
         assert page.evaluate("text => tokenizer.templateLength(text)", text) == template_length(tokenizer, config, ids)
+        notes = "".join(unwritten_notes(tokenizer, config))
+        assert page.evaluate("text => tokenizer.unwritten(text)", text) == {"isRefusal": False, "sentence": notes}
+        assert bool(notes) == bool({*text} & {"\x13", "\U00046131"})
+    for text in NOTHING_LEFT:
+        with pytest.raises(BadInput) as refusal:
+            encode_prompt(tokenizer, RunConfig(text))
+        expected = {"isRefusal": True, "sentence": str(refusal.value)}
+        assert page.evaluate("text => tokenizer.unwritten(text)", text) == expected
     random = np.random.default_rng(0)
     samples = [random.integers(0, len(tokenizer), 30).tolist() for _ in range(30)]
     samples += [tokenizer(text).input_ids for text in TEXTS]
@@ -323,6 +348,56 @@ def test_tokens_and_pieces_are_the_tokenizers(browser, tmp_path):
 def test_tokens_of_the_embedded_model_are_its_tokenizers(browser, real_folder):
     with page_with(browser, "tab/tokens.js") as page:
         check_tokens(page, real_folder)
+
+
+# Characters that are assigned, and one in 97 of the others, which a later Unicode may assign.
+CHARACTERS = [
+    chr(i) for i in range(0x110000)
+    if (kind := unicodedata.category(chr(i))) != "Cs" and (kind not in ("Cn", "Co") or i % 97 == 0)
+]  # fmt: skip
+AROUND = ("{}", " {}!a")
+ENCODE_ALL = """([characters, forms]) => characters.map(char =>
+    [...forms.map(form => tokenizer.encode(form.replace('{}', () => char))),
+     tokenizer.unwritten(char).sentence !== ''])"""
+
+
+@pytest.mark.slow
+def test_every_character_has_the_ids_of_the_served_engine(browser, real_folder):
+    """Neither engine leaves a character out without a sentence."""
+    tokenizer, told = load_tokenizer(real_folder), 0
+    with page_with(browser, "tab/tokens.js") as page:
+        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
+        for first in range(0, len(CHARACTERS), 5_000):
+            characters = CHARACTERS[first : first + 5_000]
+            texts = [form.format(each) for each in characters for form in AROUND]
+            ours = tokenizer(texts, add_special_tokens=False).input_ids
+            theirs = page.evaluate(ENCODE_ALL, [characters, AROUND])
+            assert [ids for *both, _ in theirs for ids in both] == ours, ascii(characters[0])
+            lost = [each for each, (*_, is_lost) in zip(characters, theirs, strict=True) if is_lost]
+            assert lost == list(unwritten(tokenizer, "\n".join(characters))), ascii(characters[0])
+            told += len(lost)
+    assert told > 8 * 0x10000 // 97  # the planes whose bytes begin with F1 and F2
+
+
+@pytest.mark.slow
+def test_random_texts_and_broken_bytes_have_the_ids_of_the_served_engine(browser, real_folder):
+    tokenizer, random = load_tokenizer(real_folder), np.random.default_rng(0)
+    broken = [random.bytes(40).decode(errors="replace") for _ in range(500)]
+    alphabet = [
+        *map(chr, range(256)),
+        *"\u0301\u200d\ufeff漢字🙂½Ⅷ١\u2028\U00046131\U0010ffff",
+        "<|im_end|>",
+        "  ",
+        "\r\n",
+    ]
+    mixed = ["".join(random.choice(alphabet, 30)) for _ in range(2_000)]
+    ours = tokenizer(broken + mixed, add_special_tokens=False).input_ids
+    with page_with(browser, "tab/tokens.js") as page:
+        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
+        theirs = page.evaluate("texts => texts.map(tokenizer.encode)", broken + mixed)
+        told = page.evaluate("texts => texts.map(text => tokenizer.unwritten(text).sentence)", broken + mixed)
+    assert theirs == ours
+    assert [bool(sentence) for sentence in told] == [bool(unwritten(tokenizer, text)) for text in broken + mixed]
 
 
 # ── weights ──

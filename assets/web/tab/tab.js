@@ -126,7 +126,7 @@ const VERDICTS = {
 function verdict({ run, plain }, tone, note) {
   const wasStopped = [run, plain].some(lane => lane?.finished?.reason === 'cancelled'),
     words = tone ? VERDICTS[tone](speedupOf(run, plain).toFixed(2)) : wasStopped ? 'Stopped.' : 'Done.';
-  return `${words} ${note}`.trim();
+  return [words, note, ...run.started.notes].filter(Boolean).join(' ');
 }
 
 // Ends the worker with all that it holds or is loading; the next Run starts another.
@@ -202,7 +202,7 @@ fileField.addEventListener('change', async () => {
     show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
     show(numbersLine(run, null, false, true));
     lanes = { run };
-    say('quiet', `Opened ${file.name}.`);
+    say('quiet', [`Opened ${file.name}.`, ...started.notes].join(' '));
   } catch {
     begin();
     say('error', 'This file is not a run that this page can open.');

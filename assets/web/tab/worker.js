@@ -71,7 +71,10 @@ async function run({ lanes, source }) {
   stopped = false;
   about ??= await describe();
   const { facts, tokenizer } = about;
-  const prompt = tokenizer.encodePrompt(lanes[0][1].prompt); // of all lanes
+  const typed = lanes[0][1].prompt, // of all lanes
+    prompt = tokenizer.encodePrompt(typed),
+    { isRefusal, sentence } = tokenizer.unwritten(typed);
+  if (isRefusal) throw new Refusal(sentence);
   if (prompt.length > facts.promptTokens)
     throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
   engine ??= await load(facts, source);
@@ -79,7 +82,7 @@ async function run({ lanes, source }) {
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const begin = startedEvent(facts, config, prompt, tokenizer.nameOf, device);
+    const begin = startedEvent(facts, config, prompt, tokenizer.nameOf, device, sentence ? [sentence] : []);
     post({ type: 'event', lane, kind: 'started', event: begin });
     const run = { config, prompt, model, tokenizer, eos, control, costs: facts.costs, isCancelled, now };
     for await (const event of decode(run))
