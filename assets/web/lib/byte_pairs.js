@@ -17,7 +17,7 @@ export const bytesOf = pieces => Uint8Array.from(pieces, mark => BYTES.get(mark)
 
 // Returns ``cut(text)``: its pieces. ``merges``: pairs such as "t h", in the order of training; ``isKnown``: whether a
 // byte's mark is a token. Other bytes are left out before the merges, as the tokenizers library does (0.23).
-export function makeCutter(merges, isKnown = mark => true) {
+export function makeCutter(merges, isKnown = _ => true) {
   const ranks = new Map(merges.map((pair, rank) => [pair, rank]));
 
   // Merges pairs in the order of training, the leftmost first.
