@@ -224,6 +224,17 @@ def test_probabilities_and_draws_are_the_engines(probabilities, params):
     assert drawn == expected
 
 
+def test_top_p_keeps_the_same_of_equal_words(probabilities):
+    random = np.random.default_rng(4)
+    rows = [np.full(300, 2.0), *(np.round(random.normal(0, 2, 200)) for _ in range(30)), [4, 2, 2, 2, -1], [1, 1, 1, 1]]
+    for row in (np.array(each, np.float32) for each in rows):
+        for top_p in (0.25, 0.5, 0.75, 0.85, 0.999, 1e-6):
+            kept = (warp(torch.from_numpy(row)[None], SamplingParams(1.0, top_p=top_p)) > 0)[0].tolist()
+            settings = "{ temperature: 1, top_k: 0, top_p, min_p: 0 }"
+            ask = f"([text, top_p]) => Array.from(warp(({FLOATS})(text), {settings}))"
+            assert [mass > 0 for mass in probabilities.evaluate(ask, [packed(row), top_p])] == kept
+
+
 # ── the drafter ──
 
 
