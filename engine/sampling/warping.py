@@ -58,14 +58,15 @@ def _nucleus(logits: torch.Tensor, probs: torch.Tensor, top_p: float) -> torch.T
     more than 1 - ``top_p`` of the mass. Of equally likely tokens as many stay as with transformers (5.23), the last
     ones; which ones stay there is left to a sort that is not stable.
 
-    A partial top-k finds the end on nearly every row; only flatter rows are sorted in full. On CUDA every row is sorted,
-    because checking whether the partial one was enough would cost a sync.
+    A partial top-k finds the end on nearly every row; only flatter rows are sorted in full. On CUDA every row is
+    sorted, because checking whether the partial one was enough would cost a sync.
     """
-    count, total = probs.shape[-1], probs.sum(-1, keepdim=True, dtype=torch.float64)
+    wide = torch.float32 if probs.device.type == "mps" else torch.float64  # which Apple's GPUs lack
+    count, total = probs.shape[-1], probs.sum(-1, keepdim=True, dtype=wide)
     guess = count if probs.is_cuda else min(_TOP_P_GUESS, count)
     while True:
         ranked, ids = logits.topk(guess)  # descending
-        mass = probs.gather(-1, ids).double()
+        mass = probs.gather(-1, ids).to(wide)
         # Rounded where transformers rounds, so that both decide alike where the mass is exactly ``top_p``.
         kept = (total - mass.cumsum(-1) + mass).float() > 1 - top_p
         if guess == count or not bool(kept[:, -1].any()):
