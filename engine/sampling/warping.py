@@ -68,11 +68,11 @@ def _nucleus(logits: torch.Tensor, probs: torch.Tensor, top_p: float) -> torch.T
         ranked, ids = logits.topk(guess)  # descending
         mass = probs.gather(-1, ids).to(wide)
         # Rounded where transformers rounds, so that both decide alike where the mass is exactly ``top_p``.
-        kept = (total - mass.cumsum(-1) + mass).float() > 1 - top_p
-        if guess == count or not bool(kept[:, -1].any()):
+        nucleus = (total - mass.cumsum(-1) + mass).float() > 1 - top_p
+        if guess == count or not bool(nucleus[:, -1].any()):
             break
         guess = min(guess * 16, count)
-    size = kept.sum(-1, keepdim=True).clamp_min(1)  # a row of NaN, noticed later, has no nucleus
+    size = nucleus.sum(-1, keepdim=True).clamp_min(1)  # a row of NaN, noticed later, has no nucleus
     last = ranked.gather(-1, size - 1)
     nucleus = logits >= last
     surplus = nucleus.sum(-1, keepdim=True) - size

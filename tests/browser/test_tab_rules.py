@@ -235,6 +235,55 @@ def test_top_p_keeps_the_same_of_equal_words(probabilities):
             assert [mass > 0 for mass in probabilities.evaluate(ask, [packed(row), top_p])] == kept
 
 
+# ── the model's numbers ──
+
+DECODE = """async ([values, temperature]) => {
+    const model = { context: 9, reset() {}, pass: async (ids, start, wanted) =>
+        ids.slice(-wanted).map(() => Float32Array.from(values, Number)) };
+    const config = { prompt: 'x', sampling: { temperature, top_k: 0, top_p: 1, min_p: 0 }, method: 'none', gamma: 0,
+        seed: 0, max_new_tokens: 2, trace_top: 4 };
+    const tokenizer = { size: 4, join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
+    const run = decode({ config, prompt: [0, 1], model, tokenizer, eos: new Set(), control: new Set(), costs: null,
+        isCancelled: async () => false, now: () => 0 });
+    try {
+        for await (const _ of run);
+        return '';
+    } catch (error) {
+        return error.message;
+    }
+}"""
+
+
+def test_numbers_that_are_not_finite_end_a_run(browser):
+    """Minus infinity is a logit of a word that has no chance, wherever it stands."""
+    with page_with(browser, "tab/loop.js") as page:
+        for bad, place, temperature in itertools.product(("NaN", "Infinity", "-Infinity"), range(4), (0, 1)):
+            words = page.evaluate(DECODE, [["1", "2", "0", "-1"][:place] + [bad] + ["1"] * (3 - place), temperature])
+            assert bool(words) == (bad != "-Infinity"), (bad, place, temperature)
+        assert "not finite" in page.evaluate(DECODE, [["-Infinity"] * 4, 1])
+
+
+# ── the device ──
+
+MAC, LINUX = (
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Safari/605.1.15",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:150.0)",
+)
+
+
+@pytest.mark.parametrize(("agent", "memory", "fingers", "has_mouse", "is_small"), [
+    (MAC, None, 0, True, False), (MAC, None, 5, False, True), (MAC, None, 5, True, True),  # an iPad, with a trackpad
+    (LINUX, None, 0, True, False), (LINUX, None, 5, False, True), (LINUX, None, 10, True, False),
+    (LINUX, 8, 10, False, False), (LINUX, 2, 0, True, True), ("Mozilla/5.0 (Windows NT 10.0)", 8, 10, False, False),
+    ("Mozilla/5.0 (iPhone; CPU iPhone OS 26_0)", None, 5, False, True),
+    ("Mozilla/5.0 (Linux; Android 16)", 8, 5, False, True),
+])  # fmt: skip
+def test_tablets_are_small_also_as_desktops(browser, agent, memory, fingers, has_mouse, is_small):
+    facts = {"userAgent": agent, "maxTouchPoints": fingers} | ({"deviceMemory": memory} if memory else {})
+    with page_with(browser, "tab/device.js") as page:
+        assert page.evaluate("([facts, hasMouse]) => isTooSmall(facts, hasMouse)", [facts, has_mouse]) is is_small
+
+
 # ── the drafter ──
 
 
