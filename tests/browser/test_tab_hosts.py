@@ -231,7 +231,7 @@ def test_file_that_cannot_be_opened_leaves_nothing_to_save(server, visit):
 
 
 @pytest.mark.slow
-def test_prompt_that_has_no_tokens_is_refused_and_one_that_lacks_some_noted(server, visit):
+def test_prompt_without_tokens_is_refused_and_a_lack_noted(server, visit):
     page = visit(server)
     fill(page)
     half = "document.querySelector('[name=prompt]').value = 'half \\ud83d'"
