@@ -11,7 +11,7 @@ MERGES = ["Ġ t", "h e", "Ġt he", "i n", "e r", "Ġ a", "o n", "a n", "r e", "�
 LACKING = "ēñ"  # the bytes 13 and F1, as in SmolLM2
 TOKENS = [
     *SPECIAL,
-    *sorted({*pre_tokenizers.ByteLevel.alphabet()} - {*LACKING}),
+    *(mark * 2 if mark in LACKING else mark for mark in sorted(pre_tokenizers.ByteLevel.alphabet())),
     *(merge.replace(" ", "") for merge in MERGES),
 ]
 TEMPLATE = (
