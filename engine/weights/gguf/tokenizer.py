@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from engine.files import ASSETS
+
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = range(1, 5)  # GGUF's types of tokens, as far as they matter here
 _FIELD = "tokenizer.ggml."  # how the names of all its fields begin
 # Those that are read, or say nothing about the tokens of a text; all that end in _token_id are among them.
@@ -17,30 +19,12 @@ _KNOWN = {"model", "pre", "tokens", "token_type", "token_type_count", "scores", 
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 _DEFAULTS = {"llama": {"bos": 1, "eos": 2, "unknown": 0}}  # where a file of the kind names none
 _HARMLESS = ("unknown", "padding")  # roles for which a number beyond the vocabulary means none
-# Names of tokens, as llama.cpp's src/llama-vocab.cpp lists them (November 2026). The type that the file gives
-# them does not count. These end a turn or a text.
-_ENDS = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
-    "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>",
-    "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[",
-}  # fmt: skip
-# These end a text, too, unless the file names another token for their role.
-_ENDS_BY_ROLE = {
-    "fim_pad": {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"},
-    "fim_rep": {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}, "fim_sep": {"<|file_sep|>"},
-}  # fmt: skip
-# An end, and others beside which it is none: it is then a part of the text.
-_NO_END = [
-    *(("<|end|>", {call, other}) for call in ("<|call|>", "<|calls|>") for other in ("<|return|>", "<|flush|>")),
-    ("</s>", {"<|tool_response>"}),
-]
-_MARKS = {
-    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
-    "<|prefix|>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
-    "<|code_suffix|>", "<|suffix|>", "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>",
-    "▁<MID>", "<|code_middle|>", "<|middle|>",
-}.union(*_ENDS_BY_ROLE.values())  # fmt: skip
-_VISIBLE = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}  # marks that belong to the text
+# Names of tokens, as llama.cpp lists them; the types that a file gives these tokens do not count. ``ends`` end a turn or
+# a text, and so do ``ends_by_role`` unless the file names another token for the role; an end is ``inner``, a part of the
+# text, beside others; ``marks`` are control tokens, and ``visible`` ones belong to the text.
+_NAMES = json.loads((ASSETS / "data" / "gguf_tokens.json").read_text(encoding="utf-8"))
+_ENDS, _VISIBLE, _ENDS_BY_ROLE = {*_NAMES["ends"]}, {*_NAMES["visible"]}, _NAMES["ends_by_role"]
+_MARKS = {*_NAMES["marks"]}.union(*_ENDS_BY_ROLE.values())
 _STRIPPING = ("phi-3", "phi3")  # models, by their names, whose marks take the white space after them away
 _NOT_STRIPPING = {"<unk>", "<s>", "<|endoftext|>"}
 
@@ -117,10 +101,10 @@ def end_ids(fields: Mapping) -> list[int]:
     named = [special_id(fields, role) for role in ("eos", "eot", "eom", *_ENDS_BY_ROLE)]
     for role, names in _ENDS_BY_ROLE.items():
         if special_id(fields, role) is None:
-            ends = ends | names
+            ends = ends.union(names)
     ids = dict.fromkeys(i for i in (*named, *(i for i, token in enumerate(tokens) if token in ends)) if i is not None)
     texts = {tokens[i] for i in ids}
-    inner = {end for end, others in _NO_END if others <= texts}
+    inner = {end for end, others in _NAMES["inner"] if texts.issuperset(others)}
     return [i for i in ids if tokens[i] not in inner]
 
 
