@@ -19,9 +19,9 @@ _KNOWN = {"model", "pre", "tokens", "token_type", "token_type_count", "scores", 
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 _DEFAULTS = {"llama": {"bos": 1, "eos": 2, "unknown": 0}}  # where a file of the kind names none
 _HARMLESS = ("unknown", "padding")  # roles for which a number beyond the vocabulary means none
-# Names of tokens, as llama.cpp lists them; the types that a file gives these tokens do not count. ``ends`` end a turn or
-# a text, and so do ``ends_by_role`` unless the file names another token for the role; an end is ``inner``, a part of the
-# text, beside others; ``marks`` are control tokens, and ``visible`` ones belong to the text.
+# Names of tokens, as llama.cpp lists them; the types that a file gives these tokens do not count. ``ends`` end a turn
+# or a text, and so do ``ends_by_role`` unless the file names another token for the role; an end is ``inner``, a part of
+# the text, beside others; ``marks`` are control tokens, and ``visible`` ones belong to the text.
 _NAMES = json.loads((ASSETS / "data" / "gguf_tokens.json").read_text(encoding="utf-8"))
 _ENDS, _VISIBLE, _ENDS_BY_ROLE = {*_NAMES["ends"]}, {*_NAMES["visible"]}, _NAMES["ends_by_role"]
 _MARKS = {*_NAMES["marks"]}.union(*_ENDS_BY_ROLE.values())
