@@ -23,13 +23,18 @@ ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-
 
 class _Handler(SimpleHTTPRequestHandler):
     """``faults`` of the server: paths whose files come ``cut``, ``changed`` or ``slow``, as an ``encoding``,
-    ``unpacked``, or with a ``page`` in their place. ``asked``: paths, in order. ``aliases``: the path of a file by the
-    beginning of another one."""
+    ``unpacked``, or with a ``page`` in their place. ``asked``: paths, in order. ``aliases``: the path of a file by
+    another one, which has no settings; ``moved``: paths that visitors are sent to."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".js": "text/javascript"}
 
     def do_GET(self):
         self.server.asked.append(self.path)
+        if self.path in self.server.moved:
+            self.send_response(308)
+            self.send_header("Location", self.server.moved[self.path])
+            self.end_headers()
+            return
         for alias, path in self.server.aliases.items():
             if self.path == alias or self.path.startswith(f"{alias}?"):
                 self.path = path
@@ -69,7 +74,8 @@ class _Handler(SimpleHTTPRequestHandler):
 def serving_site(folder: Path, isolated: bool = False) -> Iterator[ThreadingHTTPServer]:
     """Yields the server; ``url`` is its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
-    server.faults, server.asked, server.headers, server.aliases = {}, [], ISOLATED if isolated else {}, {}
+    server.faults, server.asked, server.headers = {}, [], ISOLATED if isolated else {}
+    server.aliases, server.moved = {}, {}
     server.is_over = threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from fake_worker import wait_for
 from playwright.sync_api import expect
 from tab_model import tab_model
 from tab_site import fill, press_run, run, saved, serving_site, written_site
@@ -13,7 +14,8 @@ from engine.trace.trace import from_json
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
 PACKED = ("/engine/model.json.gz", "/engine/graph.onnx.gz", "/engine/ort.wasm.gz")
-STAGE_ENDS = {"method": "none", "max_new_tokens": 8}
+ACTIVE = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')"
+SHORT = {"method": "none", "max_new_tokens": 8}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def open_run(page, text: str, name: str = "run.json") -> None:
 @pytest.mark.parametrize("fault", ["encoding", pytest.param("unpacked", marks=pytest.mark.slow)])
 def test_files_may_come_unpacked(server, visit, fault):
     server.faults = dict.fromkeys(PACKED, fault)
-    run(visit(server), **STAGE_ENDS)
+    run(visit(server), **SHORT)
 
 
 @pytest.mark.slow
@@ -63,7 +65,7 @@ def test_part_of_the_site_that_is_another_file_is_named(server, visit, fault, wo
     press_run(page)
     expect_refusal(page, words)
     server.faults.clear()
-    run(page, **STAGE_ENDS)
+    run(page, **SHORT)
 
 
 @pytest.mark.slow
@@ -75,8 +77,8 @@ def test_address_may_be_written_in_another_way(folder, tmp_path, visit, path):
         base = path.rpartition("/tab")[0]
         server.aliases = {path: f"{base}/tab.html"} if "html?" not in path else {}
         page = visit(server, path)
-        run(page, **STAGE_ENDS)
-        page.wait_for_function("navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated')")
+        run(page, **SHORT)
+        page.wait_for_function(ACTIVE)
         page.get_by_role("button", name="Delete the model").click()
         expect(page.locator(".sl-tab-cost")).to_contain_text("The first Run downloads the model")
         page.get_by_role("link", name="Theory").click()
@@ -84,10 +86,34 @@ def test_address_may_be_written_in_another_way(folder, tmp_path, visit, path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", ["/tab", "/tab/"])
+def test_page_that_the_host_has_moved_opens_without_a_network(folder, visit, path):
+    with serving_site(folder) as server:
+        server.aliases, server.moved = {path: "/tab.html"}, {"/tab.html": path}
+        page = visit(server)
+        run(page, **SHORT)
+        page.wait_for_function(ACTIVE)
+    page.goto(f"{page.url}?seed=5")  # nothing answers there any more
+    expect(page.locator("[name=seed]")).to_have_value("5")
+    run(page, **SHORT)
+
+
+@pytest.mark.slow
+def test_page_behind_another_redirect_is_not_kept(folder, visit):
+    with serving_site(folder) as server:
+        page = visit(server)
+        server.moved = {"/engine/LICENSE-onnxruntime-web.txt": "/index.html"}  # as a network asks for a login
+        run(page, **SHORT)
+        wait_for(lambda: "/index.html" in server.asked)
+        page.wait_for_function("navigator.serviceWorker.getRegistration().then(each => !each?.installing)")
+        assert page.evaluate("navigator.serviceWorker.getRegistration().then(each => each?.active ?? null)") is None
+
+
+@pytest.mark.slow
 def test_plain_http_of_another_machine_is_refused_with_the_reason(server, browser):
     page = browser.new_page()
     page.goto(f"{server.url}/tab.html")
-    run(page, **STAGE_ENDS)
+    run(page, **SHORT)
     text = saved(page)
     page.route("http://class.test/**", lambda route: route.fulfill(
         response=route.fetch(url=route.request.url.replace("http://class.test", server.url))
@@ -116,7 +142,7 @@ def test_frame_without_rights_says_so_and_stays_usable(server, visit, rights):
     outer.set_content(f'<iframe sandbox="{rights}" src="{server.url}/tab.html" width="900" height="900"></iframe>')
     frame = outer.frame_locator("iframe")
     expect(frame.locator(".sl-tab-cost")).not_to_be_empty()
-    fill(frame, **STAGE_ENDS)
+    fill(frame, **SHORT)
     press_run(frame)
     if "same-origin" in rights:
         expect(frame.locator(".sl-words")).to_contain_text("Done.")
@@ -199,7 +225,7 @@ RUN_AND_END_READING = """([text, names]) => {
 @pytest.mark.slow
 def test_run_that_starts_while_a_file_is_read_keeps_its_own_rounds(server, visit):
     page = visit(server)
-    run(page, **STAGE_ENDS)
+    run(page, **SHORT)
     other = saved(page)
     page.evaluate(SLOW_FILE)
     open_run(page, other)
@@ -216,14 +242,14 @@ def test_run_that_starts_while_a_file_is_read_keeps_its_own_rounds(server, visit
 @pytest.mark.slow
 def test_file_that_cannot_be_opened_leaves_nothing_to_save(server, visit):
     page = visit(server)
-    run(page, **STAGE_ENDS)
+    run(page, **SHORT)
     unsafe = json.loads(saved(page))
     unsafe["started"]["config"]["seed"] = 2**53 + 1
     for text, words in (("{", "not a run"), ("{}", "not a run"), (json.dumps(unsafe), "on the served page")):
         open_run(page, text)
         expect_refusal(page, words)
         expect(page.get_by_role("button", name="Save the run")).to_be_disabled()
-        run(page, **STAGE_ENDS)
+        run(page, **SHORT)
         expect(page.get_by_role("button", name="Save the run")).to_be_enabled()
 
 
@@ -240,7 +266,8 @@ def test_prompt_without_tokens_is_refused_and_a_lack_noted(server, visit):
         page.evaluate(half) if prompt is None else page.locator("[name=prompt]").fill(prompt)
         press_run(page)
         expect_refusal(page, words)
-    run(page, prompt="the\x13 robot", **STAGE_ENDS)
+    fill(page, prompt="the\x13 robot", **SHORT)
+    page.locator("[name=seed]").press("Enter")
     expect(page.locator(".sl-words")).to_have_text(re.compile(r"drops or changes U\+0013\.$"))
     text = saved(page)
     assert from_json(text).notes[0].endswith("U+0013.")
