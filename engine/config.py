@@ -390,7 +390,10 @@ class RunConfig:
         if not isinstance(self.prompt, str) or not self.prompt.strip():
             raise BadInput("The prompt is empty; type something for the model to answer.")
         if not all(is_text(t) for t in (self.prompt, self.system or "", *self.stop)):
-            raise BadInput("The prompt holds half of a surrogate pair, which is not a character; type it again.")
+            raise BadInput(
+                "The prompt, the system prompt or a stop text holds half of a surrogate pair or a byte that is not "
+                "UTF-8, and neither is a character; type it again."
+            )
         if self.gamma != AUTO:
             _check_integer("gamma", self.gamma, 0, MAX_GAMMA)
         _check_integer("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)

@@ -7,6 +7,7 @@ import engine
 from app.tab.graph import portable_graph
 from engine.config import RunConfig
 from engine.decoding.tokenization import template_text
+from engine.decoding.unwritten_text import NOTE, REFUSAL
 from engine.drafters.ngram import NgramDrafter
 from engine.errors import BadInput
 from engine.models.decoder.transformers_config import load_config, load_tokenizer
@@ -59,6 +60,7 @@ def _vocabulary(tokenizer) -> dict:
         "special": [token["id"] for token in added],
         "marks": list(tokenizer.all_special_ids),
         "template": _template(tokenizer),
+        "words": [words.format(name="prompt", characters="{}") for words in (REFUSAL, NOTE)],
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from engine.config import RunConfig
+from engine.decoding.unwritten_text import check_prompt
 from engine.errors import BadInput
 
 _NAMES = {"user": "prompt", "system": "system prompt"}  # of roles
@@ -15,12 +16,11 @@ _UNFINISHED = "\ufffd"  # the decoder's replacement for bytes whose character is
 
 def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     """Returns the ids to condition on: the chat template up to the assistant's turn, or the raw text. Raises BadInput
-    for an empty prompt, and for a template that is missing, refuses the conversation or leaves a part of it out."""
+    for a text that the tokenizer cannot write, and for a template that is missing, refuses the conversation or leaves a
+    part of it out."""
+    check_prompt(tokenizer, config)
     if not config.chat:
-        ids = list(tokenizer(config.prompt).input_ids)
-        if not ids:
-            raise BadInput("The prompt has no tokens; type something for the model to continue.")
-        return ids
+        return list(tokenizer(config.prompt).input_ids)
     if not tokenizer.chat_template:
         raise BadInput(f"This model has no chat template; {_ON_RAW}")
     texts = {"user": config.prompt} if config.system is None else {"system": config.system, "user": config.prompt}

@@ -10,6 +10,7 @@ from engine.config import AUTO, RunConfig
 from engine.decoding.batch import Steps
 from engine.decoding.loop import SpeculativeDecoder
 from engine.decoding.tokenization import Detokenizer
+from engine.decoding.unwritten_text import unwritten_notes
 from engine.device import peak_memory, reset_peak
 from engine.models.loader import device_name
 from engine.models.onnx import session as onnx_session
@@ -97,7 +98,7 @@ class PreparedRun:
         config, drafts = self.config, self.engine.drafts
         length = len(self.decoding.prompt) + config.max_new_tokens
         left_out = drafts.left_out(length) if config.method == AUTO else []
-        return left_out + drafts.notes(config.method)
+        return [*unwritten_notes(self.engine.target.tokenizer, config), *left_out, *drafts.notes(config.method)]
 
     def _last_notes(self) -> Iterator[str]:
         for method, place in self.decoding.given_up.items():

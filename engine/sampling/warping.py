@@ -37,7 +37,7 @@ def warp(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
         logits = logits.masked_fill(logits < kth, -torch.inf)
     probs = logits.softmax(-1)
     if params.top_p < 1.0:
-        probs = _renormalise(probs.masked_fill(probs < _top_p_floor(probs, params.top_p), 0.0))
+        probs = _renormalise(torch.where(_nucleus(logits, probs, params.top_p), probs, 0.0))
     if params.min_p > 0.0:
         floor = probs.amax(-1, keepdim=True) * params.min_p
         probs = _renormalise(probs.masked_fill(probs < floor, 0.0))
@@ -53,22 +53,33 @@ def _renormalise(probs: torch.Tensor) -> torch.Tensor:
     return probs / probs.sum(-1, keepdim=True)
 
 
-def _top_p_floor(probs: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Returns [R, 1]: the smallest probability that top-p keeps: a token stays while the mass above it is below
-    ``top_p``.
+def _nucleus(logits: torch.Tensor, probs: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Returns [R, V] bool: the tokens that top-p keeps. A token stays while it and all less likely ones together have
+    more than 1 - ``top_p`` of the mass. Of equally likely tokens as many stay as with transformers (5.23), the last
+    ones; which ones stay there is left to a sort that is not stable.
 
-    A partial top-k finds it on nearly every row; only flatter rows are sorted in full. On CUDA every row is sorted,
-    because checking whether the partial one was enough would cost a sync.
+    A partial top-k finds the end on nearly every row; only flatter rows are sorted in full. On CUDA every row is
+    sorted, because checking whether the partial one was enough would cost a sync.
     """
-    count = probs.shape[-1]
+    wide = torch.float32 if probs.device.type == "mps" else torch.float64  # which Apple's GPUs lack
+    count, total = probs.shape[-1], probs.sum(-1, keepdim=True, dtype=wide)
     guess = count if probs.is_cuda else min(_TOP_P_GUESS, count)
     while True:
-        ranked = probs.topk(guess).values  # descending
-        in_nucleus = ranked.cumsum(-1) - ranked < top_p
-        if guess == count or not bool(in_nucleus[:, -1].any()):
-            last = (in_nucleus.sum(-1, keepdim=True) - 1).clamp_min(0)  # a row of NaN, noticed later, has no nucleus
-            return ranked.gather(-1, last)
+        ranked, ids = logits.topk(guess)  # descending
+        mass = probs.gather(-1, ids).to(wide)
+        # Rounded where transformers rounds, so that both decide alike where the mass is exactly ``top_p``.
+        nucleus = (total - mass.cumsum(-1) + mass).float() > 1 - top_p
+        if guess == count or not bool(nucleus[:, -1].any()):
+            break
         guess = min(guess * 16, count)
+    size = nucleus.sum(-1, keepdim=True).clamp_min(1)  # a row of NaN, noticed later, has no nucleus
+    last = ranked.gather(-1, size - 1)
+    nucleus = logits >= last
+    surplus = nucleus.sum(-1, keepdim=True) - size
+    if probs.is_cuda or bool((surplus > 0).any()):
+        equal = logits == last
+        nucleus &= ~equal | (equal.cumsum(-1) > surplus)
+    return nucleus
 
 
 def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:

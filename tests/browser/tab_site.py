@@ -2,6 +2,7 @@
 with its page what a visitor does."""
 
 import functools
+import gzip
 import os
 import shutil
 import threading
@@ -21,12 +22,22 @@ ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """``faults`` of the server: paths whose files come ``cut``, ``changed`` or ``slow``. ``asked``: paths, in order."""
+    """``faults`` of the server: paths whose files come ``cut``, ``changed`` or ``slow``, as an ``encoding``,
+    ``unpacked``, or with a ``page`` in their place. ``asked``: paths, in order. ``aliases``: the path of a file by
+    another one, which has no settings; ``moved``: paths that visitors are sent to."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript", ".js": "text/javascript"}
 
     def do_GET(self):
         self.server.asked.append(self.path)
+        if self.path in self.server.moved:
+            self.send_response(308)
+            self.send_header("Location", self.server.moved[self.path])
+            self.end_headers()
+            return
+        for alias, path in self.server.aliases.items():
+            if self.path == alias or self.path.startswith(f"{alias}?"):
+                self.path = path
         fault = self.server.faults.get(self.path)
         if fault is None:
             super().do_GET()
@@ -34,10 +45,16 @@ class _Handler(SimpleHTTPRequestHandler):
         data = bytearray(Path(self.translate_path(self.path)).read_bytes())
         if fault == "changed":
             data[-1] ^= 1
+        elif fault == "unpacked":
+            data = gzip.decompress(data)
+        elif fault == "page":
+            data = b"<!doctype html>"
         self.send_response(200)
+        if fault == "encoding":
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data if fault == "changed" else data[: len(data) // 2])
+        self.wfile.write(data[: len(data) // 2] if fault in ("cut", "slow") else data)
         if fault == "slow":  # the other half never comes
             self.server.is_over.wait()
 
@@ -58,6 +75,7 @@ def serving_site(folder: Path, isolated: bool = False) -> Iterator[ThreadingHTTP
     """Yields the server; ``url`` is its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
     server.faults, server.asked, server.headers = {}, [], ISOLATED if isolated else {}
+    server.aliases, server.moved = {}, {}
     server.is_over = threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)

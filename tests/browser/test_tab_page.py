@@ -307,7 +307,7 @@ def test_blocked_storage_is_said_and_the_run_goes_on(server, visit):
 def test_engine_that_does_not_start_is_said_before_a_run(server, visit):
     page = visit(server)
     change_worker(page, "throw new Error();")
-    expect(page.locator(".sl-alert")).to_have_text("The engine could not be started. Reload the page.")
+    expect(page.locator(".sl-alert")).to_contain_text("The engine could not be started. Reload the page.")
 
 
 @pytest.mark.slow
@@ -362,6 +362,11 @@ TOLD = [  # settings of a link, the values in the form, and the note
      "Draft length γ 25 (16 instead)."),
     ("method=none&auto=0&gamma=25&precision=fp32", {"method": "none", "gamma": "16"}, ""),
     ("method=constructor&seed=x&auto=0&gamma=", {"method": "ngram", "seed": "0", "gamma": "auto"}, ""),
+    ("auto=0&gamma=0", {"gamma": "1"}, "This tab can’t take over everything: Draft length γ 0 (1 instead)."),
+    ("auto=0&gamma=-2.5", {"gamma": "1"}, "This tab can’t take over everything: Draft length γ -2.5 (1 instead)."),
+    ("auto=1&gamma=0", {"gamma": "auto"}, ""), ("auto=0&gamma=x", {"gamma": "auto"}, ""),
+    *((f"seed={seed}", {"seed": str(2**53 - 1)},
+       f"This tab can’t take over everything: Seed {seed} ({2**53 - 1} instead).") for seed in (2**53 + 1, 2**63 - 1)),
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import unicodedata
 from collections import Counter
 from dataclasses import asdict
 
@@ -23,8 +24,10 @@ from app.views.trees import branches
 from engine.config import RunConfig, SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma
 from engine.decoding.tokenization import Detokenizer, encode_prompt, template_length
+from engine.decoding.unwritten_text import unwritten, unwritten_notes
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
+from engine.errors import BadInput
 from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.tensors.gguf_reader import GgufReader
 from engine.sampling.random_streams import ACCEPTING, CLOSING, Uniforms
@@ -221,6 +224,66 @@ def test_probabilities_and_draws_are_the_engines(probabilities, params):
     assert drawn == expected
 
 
+def test_top_p_keeps_the_same_of_equal_words(probabilities):
+    random = np.random.default_rng(4)
+    rows = [np.full(300, 2.0), *(np.round(random.normal(0, 2, 200)) for _ in range(30)), [4, 2, 2, 2, -1], [1, 1, 1, 1]]
+    for row in (np.array(each, np.float32) for each in rows):
+        for top_p in (0.25, 0.5, 0.75, 0.85, 0.999, 1e-6):
+            kept = (warp(torch.from_numpy(row)[None], SamplingParams(1.0, top_p=top_p)) > 0)[0].tolist()
+            settings = "{ temperature: 1, top_k: 0, top_p, min_p: 0 }"
+            ask = f"([text, top_p]) => Array.from(warp(({FLOATS})(text), {settings}))"
+            assert [mass > 0 for mass in probabilities.evaluate(ask, [packed(row), top_p])] == kept
+
+
+# ── the model's numbers ──
+
+DECODE = """async ([values, temperature]) => {
+    const model = { context: 9, reset() {}, pass: async (ids, start, wanted) =>
+        ids.slice(-wanted).map(() => Float32Array.from(values, Number)) };
+    const config = { prompt: 'x', sampling: { temperature, top_k: 0, top_p: 1, min_p: 0 }, method: 'none', gamma: 0,
+        seed: 0, max_new_tokens: 2, trace_top: 4 };
+    const tokenizer = { size: 4, join: () => '', nameOf: String, labelOf: () => null, templateLength: () => 0 };
+    const run = decode({ config, prompt: [0, 1], model, tokenizer, eos: new Set(), control: new Set(), costs: null,
+        isCancelled: async () => false, now: () => 0 });
+    try {
+        for await (const _ of run);
+        return '';
+    } catch (error) {
+        return error.message;
+    }
+}"""
+
+
+def test_numbers_that_are_not_finite_end_a_run(browser):
+    """Minus infinity is a logit of a word that has no chance, wherever it stands."""
+    with page_with(browser, "tab/loop.js") as page:
+        for bad, place, temperature in itertools.product(("NaN", "Infinity", "-Infinity"), range(4), (0, 1)):
+            words = page.evaluate(DECODE, [["1", "2", "0", "-1"][:place] + [bad] + ["1"] * (3 - place), temperature])
+            assert bool(words) == (bad != "-Infinity"), (bad, place, temperature)
+        assert "not finite" in page.evaluate(DECODE, [["-Infinity"] * 4, 1])
+
+
+# ── the device ──
+
+MAC, LINUX = (
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Safari/605.1.15",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:150.0)",
+)
+
+
+@pytest.mark.parametrize(("agent", "memory", "fingers", "has_mouse", "is_small"), [
+    (MAC, None, 0, True, False), (MAC, None, 5, False, True), (MAC, None, 5, True, True),  # an iPad, with a trackpad
+    (LINUX, None, 0, True, False), (LINUX, None, 5, False, True), (LINUX, None, 10, True, False),
+    (LINUX, 8, 10, False, False), (LINUX, 2, 0, True, True), ("Mozilla/5.0 (Windows NT 10.0)", 8, 10, False, False),
+    ("Mozilla/5.0 (iPhone; CPU iPhone OS 26_0)", None, 5, False, True),
+    ("Mozilla/5.0 (Linux; Android 16)", 8, 5, False, True),
+])  # fmt: skip
+def test_tablets_are_small_also_as_desktops(browser, agent, memory, fingers, has_mouse, is_small):
+    facts = {"userAgent": agent, "maxTouchPoints": fingers} | ({"deviceMemory": memory} if memory else {})
+    with page_with(browser, "tab/device.js") as page:
+        assert page.evaluate("([facts, hasMouse]) => isTooSmall(facts, hasMouse)", [facts, has_mouse]) is is_small
+
+
 # ── the drafter ──
 
 
@@ -280,12 +343,26 @@ def test_draft_length_is_what_the_engines_policy_chooses(browser):
 # ── tokens ──
 
 TEXTS = [
-    "Why is the sky blue?", "  two spaces,\ttabs\n\nand lines  ", "In 2026 it's 3.14159 × 10² and ½ or Ⅷ",
-    "l'été à Zürich, naïve", "漢字とかな、混ぜて。", "👩‍👩‍👧 family 🙂🙂",
+    "Why is the sky blue?",
+    "  two spaces,\ttabs\n\nand lines  ",
+    "In 2026 it's 3.14159 × 10² and ½ or Ⅷ",
+    "l'été à Zürich, naïve",
+    "漢字とかな、混ぜて。",
+    "👩‍👩‍👧 family 🙂🙂",
     "<|im_start|>user\nhello<|im_end|> <|end|><|user|>",
-    "don't we'll I'M", "a\u00a0b\u2003c\u200bd", "x" * 40, "def f(x):\n    return x ** 2  # code",
-    "e\u0301 combining, \ufeffmark", "\u0001\u0007 control", "1,000,000 12 345",
-]  # fmt: skip
+    "don't we'll I'M",
+    "a\u00a0b\u2003c\u200bd",
+    "x" * 40,
+    "def f(x):\n    return x ** 2  # code",
+    "e\u0301 combining, \ufeffmark",
+    "\u0001\u0007 control",
+    "1,000,000 12 345",
+    "a\x13b",
+    " \x13! \x13the",
+    "see \U00046131.",
+    "\x13é\x13\ufffd",
+]
+NOTHING_LEFT = ["\x13", "\U00046131\x13 \n", "\U00046131\x1c"]  # fmt: skip
 
 
 def check_tokens(page: Page, folder) -> None:
@@ -296,6 +373,14 @@ def check_tokens(page: Page, folder) -> None:
         ids = encode_prompt(tokenizer, config)
         assert page.evaluate("text => tokenizer.encodePrompt(text)", text) == ids, text
         assert page.evaluate("text => tokenizer.templateLength(text)", text) == template_length(tokenizer, config, ids)
+        notes = "".join(unwritten_notes(tokenizer, config))
+        assert page.evaluate("text => tokenizer.unwritten(text)", text) == {"isRefusal": False, "sentence": notes}
+        assert bool(notes) == bool({*text} & {"\x13", "\U00046131"})
+    for text in NOTHING_LEFT:
+        with pytest.raises(BadInput) as refusal:
+            encode_prompt(tokenizer, RunConfig(text))
+        expected = {"isRefusal": True, "sentence": str(refusal.value)}
+        assert page.evaluate("text => tokenizer.unwritten(text)", text) == expected
     random = np.random.default_rng(0)
     samples = [random.integers(0, len(tokenizer), 30).tolist() for _ in range(30)]
     samples += [tokenizer(text).input_ids for text in TEXTS]
@@ -323,6 +408,56 @@ def test_tokens_and_pieces_are_the_tokenizers(browser, tmp_path):
 def test_tokens_of_the_embedded_model_are_its_tokenizers(browser, real_folder):
     with page_with(browser, "tab/tokens.js") as page:
         check_tokens(page, real_folder)
+
+
+# Characters that are assigned, and one in 97 of the others, which a later Unicode may assign.
+CHARACTERS = [
+    chr(i) for i in range(0x110000)
+    if (kind := unicodedata.category(chr(i))) != "Cs" and (kind not in ("Cn", "Co") or i % 97 == 0)
+]  # fmt: skip
+AROUND = ("{}", " {}!a")
+ENCODE_ALL = """([characters, forms]) => characters.map(char =>
+    [...forms.map(form => tokenizer.encode(form.replace('{}', () => char))),
+     tokenizer.unwritten(char).sentence !== ''])"""
+
+
+@pytest.mark.slow
+def test_every_character_has_the_ids_of_the_served_engine(browser, real_folder):
+    """Neither engine leaves a character out without a sentence."""
+    tokenizer, told = load_tokenizer(real_folder), 0
+    with page_with(browser, "tab/tokens.js") as page:
+        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
+        for first in range(0, len(CHARACTERS), 5_000):
+            characters = CHARACTERS[first : first + 5_000]
+            texts = [form.format(each) for each in characters for form in AROUND]
+            ours = tokenizer(texts, add_special_tokens=False).input_ids
+            theirs = page.evaluate(ENCODE_ALL, [characters, AROUND])
+            assert [ids for *both, _ in theirs for ids in both] == ours, ascii(characters[0])
+            lost = [each for each, (*_, is_lost) in zip(characters, theirs, strict=True) if is_lost]
+            assert lost == list(unwritten(tokenizer, "\n".join(characters))), ascii(characters[0])
+            told += len(lost)
+    assert told > 8 * 0x10000 // 97  # the planes whose bytes begin with F1 and F2
+
+
+@pytest.mark.slow
+def test_random_texts_and_broken_bytes_have_the_ids_of_the_served_engine(browser, real_folder):
+    tokenizer, random = load_tokenizer(real_folder), np.random.default_rng(0)
+    broken = [random.bytes(40).decode(errors="replace") for _ in range(500)]
+    alphabet = [
+        *map(chr, range(256)),
+        *"\u0301\u200d\ufeff漢字🙂½Ⅷ١\u2028\U00046131\U0010ffff",
+        "<|im_end|>",
+        "  ",
+        "\r\n",
+    ]
+    mixed = ["".join(random.choice(alphabet, 30)) for _ in range(2_000)]
+    ours = tokenizer(broken + mixed, add_special_tokens=False).input_ids
+    with page_with(browser, "tab/tokens.js") as page:
+        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
+        theirs = page.evaluate("texts => texts.map(tokenizer.encode)", broken + mixed)
+        told = page.evaluate("texts => texts.map(text => tokenizer.unwritten(text).sentence)", broken + mixed)
+    assert theirs == ours
+    assert [bool(sentence) for sentence in told] == [bool(unwritten(tokenizer, text)) for text in broken + mixed]
 
 
 # ── weights ──

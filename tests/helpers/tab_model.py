@@ -8,7 +8,12 @@ from tokenizers import pre_tokenizers
 
 SPECIAL = ["<|end|>", "<|user|>", "<|answer|>"]
 MERGES = ["Ġ t", "h e", "Ġt he", "i n", "e r", "Ġ a", "o n", "a n", "r e", "Ġa n"]
-TOKENS = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in MERGES)]
+LACKING = "ēñ"  # the bytes 13 and F1, as in SmolLM2
+TOKENS = [
+    *SPECIAL,
+    *(mark * 2 if mark in LACKING else mark for mark in sorted(pre_tokenizers.ByteLevel.alphabet())),
+    *(merge.replace(" ", "") for merge in MERGES),
+]
 TEMPLATE = (
     "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|answer|>{% endif %}"

@@ -15,13 +15,14 @@ const WORDS =
 export const byteMarks = text => Array.from(new TextEncoder().encode(text), byte => BYTE_MARKS[byte]).join('');
 export const bytesOf = pieces => Uint8Array.from(pieces, mark => BYTES.get(mark));
 
-// Returns ``cut(text)``: its pieces. ``merges``: pairs such as "t h", in the order of training.
-export function makeCutter(merges) {
+// Returns ``cut(text)``: its pieces. ``merges``: pairs such as "t h", in the order of training; ``isKnown``: whether a
+// byte's mark is a token. Other bytes are left out before the merges, as the tokenizers library does (0.23).
+export function makeCutter(merges, isKnown = _ => true) {
   const ranks = new Map(merges.map((pair, rank) => [pair, rank]));
 
   // Merges pairs in the order of training, the leftmost first.
   function word(text) {
-    const parts = [...byteMarks(text)];
+    const parts = [...byteMarks(text)].filter(isKnown);
     for (;;) {
       let best = Infinity,
         at = -1;

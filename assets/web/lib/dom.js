@@ -1,5 +1,7 @@
 // Makes and changes elements. Text of a model or a visitor never becomes HTML.
 
+const VERBATIM = new Set(['bdi', 'pre', 'code', 'kbd']); // a model's words and commands, which no browser may translate
+
 /** @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {string} [className]
@@ -8,6 +10,7 @@
 export function make(tag, className, content, attributes = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
+  if (VERBATIM.has(tag) || className?.startsWith('sl-token')) node.translate = false;
   if (Array.isArray(content)) node.append(...content.filter(Boolean));
   else if (content !== undefined) node.textContent = content;
   for (const [name, value] of Object.entries(attributes)) {

@@ -8,10 +8,10 @@ export const keepFiles = script => navigator.serviceWorker?.register(script).cat
 
 export const isOffline = () => Boolean(navigator.serviceWorker?.controller);
 
-/** @param {string} script */
+/** @param {string} script its address */
 export async function deleteFiles(script) {
   const registration = await navigator.serviceWorker?.getRegistration(script);
-  if (!registration?.active?.scriptURL.endsWith(`/${script}`)) return; // another page's
+  if (registration?.active?.scriptURL !== script) return; // another page's
   await registration.unregister();
   for (const name of await caches.keys()) if (name.startsWith(PREFIX)) await caches.delete(name);
 }

@@ -25,6 +25,17 @@ function gapOf(row) {
   return Math.fround(first - second);
 }
 
+/** Whether a row gives probabilities: NaN and infinity give none, a word with -infinity only has no chance.
+ * @param {Float32Array} row */
+function isFiniteRow(row) {
+  let largest = -Infinity;
+  for (let i = 0; i < row.length; i++) {
+    if (!(row[i] < Infinity)) return false;
+    largest = Math.max(largest, row[i]);
+  }
+  return largest > -Infinity;
+}
+
 // Yields the rounds of a run and, last, its end. ``model.pass(ids, start, wanted)``: the target's logits after the last
 // ``wanted`` of ids whose places begin at ``start``; ``costs``: what γ = auto needs; ``isCancelled()`` is
 // awaited once a round; ``now()``: seconds.
@@ -77,7 +88,7 @@ export async function* decode(run) {
     const drafted = clock();
     // 2 verify: one pass over the pending token and the drafts
     const logits = await model.pass([committed[base], ...drafts], base, drafts.length + 1);
-    if (!logits.every(row => Number.isFinite(row[0]))) throw new Error('The model’s numbers are not finite.');
+    if (!logits.every(isFiniteRow)) throw new Error('The model’s numbers are not finite.');
     const verified = clock();
     // 3 accept
     const u = drafts.map((_, i) => uniform(ACCEPTING, position + i)),

@@ -7,12 +7,18 @@ import { PREFIX } from './kept_files.js';
 export function serve(version, files) {
   const scope = /** @type {any} */ (globalThis),
     name = PREFIX + version,
-    addresses = files.map(file => new URL(file, location.href).href);
+    addresses = files.map(file => new URL(file, location.href).href),
+    // A host may write tab.html as tab or tab/, and send visitors there.
+    file = new Map(addresses.flatMap(each => ['.html', '', '/'].map(end => [each.replace(/\.html$/, end), each])));
 
   async function keep() {
     const store = await caches.open(name);
-    // A redirected answer could not open a page, and one from the browser's own cache could be of another version.
-    await store.addAll(addresses.map(address => new Request(address, { cache: 'no-cache', redirect: 'error' })));
+    const put = async address => {
+      const response = await fetch(address, { cache: 'no-cache' }); // the browser's own could be of another version
+      if (!response.ok || file.get(response.url) !== address) throw new Error(address);
+      await store.put(address, response.redirected ? new Response(response.body, response) : response); // to open a page
+    };
+    await Promise.all(addresses.map(put));
   }
   async function dropOthers() {
     const names = await caches.keys();
@@ -27,6 +33,7 @@ export function serve(version, files) {
   scope.addEventListener('activate', event => event.waitUntil(dropOthers()));
   scope.addEventListener('fetch', event => {
     const { origin, pathname } = new URL(event.request.url); // a link's settings change no file
-    if (addresses.includes(origin + pathname)) event.respondWith(answer(event.request, origin + pathname));
+    const address = file.get(origin + pathname);
+    if (address) event.respondWith(answer(event.request, address));
   });
 }

@@ -5,22 +5,28 @@
 import { make, makeFind } from '../lib/dom.js';
 import { page } from '../offline/page.js';
 import { mount } from '../player/stage.js';
+import { isTooSmall, obstacleOf } from './device.js';
 import { deleteFiles, isOffline, keepFiles } from './kept_files.js';
 import { aboutLine, comparedLine, finishLine, line, numbersLine, roundLine, speedupOf, toneOf } from './player_feed.js';
 import { configOf, fillForm, linkOf, offerLink } from './tab_form.js';
+import { isBlank } from './tokens.js';
 
 const MB = 1e6;
-const SMALLEST = 4; // GB of memory, by the browser's own rounded figure, with which the weights in fp32 fit
 const find = makeFind(document);
 /** @type {HTMLFormElement & { elements: Fields }} */
 const form = find('.sl-tab-form');
 /** @type {HTMLButtonElement} */
 const runButton = find('.sl-tab-run');
+/** @type {HTMLInputElement} */
+const fileField = find('.sl-tab-open input');
 const fields = form.elements;
 /** @type {NodeListOf<HTMLButtonElement>} */
 const named = document.querySelectorAll('button[data-tab]');
 const buttons = Object.fromEntries([...named].map(node => [node.dataset.tab, node]));
-const source = { address: new URL(page.address, location.href).href, sha256: page.sha256 },
+// A host may answer for tab.html at tab/, where the other files are one folder up.
+const isMoved = /\/tab\/(index\.html)?$/.test(location.pathname),
+  site = new URL(isMoved ? '../' : './', location.href);
+const source = { address: new URL(page.address, site).href, sha256: page.sha256 },
   host = new URL(source.address).host || 'this site';
 
 // ── the stage ──
@@ -30,6 +36,7 @@ const readers = [];
 let lanes = {};
 let worker = null;
 let isRunning = false;
+let count = 0; // of what the stage has shown
 mount({ ...part, isOffline: true, watch: (_, read) => readers.push(read), trigger() {} });
 
 function show(text) {
@@ -37,9 +44,10 @@ function show(text) {
   for (const read of readers) read();
 }
 const say = (kind, text, fraction = null) => show(line({ type: 'status', kind, text, fraction }));
-const begin = () => {
-  part.props.value = line({ type: 'start', run: crypto.randomUUID(), segment: 0 });
-};
+function begin() {
+  lanes = {};
+  part.props.value = line({ type: 'start', run: `tab-${++count}`, segment: 0 });
+}
 
 // ── what the page says before it asks for anything ──
 function describe(hasModel) {
@@ -48,34 +56,39 @@ function describe(hasModel) {
     ? `The model is in this browser; Run downloads nothing${isOffline() ? ', and needs no network' : ''}.`
     : `The first Run downloads the model, ${Math.round(page.size / MB)} MB, from ${host} and keeps it in this browser.`;
   find('.sl-tab-cost').textContent =
-    `${model} ${memory}${isTooSmall() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
+    `${model} ${memory}${hasTooLittle() ? '; this device has too little for that, so it won’t fit here.' : '.'}`;
   buttons.remove.hidden = !hasModel;
 }
-const isTooSmall = () =>
-  (navigator.deviceMemory ?? SMALLEST) < SMALLEST || /Android|iPhone|iPad/.test(navigator.userAgent);
+const hasTooLittle = () => isTooSmall(navigator, matchMedia('(any-pointer: fine)').matches);
+const obstacle = obstacleOf(globalThis);
 
-function obstacle() {
-  if (location.protocol === 'file:')
-    return 'A page opened from disk can’t start the engine. Open it through a web server.';
-  if (!globalThis.isSecureContext)
-    return 'Open this page over https. Otherwise the browser can’t check the model or keep it.';
+function problem() {
+  if (obstacle) return obstacle;
+  if (isBlank(fields.prompt.value)) return 'The prompt is empty; type something for the model to answer.';
+  if (/\p{Surrogate}/u.test(fields.prompt.value)) return 'The prompt holds half of a character; type it again.';
   return '';
 }
 
 // ── the worker ──
-const SCRIPTS = { engine: 'engine/worker.js', service: 'service_worker.js' },
+const addressOf = name => new URL(name, site).href,
+  SCRIPTS = { engine: addressOf('engine/worker.js'), service: addressOf('service_worker.js') },
   policy = globalThis.trustedTypes?.createPolicy('speclens-engine', { createScriptURL: name => SCRIPTS[name] });
 const scriptOf = name => (policy ? policy.createScriptURL(name) : SCRIPTS[name]);
 
 function start() {
   worker = new Worker(scriptOf('engine'), { type: 'module' });
   worker.onmessage = ({ data }) => ANSWERS[data.type](data);
-  worker.onerror = () => ANSWERS.failed({ words: 'The engine could not be started. Reload the page.' });
+  worker.onerror = () => ANSWERS.failed({ words: `The engine could not be started. ${RELOAD}` });
 }
 function ask(message) {
-  if (!worker) start();
-  worker.postMessage(message);
+  try {
+    if (!worker) start();
+    worker.postMessage(message);
+  } catch {
+    ANSWERS.failed({ words: 'This browser doesn’t let the page start the engine. Open it in another browser.' });
+  }
 }
+const RELOAD = 'Reload the page. If that does not help, the host does not send engine/worker.js as a script.';
 const askWhetherStored = () => ask({ type: 'stored', sha256: page.sha256 });
 
 const ANSWERS = {
@@ -126,7 +139,7 @@ const VERDICTS = {
 function verdict({ run, plain }, tone, note) {
   const wasStopped = [run, plain].some(lane => lane?.finished?.reason === 'cancelled'),
     words = tone ? VERDICTS[tone](speedupOf(run, plain).toFixed(2)) : wasStopped ? 'Stopped.' : 'Done.';
-  return `${words} ${note}`.trim();
+  return [words, note, ...run.started.notes].filter(Boolean).join(' ');
 }
 
 // Ends the worker with all that it holds or is loading; the next Run starts another.
@@ -137,24 +150,27 @@ function abandon() {
 }
 
 function end() {
-  isRunning = false;
-  runButton.disabled = false;
-  buttons.stop.disabled = true;
+  setRunning(false);
   buttons.save.disabled = !lanes.run?.started;
   buttons.baseline.disabled = !lanes.plain?.started;
 }
 
+/** @param {boolean} value */
+function setRunning(value) {
+  isRunning = value;
+  buttons.stop.disabled = !value;
+  for (const node of [runButton, buttons.remove, buttons.save, buttons.baseline, fileField]) node.disabled = value;
+}
+
 // ── the form ──
-form.addEventListener('submit', event => {
+// A click and not the form's submit event, which a frame without the right to send forms never gets.
+runButton.addEventListener('click', event => {
   event.preventDefault();
-  if (isRunning) return;
+  if (isRunning || !form.reportValidity()) return;
   begin();
-  if (obstacle()) return say('error', obstacle());
-  if (!fields.prompt.value.trim()) return say('error', 'The prompt is empty; type something for the model to answer.');
-  lanes = {};
-  isRunning = true;
-  runButton.disabled = buttons.save.disabled = buttons.baseline.disabled = true;
-  buttons.stop.disabled = false;
+  end();
+  if (problem()) return say('error', problem());
+  setRunning(true);
   const method = fields.method.value;
   const config = name => configOf(fields, page.defaults, name);
   const runs = [['run', config(method)], ...(method === 'none' ? [] : [['plain', config('none')]])];
@@ -169,8 +185,10 @@ onClick('stop', () => {
   say('quiet', 'Stopped.');
 });
 onClick('remove', async () => {
-  await deleteFiles(SCRIPTS.service);
+  runButton.disabled = buttons.remove.disabled = true;
+  await deleteFiles(SCRIPTS.service).catch(() => {}); // storage that is blocked holds nothing
   ask({ type: 'remove' });
+  runButton.disabled = buttons.remove.disabled = false;
 });
 onClick('save', () => save(lanes.run, 'speclens-tab.json'));
 onClick('baseline', () => save(lanes.plain, 'speclens-tab-baseline.json'));
@@ -184,39 +202,44 @@ function save(trace, name) {
   URL.revokeObjectURL(url);
 }
 
-/** @type {HTMLInputElement} */
-const fileField = find('.sl-tab-open input');
 fileField.addEventListener('change', async () => {
-  const file = fileField.files[0];
-  if (!file || isRunning) return;
+  const [file] = fileField.files;
+  if (!file) return;
+  const text = await file.text().catch(() => '');
+  fileField.value = '';
+  if (isRunning) return; // Run was pressed while the file was read
   begin();
   try {
-    const { schema, started, rounds, finished } = JSON.parse(await file.text());
-    if (schema !== 1) throw new Error();
-    if (!started.device.startsWith('browser tab'))
-      return say(
-        'error',
-        'This page opens only runs that were saved in a browser tab. Open this one on the served page.',
-      );
-    const run = { started, rounds, finished };
-    show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
-    show(numbersLine(run, null, false, true));
-    lanes = { run };
-    say('quiet', `Opened ${file.name}.`);
+    open(file.name, JSON.parse(text));
   } catch {
     begin();
     say('error', 'This file is not a run that this page can open.');
-  } finally {
-    fileField.value = '';
-    end();
   }
+  end();
 });
+
+function open(name, { schema, started, rounds, finished }) {
+  if (schema !== 1) throw new Error();
+  if (!started.device.startsWith('browser tab') || !Number.isSafeInteger(started.config.seed))
+    return say(
+      'error',
+      'This page opens only runs that were saved in a browser tab. Open this one on the served page.',
+    );
+  const run = { started, rounds, finished };
+  show(aboutLine(started, page.titles) + rounds.map(roundLine).join('') + finishLine(run));
+  show(numbersLine(run, null, false, true));
+  lanes = { run };
+  say('quiet', [`Opened ${name}.`, ...started.notes].join(' '));
+}
 
 find('.sl-tab-note').textContent = fillForm(fields, find('.sl-tab-examples'), page);
 /** @type {HTMLAnchorElement | null} */
 const back = find('[data-tab="back"]');
 back?.addEventListener('click', () => {
-  back.href = linkOf(fields, new URL('../', location.href));
+  back.href = linkOf(fields, new URL('../', site));
 });
+if (isMoved)
+  for (const link of document.querySelectorAll('nav a'))
+    link.setAttribute('href', addressOf(link.getAttribute('href')));
 describe(false);
-if (!obstacle()) askWhetherStored();
+if (!obstacle) askWhetherStored();

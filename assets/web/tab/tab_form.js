@@ -39,8 +39,10 @@ export function offerLink(button, fields) {
   const label = button.textContent;
   button.addEventListener('click', async () => {
     const link = linkOf(fields, location.href);
-    history.replaceState(null, '', link);
-    button.textContent = await copyText(link, () => 'The link is in the address bar');
+    if (window.top === window) history.replaceState(null, '', link);
+    button.textContent = await copyText(link, () =>
+      window.top === window ? 'The link is in the address bar' : 'Not allowed in this frame',
+    );
     setTimeout(() => Object.assign(button, { textContent: label }), LABEL_STAYS);
   });
 }
@@ -49,7 +51,8 @@ export function offerLink(button, fields) {
 // #, which no server gets. Returns a sentence on settings that are missing here, or ''.
 export function fillForm(fields, examples, page) {
   for (const name of page.methods) fields.method.append(make('option', '', page.titles[name], { value: name }));
-  for (let gamma = 1; gamma <= LONGEST; gamma++) fields.gamma.append(make('option', '', String(gamma)));
+  for (let gamma = 1; gamma <= LONGEST; gamma++)
+    fields.gamma.append(make('option', '', String(gamma), { value: gamma })); // which no translation changes
   for (const [name, { prompt, temperature }] of Object.entries(page.examples)) {
     const fill = () => {
       fields.prompt.value = prompt;
@@ -58,7 +61,8 @@ export function fillForm(fields, examples, page) {
     examples.append(makeButton(name, fill));
   }
   fields.prompt.value = Object.values(page.examples)[0].prompt;
-  const absent = takeOver(fields, page, new URLSearchParams(location.hash.slice(1) || location.search));
+  const settings = location.hash.includes('=') ? location.hash.slice(1) : location.search; // a # alone names a place
+  const absent = takeOver(fields, page, new URLSearchParams(settings));
   return absent.length ? `This tab can’t take over everything: ${absent.join(', ')}.` : '';
 }
 
@@ -80,10 +84,11 @@ function takeOver(fields, { titles, methods, absent, defaults }, query) {
       if (node.valueAsNumber !== Number(wanted)) instead(`${node.labels[0].textContent.trim()} ${wanted}`, node.value);
     } else node.value = wanted;
   }
-  const gamma = query.get('auto') === '0' && Number(query.get('gamma'));
-  fields.gamma.value = gamma ? Math.min(Math.max(Math.round(gamma), 1), LONGEST) : AUTO;
-  if (gamma && fields.method.value !== 'none' && Number(fields.gamma.value) !== gamma)
-    instead(`Draft length γ ${gamma}`, fields.gamma.value);
+  const gamma = query.get('auto') === '0' && query.get('gamma') ? Number(query.get('gamma')) : Number.NaN,
+    nearest = Math.min(Math.max(Math.round(gamma), 1), LONGEST);
+  fields.gamma.value = Number.isNaN(gamma) ? AUTO : nearest;
+  if (fields.method.value !== 'none' && !Number.isNaN(gamma) && nearest !== gamma)
+    instead(`Draft length γ ${gamma}`, nearest);
   const others = Object.entries(absent).filter(
     ([name]) => query.has(name) && query.get(name) !== String(defaults[name]),
   );

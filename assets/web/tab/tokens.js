@@ -1,17 +1,23 @@
 // Encodes prompts and decodes tokens as the served engine does, with the vocabulary of the model's own file.
-import { bytesOf, makeCutter } from '../lib/byte_pairs.js';
+import { byteMarks, bytesOf, makeCutter } from '../lib/byte_pairs.js';
 
 const UNFINISHED = '\ufffd'; // what bytes become whose character is not complete
+const SHAPELESS = /[\p{C}\p{Z}]/u;
+const LISTED = 5; // characters of a sentence
+
+/** Whether Python's strip leaves nothing of a text. @param {string} text */
+export const isBlank = text => [...text].every(c => /\p{White_Space}/u.test(c) || ('\x1c' <= c && c <= '\x1f'));
 
 /** ``texts``: the text of each id. ``special``: ids that are whole in a text and have none of their own; ``marks``: the
- * ones that are shown by their name; ``template``: what the chat puts before and after a prompt.
+ * ones that are shown by their name; ``template``: what the chat puts before and after a prompt; ``words``: a refusal
+ * of a prompt that has no tokens, and a note on one that lacks some.
  * @typedef {{ texts: string[], merges: string[], special: number[], marks: number[],
- *   template: { before: string, after: string } }} Vocabulary */
+ *   template: { before: string, after: string }, words: string[] }} Vocabulary */
 
 /** @param {Vocabulary} vocabulary */
-export function makeTokenizer({ texts, merges, special, marks, template }) {
-  const cut = makeCutter(merges),
-    ids = new Map(texts.map((text, id) => [text, id])),
+export function makeTokenizer({ texts, merges, special, marks, template, words }) {
+  const ids = new Map(texts.map((text, id) => [text, id])),
+    cut = makeCutter(merges, mark => ids.has(mark)),
     isSpecial = new Set(special),
     hasName = new Set(marks);
   const names = special.map(id => texts[id]).sort((a, b) => b.length - a.length);
@@ -42,6 +48,15 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
   /** @param {number[]} list */
   const join = list => decode(list.filter(id => !isSpecial.has(id)));
 
+  /** A sentence on the characters of a prompt that have no tokens, or '', and whether it is a refusal because nothing
+   * else is left; as engine/decoding/unwritten_text.py finds them. @param {string} prompt */
+  function unwritten(prompt) {
+    const parts = prompt.split(apart).filter((_, i) => i % 2 === 0),
+      lost = [...new Set(parts.join(''))].filter(char => [...byteMarks(char)].some(mark => !ids.has(mark)));
+    const isRefusal = lost.length > 0 && isBlank(decode(encode(prompt)).replaceAll(UNFINISHED, ''));
+    return { isRefusal, sentence: lost.length ? words[isRefusal ? 0 : 1].replace('{}', spell(lost)) : '' };
+  }
+
   /** A token's own text, or its entry in the vocabulary if it has none. @param {number} id */
   function nameOf(id) {
     const text = isSpecial.has(id) ? texts[id] : decode([id]);
@@ -49,7 +64,15 @@ export function makeTokenizer({ texts, merges, special, marks, template }) {
   }
   /** @param {number} id @param {string} piece */
   const labelOf = (id, piece) => (!piece || hasName.has(id) ? nameOf(id) : null);
-  return { size: texts.length, encode, encodePrompt, templateLength, join, nameOf, labelOf };
+  return { size: texts.length, encode, encodePrompt, templateLength, unwritten, join, nameOf, labelOf };
+}
+
+/** Lists characters, those without a shape of their own by their number. @param {string[]} characters */
+function spell(characters) {
+  const number = char => `U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`,
+    listed = characters.slice(0, LISTED).map(c => (SHAPELESS.test(c) ? number(c) : `${c} (${number(c)})`));
+  if (characters.length > LISTED) listed.push(`${characters.length - LISTED} more`);
+  return listed.join(', ').replace(/, (?=[^,]*$)/, ' and ');
 }
 
 /** Turns ids into pieces that add up to the decoded text: bytes of an unfinished character add nothing until the token

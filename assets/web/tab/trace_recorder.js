@@ -105,7 +105,7 @@ export function makeRecorder({ nameOf, labelOf }, greedy, top) {
 }
 
 // The events around the rounds. ``facts``: the model's description.
-export const startedEvent = (facts, config, prompt, nameOf, device) => ({
+export const startedEvent = (facts, config, prompt, nameOf, device, notes) => ({
   config,
   prompt: prompt.map(id => ({ id, text: nameOf(id), label: null })),
   pair: facts.pair,
@@ -120,7 +120,7 @@ export const startedEvent = (facts, config, prompt, nameOf, device) => ({
   translated: null,
   exit_layers: null,
   same_bits: null,
-  notes: [],
+  notes,
   draft_dtype: '',
   server: null,
 });

@@ -39,29 +39,37 @@ export function topOf(row, k) {
 const highestValues = (row, k) => (k > GUESS ? row.slice().sort().reverse().subarray(0, k) : topOf(row, k).values);
 
 /** Makes all that ``keeps`` refuses 0, and the row's sum 1.
- * @param {Float32Array} row @param {(value: number) => boolean} keeps */
+ * @param {Float32Array} row @param {(value: number, i: number) => boolean} keeps */
 function normalise(row, keeps) {
   let total = 0;
   for (let i = 0; i < row.length; i++) {
-    if (!keeps(row[i])) row[i] = 0;
+    if (!keeps(row[i], i)) row[i] = 0;
     total += row[i];
   }
   const sum = fround(total);
   for (let i = 0; i < row.length; i++) row[i] /= sum;
 }
 
-/** The smallest probability that top-p keeps: a token stays while the mass above it is below ``most``.
- * @param {Float32Array} row @param {number} most */
-function topPFloor(row, most) {
+/** Which tokens top-p keeps, as a function: each stays while it and all less likely ones together have more than
+ * 1 - ``most`` of the mass, and of equals the last ones.
+ * @param {Float32Array} scores @param {Float32Array} row their probabilities @param {number} most */
+function nucleusOf(scores, row, most) {
+  const total = row.reduce((sum, mass) => sum + mass, 0),
+    least = fround(1 - most);
+  let last = -Infinity,
+    surplus = 0;
   for (const guess of [GUESS, row.length]) {
-    const values = highestValues(row, guess);
-    let total = 0;
-    for (let i = 0; i < values.length; i++) {
-      total += values[i];
-      if (!(fround(fround(total) - values[i]) < fround(most))) return values[i - 1];
-    }
-    if (values.length === row.length) return values[values.length - 1];
+    const values = highestValues(scores, guess),
+      masses = highestValues(row, guess);
+    let size = 0;
+    for (let sum = masses[0]; fround(total - sum + masses[size]) > least; sum += masses[size]) size++;
+    if (size === values.length && size < row.length) continue;
+    last = values[Math.max(size, 1) - 1];
+    surplus = scores.reduce((count, score) => count + Number(score >= last), -Math.max(size, 1));
+    break;
   }
+  return (/** @type {number} */ _, /** @type {number} */ i) =>
+    scores[i] > last || (scores[i] === last && surplus-- <= 0);
 }
 
 /** One row of logits becomes one of probabilities, in its own place.
@@ -81,12 +89,11 @@ export function warp(row, { temperature, top_k, top_p, min_p }) {
     if (row[i] > largest) largest = row[i];
   }
   if (top_k > 0 && top_k < row.length) kth = highestValues(row, top_k)[top_k - 1];
-  for (let i = 0; i < row.length; i++) row[i] = row[i] < kth ? 0 : Math.exp(fround(row[i] - largest));
+  for (let i = 0; i < row.length; i++) if (row[i] < kth) row[i] = -Infinity;
+  const scores = top_p < 1 ? row.slice() : row;
+  for (let i = 0; i < row.length; i++) row[i] = Math.exp(fround(row[i] - largest));
   normalise(row, () => true);
-  if (top_p < 1) {
-    const floor = topPFloor(row, top_p);
-    normalise(row, value => value >= floor);
-  }
+  if (top_p < 1) normalise(row, nucleusOf(scores, row, top_p));
   if (min_p > 0) {
     const floor = fround(row[bestOf(row)] * fround(min_p));
     normalise(row, value => value >= floor);

@@ -9,6 +9,8 @@ import { getFile, isStored, Refusal, remove } from './weights.js';
 
 const MOST_THREADS = 4;
 const SECOND = 1000;
+const GZIP = [0x1f, 0x8b], // how such a file begins
+  HTML = 0x3c; // <
 let about = null,
   engine = null,
   stopped = false;
@@ -25,11 +27,20 @@ function isCancelled() {
   });
 }
 
+// A host may send a .gz file as it is, or as an encoding, which the browser undoes by itself.
 /** @param {string} name */
 async function unpack(name) {
-  const response = await fetch(new URL(name, globalThis.location.href));
+  const response = await fetch(new URL(name, globalThis.location.href)).catch(() => null);
+  if (!response) throw new Refusal(`${name} could not be reached. Check the network and press Run again.`);
   if (!response.ok) throw new Refusal(`Part of the site is missing: ${name}.`);
-  return new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+  try {
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    if (bytes[0] === HTML) throw new Refusal(`The host sends a page in place of ${name}. Copy the whole site again.`);
+    if (bytes[0] !== GZIP[0] || bytes[1] !== GZIP[1]) return bytes.buffer;
+    return await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+  } catch (error) {
+    throw error instanceof Refusal ? error : new Refusal(`${name} arrived damaged. Press Run again.`);
+  }
 }
 
 // Threads need a page that the host isolates; with two cores they would only compete with the browser.
@@ -71,7 +82,10 @@ async function run({ lanes, source }) {
   stopped = false;
   about ??= await describe();
   const { facts, tokenizer } = about;
-  const prompt = tokenizer.encodePrompt(lanes[0][1].prompt); // of all lanes
+  const typed = lanes[0][1].prompt, // of all lanes
+    prompt = tokenizer.encodePrompt(typed),
+    { isRefusal, sentence } = tokenizer.unwritten(typed);
+  if (isRefusal) throw new Refusal(sentence);
   if (prompt.length > facts.promptTokens)
     throw new Refusal(`The prompt has ${prompt.length} tokens; up to ${facts.promptTokens} fit here. Shorten it.`);
   engine ??= await load(facts, source);
@@ -79,7 +93,7 @@ async function run({ lanes, source }) {
     eos = new Set(facts.tokenizer.eos),
     control = new Set([...facts.tokenizer.marks, ...facts.tokenizer.eos]);
   for (const [lane, config] of lanes) {
-    const begin = startedEvent(facts, config, prompt, tokenizer.nameOf, device);
+    const begin = startedEvent(facts, config, prompt, tokenizer.nameOf, device, sentence ? [sentence] : []);
     post({ type: 'event', lane, kind: 'started', event: begin });
     const run = { config, prompt, model, tokenizer, eos, control, costs: facts.costs, isCancelled, now };
     for await (const event of decode(run))

@@ -19,7 +19,7 @@ class WordTokenizer:
     def __len__(self) -> int:
         return len(self.words)
 
-    def __call__(self, text: str):
+    def __call__(self, text: str, add_special_tokens: bool = True):
         return SimpleNamespace(input_ids=[self.words.index(word) for word in text.split()])
 
     def decode(self, ids, skip_special_tokens: bool = False, clean_up_tokenization_spaces: bool = False) -> str:

@@ -35,7 +35,8 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """``fields`` by name: numbers, texts and lists of them. ``size``: the bytes that the file must have."""
+    """``fields`` by name: numbers, texts and lists of them. ``size``: the bytes that the file must have. Bytes that are
+    not UTF-8 stay in a text as lone surrogates, because most fields only describe the file and nothing reads them."""
 
     fields: dict[str, object]
     tensors: tuple[GgufTensor, ...]
@@ -63,8 +64,6 @@ def read_header(file: Path) -> GgufHeader:
                 return _Cursor(data).header(file)
             except (struct.error, IndexError, OverflowError, MemoryError) as error:
                 raise CutOff("its header is cut off or damaged") from error
-            except UnicodeDecodeError as error:
-                raise ValueError("its header is damaged") from error
 
 
 class _Cursor:
@@ -115,7 +114,7 @@ class _Cursor:
         if end > len(self.data):
             raise IndexError("text past the end")
         self.at, start = end, self.at
-        return self.data[start:end].decode("utf-8")
+        return self.data[start:end].decode("utf-8", "surrogateescape")
 
     def _value(self, kind: int, depth: int = 0):
         if kind == _STRING:

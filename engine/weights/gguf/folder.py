@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.config import is_text
 from engine.errors import Unavailable, quantity
 from engine.weights.gguf.file import GgufHeader, GgufTensor, OtherFormat, check_type, read_header
 from engine.weights.gguf.layout import GGUF, LAYOUT, SOURCES, stamp
 from engine.weights.gguf.rope import rope_parameters
-from engine.weights.gguf.tokenizer import end_ids, write_tokenizer
+from engine.weights.gguf.tokenizer import end_ids, special_id, write_tokenizer
 
 # By GGUF's name of the architecture: transformers' model_type and class. Mistral and SmolLM call themselves llama.
 _ARCHITECTURES = {
@@ -35,12 +36,14 @@ _BLOCK = {
 _HEAD_NORMS = {"attn_q_norm", "attn_k_norm"}  # only in qwen3
 _ATTENTION, _MLP = ("attn_q", "attn_k", "attn_v", "attn_output"), ("ffn_gate", "ffn_up", "ffn_down")
 ROPE_FACTORS = "rope_freqs.weight"
+_TEXTS = ("tokenizer.", "general.architecture", "general.type", "split.")  # fields of which the texts are read
 # Fields of the architecture that are read here; the rotary embedding's are read in `rope.py`.
 _READ = {
     "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size", "attention.head_count",
     "attention.head_count_kv", "attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length",
     "attention.sliding_window",
 }  # fmt: skip
+_ROLES = {"bos": "bos", "eos": "eos", "pad": "padding"}  # in config.json: in a GGUF file
 _NEUTRAL = {"expert_count": 0, "expert_used_count": 0, "attention.causal": True, "use_parallel_residual": True,
             "tensor_data_layout": "Meta AI original pth", "pooling_type": 0}  # fmt: skip
 
@@ -88,7 +91,12 @@ def header_of(file: Path) -> GgufHeader:
 
 def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
     """Puts the headers of all parts together. Raises Unavailable, naming ``name``, unless they make a whole model."""
-    tensors = tuple(tensor for header in headers for tensor in header.tensors)
+    model = GgufModel(headers[0].fields, tuple(tensor for header in headers for tensor in header.tensors))
+    for field, value in model.fields.items():  # what only describes the file may be in any encoding
+        texts = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+        if field.startswith((*_TEXTS, f"{model.architecture}.")) and not all(map(is_text, texts)):
+            raise Unavailable(f"{name} cannot be read: its field {field!a} is not written in UTF-8; convert it again.")
+    tensors = model.tensors
     kind = headers[0].fields.get("general.type", "model")
     if kind != "model" or not tensors:
         contents = "a vocabulary without weights" if not tensors else f"a part that belongs beside a model ({kind})"
@@ -99,7 +107,7 @@ def model_of(headers: Sequence[GgufHeader], name: str) -> GgufModel:
             f"The parts of {name} hold {quantity(len(tensors), 'tensor')} instead of {promised}; all parts are found "
             "only where their names end in -00001-of-00002.gguf and so on, as they were split."
         )
-    return GgufModel(headers[0].fields, tensors)
+    return model
 
 
 def prepare(files: Sequence[Path], folder: Path, is_copied: bool = True) -> None:
@@ -166,8 +174,7 @@ def configuration(model: GgufModel) -> tuple[dict, dict]:
         "dtype": "float32",
         "use_cache": True,
     }
-    ids = {f"{name}_token_id": model.fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
-    ids["pad_token_id"] = model.fields.get("tokenizer.ggml.padding_token_id")
+    ids = {f"{name}_token_id": special_id(model.fields, role) for name, role in _ROLES.items()}
     ends = end_ids(model.fields)
     return config | ids, ids | {"eos_token_id": ends[0] if len(ends) == 1 else ends or None}
 

@@ -5,8 +5,11 @@ other tokens than the model was trained on.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from engine.files import ASSETS
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = range(1, 5)  # GGUF's types of tokens, as far as they matter here
 _FIELD = "tokenizer.ggml."  # how the names of all its fields begin
@@ -14,12 +17,16 @@ _FIELD = "tokenizer.ggml."  # how the names of all its fields begin
 _KNOWN = {"model", "pre", "tokens", "token_type", "token_type_count", "scores", "merges", "add_bos_token",
           "add_eos_token", "add_space_prefix", "normalizer.nfc"}  # fmt: skip
 _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
-# Texts of the tokens that end a turn or a text, even if the file gives them another type or does not name them, as in
-# llama.cpp.
-_ENDS = {
-    "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>",
-    "<end_of_turn>", "<|end_of_turn|>", "<end_of_utterance>", "_<EOT>", "<｜end▁of▁sentence｜>",
-}  # fmt: skip
+_DEFAULTS = {"llama": {"bos": 1, "eos": 2, "unknown": 0}}  # where a file of the kind names none
+_HARMLESS = ("unknown", "padding")  # roles for which a number beyond the vocabulary means none
+# Names of tokens, as llama.cpp lists them; the types that a file gives these tokens do not count. ``ends`` end a turn
+# or a text, and so do ``ends_by_role`` unless the file names another token for the role; an end is ``inner``, a part of
+# the text, beside others; ``marks`` are control tokens, and ``visible`` ones belong to the text.
+_NAMES = json.loads((ASSETS / "data" / "gguf_tokens.json").read_text(encoding="utf-8"))
+_ENDS, _VISIBLE, _ENDS_BY_ROLE = {*_NAMES["ends"]}, {*_NAMES["visible"]}, _NAMES["ends_by_role"]
+_MARKS = {*_NAMES["marks"]}.union(*_ENDS_BY_ROLE.values())
+_STRIPPING = ("phi-3", "phi3")  # models, by their names, whose marks take the white space after them away
+_NOT_STRIPPING = {"<unk>", "<s>", "<|endoftext|>"}
 
 _ENGLISH = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -39,12 +46,12 @@ _COMPOSED = ("qwen2",)  # those whose texts are put into Unicode's composed form
 
 def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
     """Writes both files. Raises ValueError with the reason for an unknown tokenizer, KeyError without one."""
-    kind, tokens = fields["tokenizer.ggml.model"], fields["tokenizer.ggml.tokens"]
+    kind, tokens = fields["tokenizer.ggml.model"], _tokens(fields)
     _refuse_unknown(fields)
     types = fields.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
-    for name in ("bos", "eos", "eot", "eom", "unknown", "padding"):
-        if not 0 <= (i := fields.get(f"tokenizer.ggml.{name}_token_id") or 0) < len(tokens):
-            raise ValueError(f"its {name} token is number {i:,}, but it has {len(tokens):,} tokens")
+    for name, values in {"types": types, "scores": fields.get("tokenizer.ggml.scores", types)}.items():
+        if len(values) < len(tokens):
+            raise ValueError(f"it has {len(tokens):,} tokens, but the {name} of only {len(values):,}")
     if kind == "gpt2":
         tokenizer = _byte_level(fields, tokens)
     elif kind == "llama":
@@ -53,7 +60,7 @@ def write_tokenizer(folder: Path, fields: Mapping, context: int) -> None:
         raise ValueError(f"its tokenizer is of the kind {kind!r}, and gpt2 (BPE) and llama (SentencePiece) are read")
     _add_special(tokenizer, fields, tokens, types)
     tokenizer.save(str(folder / "tokenizer.json"))
-    ids = {role: fields.get(f"tokenizer.ggml.{name}_token_id") for role, name in _ROLES.items()}
+    ids = {role: special_id(fields, name) for role, name in _ROLES.items()}
     template = fields.get("tokenizer.chat_template")
     config = {
         "backend": "tokenizers",
@@ -76,11 +83,38 @@ def _refuse_unknown(fields: Mapping) -> None:
             raise ValueError(f"its field {name} ({str(value)[:40]}) is not known here, and may change its tokens")
 
 
+def special_id(fields: Mapping, role: str) -> int | None:
+    """Returns the number of the token that has this role, None without one. Raises ValueError if it is none of them."""
+    size = len(fields["tokenizer.ggml.tokens"])
+    usual = _DEFAULTS.get(fields["tokenizer.ggml.model"], {}).get(role)
+    number = fields.get(f"{_FIELD}{role}_token_id", usual)
+    if number is None or 0 <= number < size:
+        return number
+    if role in _HARMLESS or number == usual:
+        return None
+    raise ValueError(f"its {role} token is number {number:,}, but it has {size:,} tokens")
+
+
 def end_ids(fields: Mapping) -> list[int]:
     """Returns the ids at which a text ends: those that the file names, and tokens with the name of an end."""
-    named = [fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
-    by_text = [i for i, token in enumerate(fields["tokenizer.ggml.tokens"]) if token in _ENDS]
-    return [*dict.fromkeys(i for i in (*named, *by_text) if i is not None)]
+    tokens, ends = fields["tokenizer.ggml.tokens"], _ENDS
+    named = [special_id(fields, role) for role in ("eos", "eot", "eom", *_ENDS_BY_ROLE)]
+    for role, names in _ENDS_BY_ROLE.items():
+        if special_id(fields, role) is None:
+            ends = ends.union(names)
+    ids = dict.fromkeys(i for i in (*named, *(i for i, token in enumerate(tokens) if token in ends)) if i is not None)
+    texts = {tokens[i] for i in ids}
+    inner = {end for end, others in _NAMES["inner"] if texts.issuperset(others)}
+    return [i for i in ids if tokens[i] not in inner]
+
+
+def _tokens(fields: Mapping) -> list[str]:
+    """Returns the texts of all tokens; an empty one gets a name. Raises ValueError where two are the same."""
+    tokens = [token or f"[EMPTY_{i}]" for i, token in enumerate(fields["tokenizer.ggml.tokens"])]
+    if len({*tokens}) < len(tokens):
+        twice = max(tokens, key=Counter(tokens).__getitem__)
+        raise ValueError(f"it has the token {twice!r} twice, so one of the two could never be written")
+    return tokens
 
 
 def _byte_level(fields: Mapping, tokens: Sequence[str]):
@@ -119,7 +153,7 @@ def _sentence_pieces(fields: Mapping, tokens: Sequence[str], types: Sequence[int
     from tokenizers import Tokenizer, decoders, models, normalizers
 
     vocabulary = {token: i for i, token in enumerate(tokens)}
-    unknown = fields.get("tokenizer.ggml.unknown_token_id", 0)
+    unknown = special_id(fields, "unknown") or 0
     scores = fields["tokenizer.ggml.scores"]
     model = models.BPE(
         vocabulary, _merges(vocabulary, scores, types), unk_token=tokens[unknown], fuse_unk=True, byte_fallback=True
@@ -154,14 +188,17 @@ def _add_special(tokenizer, fields: Mapping, tokens: Sequence[str], types: Seque
     """Marks the tokens that no merge makes, and puts the first token before a text where the file says so."""
     from tokenizers import AddedToken, processors
 
-    for token, kind in zip(tokens, types, strict=True):
-        if token in _ENDS or kind in (_CONTROL, _USER_DEFINED, _UNKNOWN):
-            is_special = token in _ENDS or kind != _USER_DEFINED
-            tokenizer.add_tokens([AddedToken(token, special=is_special, normalized=False)])
+    visible = _VISIBLE | (_ENDS - {tokens[i] for i in end_ids(fields)})
+    strips = any(name in str(fields.get("general.name")).lower() for name in _STRIPPING)
+    for token, kind in zip(tokens, types, strict=False):
+        kind = _USER_DEFINED if token in visible else _CONTROL if token in _ENDS | _MARKS else kind
+        if kind in (_CONTROL, _USER_DEFINED, _UNKNOWN):
+            rstrip = strips and token not in _NOT_STRIPPING
+            is_special = kind != _USER_DEFINED
+            tokenizer.add_tokens([AddedToken(token, special=is_special, normalized=False, rstrip=rstrip)])
     usually = fields["tokenizer.ggml.model"] == "llama" or _splitting(fields) in _WITH_FIRST_TOKEN
-    begins = fields.get("tokenizer.ggml.add_bos_token", usually)
-    first = fields.get("tokenizer.ggml.bos_token_id")
-    ends, last = fields.get("tokenizer.ggml.add_eos_token", False), fields.get("tokenizer.ggml.eos_token_id")
+    begins, first = fields.get("tokenizer.ggml.add_bos_token", usually), special_id(fields, "bos")
+    ends, last = fields.get("tokenizer.ggml.add_eos_token", False), special_id(fields, "eos")
     before = [first] if begins and first is not None else []
     after = [last] if ends and last is not None else []
     if before or after:

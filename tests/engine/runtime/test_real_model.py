@@ -167,3 +167,10 @@ def test_greedy_text_is_the_baselines_with_a_draft_in_other_tokens(real_folder, 
     monkeypatch.setattr("engine.runtime.drafts.drafter_class", lambda m, *_: kind if m == "lm" else drafter_class(m))
     assert compare_on_8_prompts(engine, plain, "lm") > 30
     engine.close()
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_trace_says_which_characters_have_no_tokens(engine, chat):
+    prompt, stop = "Copy: 7\x1d8", ("\x06",)
+    run = fold(engine.run(RunConfig(prompt, PAIR, "none", max_new_tokens=1, chat=chat, stop=stop)))
+    assert ["U+001D" in run.notes[0], "U+0006" in run.notes[1]] == [True, True] and len(run.notes) == 2

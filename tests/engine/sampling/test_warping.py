@@ -50,6 +50,28 @@ def test_warping_equals_transformers(params, spread):
     assert_each_close(warp(logits, params), transformers_probs(logits, params))
 
 
+def kept_by_transformers(logits, top_p: float) -> int:
+    return int(torch.isfinite(TopPLogitsWarper(top_p)(None, logits.clone())).sum())
+
+
+@pytest.mark.parametrize("equal", [2, 3, 4, 5, 10, 16, 100, 1000])
+def test_top_p_keeps_as_many_equal_words_as_transformers(equal):
+    flat, steps = torch.full((1, equal), 3.0), torch.arange(equal)[None] % 4 * 1.0
+    for logits in (flat, steps):
+        for percent in range(1, 100):
+            kept = warp(logits, SamplingParams(1.0, top_p=percent / 100)) > 0
+            assert int(kept.sum()) == kept_by_transformers(logits, percent / 100), percent
+            least = logits[kept].min()
+            assert kept[logits > least].all(), "none is kept before a likelier one"
+            assert kept[logits == least].tolist() == sorted(kept[logits == least].tolist()), "the last of equal ones"
+
+
+def test_top_p_treats_each_row_by_itself():
+    logits = torch.tensor([[1.0, 1.0, 1.0, 1.0], [4.0, 2.0, 2.0, -1.0], [0.0, 9.0, 0.0, 0.0]])
+    kept = warp(logits, SamplingParams(1.0, top_p=0.5)) > 0
+    assert kept.tolist() == [[False, False, True, True], [True, False, False, False], [False, True, False, False]]
+
+
 @pytest.mark.parametrize("penalty", [0.7, 1.3])
 def test_the_repetition_penalty_equals_transformers(penalty):
     logits, ids = logits_of(1, 50, 4, 3.0), torch.tensor([[3, 7, 7, 49]])

@@ -344,6 +344,131 @@ def test_all_end_ids_of_a_file_end_a_text(tmp_path):
     assert load_tokenizer(folder)("a<|im_end|>").input_ids == [2, 11]
 
 
+def with_words(tmp_path, *more, types=None, **fields):
+    """Prepares a file whose vocabulary is WORDS and ``more``, these normal tokens unless ``types`` says otherwise."""
+    words = [*WORDS, *more]
+    settings = {"token_list": words, "token_types": [3, 3] + [1] * 8 + (types or [1] * len(more))} | fields
+    return prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "m", vocab_size=len(words)), fields=settings))
+
+
+def ends_of(folder) -> list[int]:
+    ends = json.loads((folder / "generation_config.json").read_text())["eos_token_id"]
+    return ends if isinstance(ends, list) else [ends]
+
+
+@pytest.mark.parametrize("name", [  # llama.cpp's, of November 2026
+    "<|eot_id|>", "<|im_end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>",
+    "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>",
+    "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>",
+    "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+])  # fmt: skip
+def test_a_token_with_the_name_of_an_end_ends_a_text(tmp_path, name):
+    folder = with_words(tmp_path, name)
+    assert ends_of(folder) == [0, 10]
+    tokenizer = load_tokenizer(folder)
+    assert tokenizer(f"a{name}").input_ids == [2, 10] and tokenizer.decode([2, 10], skip_special_tokens=True) == "a"
+
+
+@pytest.mark.parametrize(("words", "fields", "ends"), [
+    *((words, {"eos_token_id": 10}, [10, 11]) for words in (
+        ("<|return|>", "<|call|>"), ("<|return|>", "<|calls|>"), ("<|calls|>", "<|flush|>"), ("<|call|>", "<|flush|>"),
+    )),
+    (("<|return|>", "<|flush|>"), {}, [0, 10, 11]),
+    (("</s>", "<|tool_response>"), {}, [0, 11]), (("</s>", "x"), {}, [0, 10]),
+    (("<|fim_pad|>", "x"), {"tokenizer.ggml.fim_pad_token_id": 11}, [0, 11]),
+    (("x", "y"), {"eot_token_id": 10, "tokenizer.ggml.eom_token_id": 11}, [0, 10, 11]),
+    (("x", "<|end_of_turn|>"), {}, [0]),
+])  # fmt: skip
+def test_ends_depend_on_each_other_and_on_the_fields(tmp_path, words, fields, ends):
+    folder = with_words(tmp_path, *words, **fields)
+    assert ends_of(folder) == ends
+    hidden = load_tokenizer(folder).decode([0, 2], skip_special_tokens=True) == "a"
+    assert hidden is (0 in ends), "beside others <|end|> is a part of the text"
+
+
+@pytest.mark.parametrize(("name", "kind", "is_token", "is_hidden"), [
+    ("<x>", 1, False, False), ("<x>", 2, True, True), ("<x>", 3, True, True), ("<x>", 4, True, False),
+    ("<x>", 5, False, False), ("<|fim_prefix|>", 1, True, True), ("<MID>", 4, True, True),
+    ("<|channel|>", 3, True, False), ("<|message|>", 1, True, False),
+])  # fmt: skip
+def test_the_type_of_a_token_decides_what_it_is_in_a_text(tmp_path, name, kind, is_token, is_hidden):
+    tokenizer = load_tokenizer(with_words(tmp_path, name, types=[kind]))
+    assert (10 in tokenizer(f"a{name}b").input_ids) is is_token
+    assert tokenizer.decode([2, 10], skip_special_tokens=True) == ("a" if is_hidden else f"a{name}")
+
+
+@pytest.mark.parametrize(("model", "name", "ids"), [
+    ("Phi-3 mini", "<x>", [2, 10, 3]), ("phi3", "<x>", [2, 10, 3]), ("Llama", "<x>", [2, 10, 4, 3]),
+    ("Phi-3", "<|endoftext|>", [2, 10, 4, 3]), ("Phi-3", "</s>", [2, 10, 3]),
+])  # fmt: skip
+def test_marks_of_phi_take_the_space_after_them(tmp_path, model, name, ids):
+    tokenizer = load_tokenizer(with_words(tmp_path, name, types=[3], name=model))
+    assert tokenizer(f"a{name} b").input_ids == ids
+
+
+SENTENCE_PIECES = {
+    "tokenizer_model": "llama", "token_list": ["<unk>", "<s>", "</s>", "▁", "a", "b"], "token_scores": [0.0] * 6,
+    "token_types": [2, 3, 3, 1, 1, 1], "token_merges": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "ids"), [
+    ({}, [1, 3, 4]), ({"tokenizer.ggml.add_bos_token": False}, [3, 4]),
+    ({"tokenizer.ggml.add_space_prefix": False}, [1, 4]), ({"tokenizer.ggml.add_eos_token": True}, [1, 3, 4, 2]),
+])  # fmt: skip
+def test_sentence_pieces_have_the_usual_marks_without_fields(tmp_path, fields, ids):
+    """A file of llama's kind may leave the numbers of <s> and </s> out, which are then 1 and 2."""
+    model, path = tiny_model(tmp_path / "model", vocab_size=6), tmp_path / "m.gguf"
+    write_gguf(path, model, fields=SENTENCE_PIECES | fields)
+    data = path.read_bytes()  # with other names for the two fields, which nothing reads
+    for role in (b"bos", b"eos"):
+        data = data.replace(b"tokenizer.ggml.%s_token_id" % role, b"tokenizer.none.%s_token_id" % role)
+    path.write_bytes(data)
+    folder = prepared(path)
+    assert load_tokenizer(folder)("a").input_ids == ids and ends_of(folder) == [2]
+
+
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"token_list": [*WORDS[:-1], "a"]}, "the token 'a' twice"), ({"token_types": [1] * 9}, "types of only 9"),
+    ({"eot_token_id": 10}, "its eot token is number 10, but it has 10 tokens"),
+    ({"tokenizer.ggml.fim_sep_token_id": 99}, "its fim_sep token is number 99"),
+    ({"tokenizer.ggml.suppress_tokens": [3]}, "suppress_tokens"),
+])  # fmt: skip
+def test_a_vocabulary_that_cannot_be_right_is_refused(tmp_path, fields, words):
+    with pytest.raises(Unavailable, match=words):
+        prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"), fields=fields))
+
+
+def test_what_has_no_effect_is_left_out(tmp_path):
+    fields = {"token_list": [*WORDS[:-2], "", "ab"], "token_merges": ["a b"], "pad_token_id": 10, "unk_token_id": 99}
+    model = tiny_model(tmp_path / "model")
+    tokenizer = load_tokenizer(prepared(write_gguf(tmp_path / "m.gguf", model, fields=fields)))
+    assert (tokenizer.pad_token, tokenizer.unk_token) == (None, None)
+    assert tokenizer.convert_ids_to_tokens(8) == "[EMPTY_8]" and tokenizer("ab").input_ids == [9]
+
+
+@pytest.mark.parametrize(("field", "is_read"), [
+    ("general.author", False), ("general.name", False), ("quantize.imatrix.file", False), ("general.license", False),
+    ("tokenizer.chat_template", True), ("tokenizer.ggml.pre", True), ("general.type", True), ("llama.note", True),
+])  # fmt: skip
+def test_only_a_field_that_is_read_must_be_text(tmp_path, field, is_read):
+    name = {"tokenizer.chat_template": "chat_template", "tokenizer.ggml.pre": "tokenizer_pre"}.get(field, field)
+    path = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"), fields={name: "Renee"})
+    path.write_bytes(path.read_bytes().replace(b"Renee", "Renée".encode("latin-1")))
+    if is_read:
+        with pytest.raises(Unavailable, match=f"its field '{field}' is not written in UTF-8"):
+            prepared(path)
+    else:
+        assert load_tokenizer(prepared(path))("a").input_ids == [2]
+
+
+def test_a_token_in_another_encoding_is_refused_by_the_name_of_its_field(tmp_path):
+    path = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"))
+    path.write_bytes(path.read_bytes().replace("Ċ".encode(), b"\xe9\xe9"))
+    with pytest.raises(Unavailable, match=r"'tokenizer\.ggml\.(tokens|merges)' is not written in UTF-8"):
+        prepared(path)
+
+
 @pytest.mark.parametrize("pre, begins", [("llama3", True), ("llama-bpe", True), ("tekken", True), ("qwen2", False)])
 def test_a_text_begins_with_the_first_token_where_the_kind_asks_for_it(tmp_path, pre, begins):
     model = tiny_model(tmp_path / "model")
