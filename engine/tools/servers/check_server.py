@@ -142,7 +142,10 @@ def p_value(statistic, freedom):
 def prompts_of(path):
     """Reads the prompts of a file: of JSON lines with `prompt`, else its lines."""
     lines = [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    return [json.loads(line)["prompt"] if line.lstrip().startswith("{") else line for line in lines]
+    rows = [json.loads(line) if line.lstrip().startswith("{") else {"prompt": line} for line in lines]
+    if any("json_schema" in row for row in rows):
+        raise argparse.ArgumentTypeError(f"{path} has a JSON schema, which is not followed here; leave it out.")
+    return [row["prompt"] for row in rows]
 
 
 def read_options():
