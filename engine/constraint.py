@@ -175,7 +175,7 @@ def _check_word(schema: Any, pointer: str, word: str, value: Any) -> None:
 def _inner_hint(schema: Any) -> str:
     """Says where in a pasted request or tool the schema seems to be; nothing where none is found."""
     waiting: list[tuple[str, Any]] = [("", schema)]
-    for path, value in waiting[:1000]:
+    for path, value in waiting:  # it grows
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         waiting += [(f"{path}.{name}" if path else str(name), each) for name, each in below]
         if path and isinstance(value, dict) and (value.get("type") in _TYPES or "$ref" in value or "anyOf" in value):

@@ -24,7 +24,7 @@ _AT = re.compile(r"^(?:at )?(\d+)\(\d+\): ")  # the line and column of a mistake
 _LONGEST_REASON = 160
 _AFTER_SEPARATOR = re.compile(r"(?<=[:,])")
 _TOKEN = re.compile(rb"\xff\[(\d+)\]")  # a token that must come by its id, as llguidance writes it among the bytes
-_SLASH = re.compile(r"(\\.)|/", re.DOTALL)  # a bare one would end the expression
+_SLASH = re.compile(r"\\.|/", re.DOTALL)
 # White space between JSON's parts: an empty line and an indentation at most, because models go on with it for ever.
 _SPACES = r"[ \t]?(\r?\n){1,2}[ \t]{0,40}|[ \t]{1,40}"
 _ESCAPES = 'nrbtf\\"'  # no \u, with which a name could come a second time in another spelling
@@ -103,7 +103,7 @@ def lark_of(constraint: Constraint) -> str:
         case "json_schema":
             rule = _json_rule(read_schema(constraint.text)[0], constraint.compact)
         case "regex":
-            rule = "/" + _SLASH.sub(lambda match: match[1] or "\\/", constraint.text) + "/"
+            rule = "/" + _SLASH.sub(_for_lark, constraint.text) + "/"
         case "choice":
             texts = (json.dumps(text, ensure_ascii=False) for text in split_choices(constraint.text))
             rule = " | ".join(texts).replace("\x7f", "\\u007f")  # Lark takes every other character as JSON writes it
@@ -115,6 +115,11 @@ def lark_of(constraint: Constraint) -> str:
                 grammar = grammar[:start].removesuffix("%json") + rule + grammar[end:]
             return _HEAD + grammar
     return f"{_HEAD}start: {rule}"
+
+
+def _for_lark(match: re.Match) -> str:
+    """Escapes a slash, which would end the expression; Lark takes no escaped line break."""
+    return "\\/" if match[0] == "/" else "\\n" if match[0] == "\\\n" else match[0]
 
 
 def _json_rule(schema: dict[str, Any] | bool, is_compact: bool) -> str:
