@@ -46,7 +46,8 @@ _FORMS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
      lambda value: value in _TYPES or (_are_texts(value) and {*value} <= {*_TYPES} and len(value) > 0)),
     ("format", f"one of {', '.join(_FORMATS)}", lambda value: value in _FORMATS),
     ("minimum maximum exclusiveMinimum exclusiveMaximum", "a number", _is_number),
-    ("multipleOf", "a number above 0", lambda value: _is_number(value) and value > 0),
+    ("multipleOf", "a number above 0 with up to 5 digits",  # with more, llguidance takes wrong numbers, or for ever
+     lambda value: _is_number(value) and value > 0 and len(Decimal(repr(value)).as_tuple().digits) <= 5),
     ("minLength maxLength minItems maxItems minProperties maxProperties", "a whole number from 0",
      lambda value: type(value) is int and value >= 0),
     ("required", "a list of names", _are_texts),
@@ -75,7 +76,7 @@ def _read_number(text: str) -> int | float:
     number = float(text)
     if not abs(number) <= _EXACT or Decimal(text) != Decimal(repr(number)):
         raise BadInput(
-            f"The JSON schema has the number {text[:40]}, which a float cannot hold exactly; choose another."
+            f"The JSON schema has the number {text[:40]}, which would be rounded; write one of up to 15 digits."
         )
     return int(text) if re.fullmatch(r"-?\d+", text) else number
 

@@ -16,7 +16,7 @@ from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
-PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl")[::8]  # one of each schema
+PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", may_constrain=True)[::8]  # one of each schema
 TOKENS = 64
 FAST = ("auto", "eagle")
 OTHERS = [pytest.param(method, 2, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]

@@ -17,70 +17,19 @@ from engine.sampling.constraint import is_set
 T = byte_level()
 TEXTS = [T.decode([token]) for token in range(len(T))]
 LIKELY = [token for token, text in enumerate(TEXTS) if text and text in '"{}[],:-.e0123456789 truefalsn']
-WORDS = tuple(
-    [
-        "type",
-        "const",
-        "enum",
-        "anyOf",
-        "oneOf",
-        "allOf",
-        "not",
-        "if",
-        "then",
-        "else",
-        "$ref",
-        "$defs",
-        "definitions",
-        "items",
-        "prefixItems",
-        "additionalItems",
-        "contains",
-        "minContains",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-        "unevaluatedItems",
-        "properties",
-        "patternProperties",
-        "additionalProperties",
-        "propertyNames",
-        "required",
-        "dependentRequired",
-        "dependentSchemas",
-        "dependencies",
-        "minProperties",
-        "maxProperties",
-        "unevaluatedProperties",
-        "minLength",
-        "maxLength",
-        "pattern",
-        "format",
-        "contentEncoding",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "title",
-        "default",
-        "examples",
-        "deprecated",
-        "$comment",
-        "$schema",
-        "$id",
-        "$anchor",
-        "$dynamicRef",
-        "nullable",
-        "minlength",
-        "x-note",
-        "x-guidance",
-    ]
-)
+WORDS = (
+    "type", "const", "enum", "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "$ref", "$defs", "definitions",
+    "items", "prefixItems", "additionalItems", "contains", "minContains", "minItems", "maxItems", "uniqueItems",
+    "unevaluatedItems", "properties", "patternProperties", "additionalProperties", "propertyNames", "required",
+    "dependentRequired", "dependentSchemas", "dependencies", "minProperties", "maxProperties", "minLength",
+    "unevaluatedProperties", "maxLength", "pattern", "format", "contentEncoding", "minimum", "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "title", "default", "examples", "deprecated", "$comment",
+    "$schema", "$id", "$anchor", "$dynamicRef", "nullable", "minlength", "x-note", "x-guidance",
+)  # fmt: skip
 NOTES = {"contentEncoding", "title", "examples", "deprecated", "$comment", "$schema", "$id", "$anchor"}  # of any form
 VALUES = (
-    None, True, False, 0, 2, -1, 1.5, 3.0, 2**53, 2**53 + 1, 1e30, 2**-9, "", "a", "#", "^a+$", "date", "integer", [], [1],
-    ["a"], ["integer"], [{}], [True, {"type": "null"}], {}, {"a": {}}, {"a": 1}, {"^a": {"type": "integer"}},
+    None, True, False, 0, 2, -1, 1.5, 3.0, 2**53, 2**53 + 1, 1e30, 2**-5, "", "a", "#", "^a+$", "date", "integer", [],
+    [1], ["a"], ["integer"], [{}], [True, {"type": "null"}], {}, {"a": {}}, {"a": 1}, {"^a": {"type": "integer"}},
     {"type": "integer"}, {"a": {"minlength": 1}}, {"a": ["a"]},
 )  # fmt: skip
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
@@ -140,10 +89,13 @@ def schemas(depth: int = 2):
     )  # fmt: skip
     inner = schemas(depth - 1) if depth else st.sampled_from([{}, True, {"type": "integer"}, {"type": "null"}])
     words = {
-        "type": st.one_of(st.sampled_from(TYPES), st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True)),
+        "type": st.one_of(
+            st.sampled_from(TYPES), st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True)
+        ),
         "const": value, "enum": st.lists(value, min_size=1, max_size=3),
         "anyOf": st.lists(inner, min_size=1, max_size=2), "oneOf": st.lists(inner, min_size=1, max_size=2),
-        "allOf": st.lists(inner, min_size=1, max_size=2), "items": inner, "prefixItems": st.lists(inner, min_size=1, max_size=2),
+        "allOf": st.lists(inner, min_size=1, max_size=2), "items": inner,
+        "prefixItems": st.lists(inner, min_size=1, max_size=2),
         "minItems": count, "maxItems": count, "properties": st.dictionaries(name, inner, max_size=3),
         "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$", "n"]), inner, min_size=1, max_size=2),
         "additionalProperties": inner, "required": st.lists(name, max_size=2, unique=True), "minProperties": count,
