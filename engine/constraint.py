@@ -82,11 +82,11 @@ def _read_number(text: str) -> int | float:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) < len(pairs):
+    if len(values := dict(pairs)) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise BadInput(f"The JSON schema has {_quote(twice)} twice in one object; leave one of them out.")
-    return found
+    return values
 
 
 def _refuse_constant(name: str) -> None:
@@ -104,10 +104,11 @@ def _quote(word: str) -> str:
 
 def read_schema(text: str, start: int = 0) -> tuple[Any, int]:
     """Returns the schema that begins at ``start``, without its annotations, and where it ends. Raises BadInput for
-    what is no JSON, and for what would not be enforced."""
+    broken JSON, and for a word that would not be enforced."""
     start += len(text[start:]) - len(text[start:].lstrip())
     try:
         schema, end = _DECODER.raw_decode(text, start)
+        dump = json.dumps(schema)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"The JSON schema cannot be read as JSON: {str(error)[:100]}.") from error
     if not _is_schema(schema):
@@ -126,8 +127,10 @@ def read_schema(text: str, start: int = 0) -> tuple[Any, int]:
                 f"The JSON schema refers to {_quote(part['$ref'])}, which is no part of it; copy it into $defs and "
                 'write "$ref": "#/$defs/NAME".'
             )
-    if found := _CONTROL.search(json.dumps(schema)):
-        raise BadInput(f"The JSON schema has the control character {found[1]}, which cannot be written; leave it out.")
+    if control := _CONTROL.search(dump):
+        raise BadInput(
+            f"The JSON schema has the control character {control[1]}, which cannot be written; leave it out."
+        )
     for part in parts.values():
         for word in [word for word in part if _is_annotation(word)]:
             del part[word]

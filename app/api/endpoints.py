@@ -87,9 +87,9 @@ class Api:
         again: Annotated[bool, "Measure, even where exactly this was run before."] = False,
         alone: Annotated[bool, "Wait for the device instead of sharing passes, so that the run is measured."] = False,
         json_schema: Annotated[str | dict | None, "The whole answer is JSON that fits this schema."] = None,
-        compact_json: Annotated[bool, "With a schema: no white space, which drafts better."] = False,
+        compact_json: Annotated[bool, "With a schema: no white space. It drafts better, but may empty a list."] = False,
         regex: str = "",
-        choice: Annotated[list[str] | None, "The whole answer is one of these texts."] = None,
+        choice: Annotated[list[str] | None, "The whole answer is one of these texts, of any lines."] = None,
         grammar: str = "",
         **settings: Any,
     ) -> tuple[str, dict, dict | None]:  # ty: ignore[invalid-generator-return-type] gr.api reads one value's types

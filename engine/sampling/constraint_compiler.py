@@ -178,7 +178,7 @@ class GrammarMatcher:
     def forced_tokens(self) -> list[int]:
         """Cuts after each colon and comma, too: models know JSON with a space there, and so with tokens that end
         there, and go on like that where no space may come."""
-        # On a copy: where a token must come by its id, llguidance 1.9.1 allows nothing more once it was asked.
+        # On a copy: where a token must come by its id, llguidance 1.9.1 then allows nothing more.
         text, tokens = self._raw.deep_copy().compute_ff_bytes(), []
         with suppress(UnicodeDecodeError):  # a part of a character is guessed with the rest of it
             for place, part in enumerate(_TOKEN.split(text)):
