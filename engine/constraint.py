@@ -82,10 +82,11 @@ def _read_number(text: str) -> int | float:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(values := dict(pairs)) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadInput(f"The JSON schema has {_quote(twice)} twice in one object; leave one of them out.")
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise BadInput(f"The JSON schema has {_quote(name)} twice in one object; leave one of them out.")
+        values[name] = value
     return values
 
 
@@ -122,9 +123,10 @@ def read_schema(text: str, start: int = 0) -> tuple[Any, int]:
                 "The JSON schema's minProperties cannot be counted, because names may be repeated; name the "
                 "properties and list them in required."
             )
-        if "$ref" in part and unquote(part["$ref"]) not in {f"#{each}" for each in parts}:
+        reference = unquote(part.get("$ref", "#"))
+        if not reference.startswith("#") or reference[1:] not in parts:
             raise BadInput(
-                f"The JSON schema refers to {_quote(part['$ref'])}, which is no part of it; copy it into $defs and "
+                f"The JSON schema refers to {_quote(reference)}, which is no part of it; copy it into $defs and "
                 'write "$ref": "#/$defs/NAME".'
             )
     if control := _CONTROL.search(dump):

@@ -73,6 +73,7 @@ REFUSED = {
     '{"minProperties": 2}': "minProperties cannot be counted",
     '{"$defs": {"a": {"type": "null"}}}': "defines parts and uses none",
     '{"$ref": "http://example.com/a"}': 'refers to "http://example.com/a"',
+    '{"$ref": "a/$defs/b", "$defs": {"b": {}}}': "no part of it",
     '{"$ref": "#/examples/0", "examples": [{"foo": 1}]}': "no part of it",
     '{"$ref": "#b", "$defs": {"b": {"$anchor": "b"}}}': 'refers to "#b"',
     '{"const": 9007199254740993}': "number 9007199254740993",
