@@ -47,6 +47,9 @@ class Grammars:
         if not self.eos_ids:
             raise BadInput("This model has no end-of-text token, so a text with a constraint could not end.")
         matcher, name = self._compile(constraint), CONSTRAINTS[constraint.kind]
+        for text in split_choices(constraint.text) if constraint.kind == "choice" else ():
+            if self._vocabulary.decode_bytes([*self._cut(text)]) != text.encode():
+                raise BadInput(f"This model's tokenizer cannot write all of the choice {text[:40]!r}; leave it out.")
         if not (matcher.allowed_tokens().any() or matcher.is_complete()):
             raise BadInput(f"No text that this model's tokenizer can write matches the {name}.")
         if (needed := len(matcher.forced_tokens())) > max_new_tokens:

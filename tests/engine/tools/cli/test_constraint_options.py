@@ -99,3 +99,15 @@ def test_prompts_may_be_one_json_list():
 def test_a_trace_with_another_constraint_is_refused_where_it_would_run():
     with pytest.raises(BadInput, match="choose from"):
         Constraint("xml", "<a/>")
+
+
+@pytest.mark.parametrize("command", [
+    ["answer", "rows.jsonl"], ["bench", "--users", "2", "--prompts", "rows.jsonl"],
+    ["lab", "precisions", "--prompts", "rows.jsonl"],
+    ["server", "compare", "http://127.0.0.1:9", "http://127.0.0.1:9", "--model", "m", "--prompts", "rows.jsonl"],
+])  # fmt: skip
+def test_a_command_that_cannot_follow_a_prompts_schema_says_so(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "Name a town", "json_schema": {"type": "array"}}')
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code in (1, 2) and "The prompt 'Name a town' has a JSON schema" in result.output
