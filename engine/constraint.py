@@ -18,9 +18,9 @@ from engine.errors import BadInput, spell
 
 CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
 _COMPACT = "Compact JSON is for a run with a JSON schema; give one, or leave it out."
-_EXACT = 2**53  # a float holds every whole number up to here
 _TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
+_NESTED = re.compile(r"\[\^?\]?[^\]]*(\[(?!:)|&&|--|~~)")
 
 
 def _is_schema(value: Any) -> bool:
@@ -52,7 +52,9 @@ _FORMS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
      lambda value: type(value) is int and value >= 0),
     ("required", "a list of names", _are_texts),
     ("enum", "a list of values", lambda value: isinstance(value, list)),
-    ("pattern $ref", "a text", lambda value: isinstance(value, str)),
+    ("$ref", "a text", lambda value: isinstance(value, str)),
+    ("pattern", "a text without [, &&, -- or ~~ inside of [ ], which llguidance reads in another way than JSON Schema",
+     lambda value: isinstance(value, str) and not _NESTED.search(re.sub(r"\\.", "", value))),
     ("const", "a value", lambda _: True),
 )  # fmt: skip
 _WORDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -67,14 +69,13 @@ _ANNOTATIONS = frozenset({
 _HINTS: dict[str, str] = {
     "nullable": 'write "type": ["string", "null"], with the type that you need',
     "additionalItems": "write prefixItems and items",
-    "dependencies": "write one schema for each case, in anyOf",
 }
 _CONTROL = re.compile(r"(?<!\\)(?:\\\\)*(\\u00(?:[01]\w|7f))")  # in dumped JSON; \b, \f, \n, \r and \t are fine
 
 
 def _read_number(text: str) -> int | float:
     number = float(text)
-    if not abs(number) <= _EXACT or Decimal(text) != Decimal(repr(number)):
+    if not abs(number) <= 2**53 or Decimal(text) != Decimal(repr(number)):
         raise BadInput(
             f"The JSON schema has the number {text[:40]}, which would be rounded; write one of up to 15 digits."
         )
@@ -168,8 +169,9 @@ def _check_word(schema: Any, pointer: str, word: str, value: Any) -> None:
     if word in _WORDS:
         form, test = _WORDS[word]
         if not test(value):
-            hint = _inner_hint(schema)
-            raise BadInput(f"The JSON schema's {word}{place} is {spell(value)}, but must be {form}{hint}.")
+            raise BadInput(
+                f"The JSON schema's {word}{place} is {spell(value)}, but must be {form}{_inner_hint(schema)}."
+            )
     elif not _is_annotation(word):
         known: dict[str, str] = {each.lower(): each for each in _WORDS if each[0] != "$"}
         near = difflib.get_close_matches(word.lower(), known, 1, 0.8)

@@ -164,7 +164,7 @@ def test_what_drafts_cannot_follow_is_refused_for_all_before_the_run(engine, met
         next(iter(engine.run(RunConfig("Hi", PAIR, method, max_new_tokens=8, constraint=own))))
 
 
-def test_a_choice_that_the_tokenizer_cannot_write_is_refused_before_the_run(engine):
+def test_a_choice_that_the_tokenizer_cannot_write_is_refused(engine):
     with pytest.raises(BadInput, match=r"cannot write all of the choice 'a\\x04b'"):
         engine.grammars.matcher(Constraint("choice", "yes\na\x04b"), 64)
 
