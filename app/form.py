@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from app.server.limits import Limits
-from engine.config import AUTO, CONSTRAINTS, Constraint, RunConfig, Setting
+from engine.config import AUTO, RunConfig, Setting
+from engine.constraint import CONSTRAINTS, Constraint
 from engine.errors import BadInput, quantity, spell
 from engine.settings import SETTINGS, make_config, read_config
 from lessons.constraint_examples import CONSTRAINT_EXAMPLES

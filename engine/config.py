@@ -1,13 +1,12 @@
 """Defines the drafting methods and the configuration of a run: frozen, validated on construction, without torch."""
 
-import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal
 
+from engine.constraint import Constraint, is_text
 from engine.errors import BadInput, spell
 
 MAX_GAMMA = 32
@@ -278,11 +277,6 @@ def _check_prefix(prefix: tuple, limit: int) -> None:
         )
 
 
-def is_text(value) -> bool:
-    """Returns whether it is a string that UTF-8 can hold (a lone surrogate cannot)."""
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-
-
 @dataclass(frozen=True)
 class SamplingParams:
     """How logits become the distribution that is sampled; the same for the target (p) and the draft (q).
@@ -311,47 +305,6 @@ class SamplingParams:
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
-
-
-CONSTRAINTS = {"json_schema": "JSON schema", "regex": "regular expression", "choice": "choice", "grammar": "grammar"}
-_COMPACT = "Compact JSON is for a run with a JSON schema; give one, or leave it out."
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """What the whole answer must match. ``kind``: one of ``CONSTRAINTS``; ``text``: the schema, the regular expression,
-    the texts to choose from (one a line) or a Lark grammar. ``compact``: JSON has no white space between its parts."""
-
-    kind: str
-    text: str
-    compact: bool = False
-
-    def __post_init__(self):
-        if self.kind not in CONSTRAINTS:
-            raise BadInput(f"The constraint is {spell(self.kind)}; choose from {', '.join(CONSTRAINTS)}.")
-        name = CONSTRAINTS[self.kind]
-        if is_text(self.text) and not self.text.strip():
-            raise BadInput(f"The {name} is empty; it says what the whole answer must match.")
-        if not is_text(self.text) or len(self.text) > 100_000:
-            raise BadInput(f"The {name} must be a text of up to 100,000 characters.")
-        if self.compact and self.kind != "json_schema":
-            raise BadInput(_COMPACT)
-        if self.kind == "json_schema":
-            try:
-                json.loads(self.text)
-            except (ValueError, RecursionError) as error:
-                raise BadInput(f"The JSON schema cannot be read as JSON: {str(error)[:100]}.") from error
-
-    @staticmethod
-    def from_texts(compact: bool = False, **texts: str | None) -> "Constraint | None":
-        """Returns the constraint of the one text that is given, by its kind, or None. Raises BadInput for several
-        texts, and for a blank one."""
-        by_kind = {kind: text for kind, text in texts.items() if text is not None}
-        if len(by_kind) > 1:
-            raise BadInput("A run takes one constraint; give a schema, a regular expression, choices or a grammar.")
-        if compact and not by_kind:
-            raise BadInput(_COMPACT)
-        return next((Constraint(kind, text, compact) for kind, text in by_kind.items()), None)
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import pytest
 from paths import ROOT
 
 BOUNDS = {  # (entries, arrows)
-    "engine": (16, 55),
+    "engine": (17, 59),
     "engine/models": (5, 10),
     "engine/tools": (6, 10),
     "app": (14, 42),
     "assets/web": (7, 13),
 }
-CORE_LINES = 16_350
+CORE_LINES = 16_615
 NEVER = {
     "engine": ("gradio", "app", "lessons", "plotly"),
     "app": ("torch", "transformers"),

@@ -23,7 +23,7 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import visitor_address, visitor_id
 from engine.config import Constraint, RunConfig
-from engine.errors import BadInput, EngineError
+from engine.errors import EngineError
 from engine.settings import add_settings
 from engine.trace.metrics import compare, compute_metrics, others_share
 from engine.trace.noise import PLAIN
@@ -38,7 +38,6 @@ _PLACES = (
 )  # fmt: skip
 FROM_PAGE = ("pair", "tokens")  # None: what this server's page begins with
 _NO_TEXTS: Mapping[str, str] = {}
-_FORMS = {"choice": "a text, or a list of them", "json_schema": "an object or its text"}
 
 
 class SentenceError(gr.Error):
@@ -88,9 +87,9 @@ class Api:
         again: Annotated[bool, "Measure, even where exactly this was run before."] = False,
         alone: Annotated[bool, "Wait for the device instead of sharing passes, so that the run is measured."] = False,
         json_schema: Annotated[str | dict | None, "The whole answer is JSON that fits this schema."] = None,
-        compact_json: Annotated[bool, "With a schema: no white space, which drafts better."] = False,
+        compact_json: Annotated[bool, "With a schema: no white space. It drafts better, but may empty a list."] = False,
         regex: str = "",
-        choice: Annotated[list[str] | None, "The whole answer is one of these texts."] = None,
+        choice: Annotated[list[str] | None, "The whole answer is one of these texts, of any lines."] = None,
         grammar: str = "",
         **settings: Any,
     ) -> tuple[str, dict, dict | None]:  # ty: ignore[invalid-generator-return-type] gr.api reads one value's types
@@ -208,15 +207,9 @@ class Api:
         yield traces, {"status": "finished" if ended else "stopped"} | reason
 
 
-def _texts(json_schema, regex, choice, grammar) -> dict[str, str | None]:
-    """Returns the texts of a constraint by kind, None if it is not given. A schema may come as JSON or as its text."""
-    schema = json.dumps(json_schema) if isinstance(json_schema, dict | bool) else json_schema
-    texts = {"json_schema": schema, "regex": regex or None, "grammar": grammar or None, "choice": choice}
-    if isinstance(choice, list) and all(isinstance(text, str) for text in choice):
-        texts["choice"] = "\n".join(choice)
-    if wrong := [name for name, text in texts.items() if not isinstance(text, str | None)]:
-        raise BadInput(f"{wrong[0]} must be {_FORMS.get(wrong[0], 'a text')}.")
-    return texts
+def _texts(json_schema, regex, choice, grammar) -> dict[str, Any]:
+    """Returns what a constraint is made from, by kind; None if it is not given."""
+    return {"json_schema": json_schema, "regex": regex or None, "grammar": grammar or None, "choice": choice}
 
 
 def _status(update: Update) -> dict:

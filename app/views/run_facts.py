@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.config import ACCEPTANCE, CONSTRAINTS, LOSSY, Setting, method_of
+from engine.config import ACCEPTANCE, LOSSY, Setting, method_of
+from engine.constraint import CONSTRAINTS
 from engine.errors import quantity
 from engine.trace.events import RunStarted, Server
 from engine.trace.trace import Trace

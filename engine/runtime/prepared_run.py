@@ -1,5 +1,6 @@
 """Runs what `Engine.prepare` has loaded: its first and last events around the loop's rounds."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,11 @@ class PreparedRun:
             what = "JSON" if constraint.kind == "json_schema" else "text"
             why, advice = _UNFINISHED[reason]
             yield f"The {what} is unfinished, because {why}{advice}."
+        if constraint and constraint.compact and re.search(r"\[\]|\{\}", self.decoding.text.output):
+            yield (
+                "An empty list or object may be due to compact JSON: many models begin a full one with a space or a "
+                "line break. Try it without."
+            )
 
     def _translation_facts(self) -> Translated | None:
         method = self.config.method

@@ -14,7 +14,7 @@ from paths import ROOT
 # Lowest first: an entry may import those in the lines above its own.
 ORDER = {
     "engine": [
-        ["errors", "files", "device", "config", "settings", "reference"],
+        ["errors", "files", "device", "constraint", "config", "settings", "reference"],
         ["trace"],
         ["weights"],
         ["sampling"],

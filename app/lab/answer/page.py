@@ -23,7 +23,7 @@ from engine.errors import BadInput, quantity
 from engine.files import cache_root, decode_text
 from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.tools.bench.answer_words import duration
-from engine.tools.bench.prompts import parse_prompts, rows_of_list
+from engine.tools.bench.prompts import check_free, parse_prompts, rows_of_list
 from engine.trace.noise import is_crowded
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
@@ -115,7 +115,7 @@ class Answer(Measurement):
         the chosen kind."""
         own = own.replace("\r\n", "\n").strip()
         if own.startswith("{") or rows_of_list(own):
-            texts = tuple((prompt.category, prompt.text) for prompt in parse_prompts(own, "your text"))
+            texts = tuple((prompt.category, prompt.text) for prompt in check_free(parse_prompts(own, "your text")))
         else:
             texts = tuple((OWN, text.strip()) for text in SEPARATOR.split(own) if text.strip())
         if not texts:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.config import Constraint
+from engine.constraint import CONSTRAINTS, Constraint
 from engine.errors import BadInput
 from engine.files import ASSETS, read_text
 
 SHIPPED = ASSETS / "data" / "prompts.jsonl"  # no draft was trained on them
+_OTHER_NAMES = ("response_format", "guided_json", "structured_outputs", "response_schema")  # of a schema
 
 
 @dataclass(frozen=True)
@@ -20,16 +21,29 @@ class Prompt:
     constraint: Constraint | None = None
 
 
-def read_prompts(path: Path, limit: int | None = None) -> list[Prompt]:
-    """Returns the rows of a file as `parse_prompts` does. Raises BadInput for one that cannot be read."""
+def read_prompts(path: Path, limit: int | None = None, may_constrain: bool = False) -> list[Prompt]:
+    """Returns the rows of a file as `parse_prompts` does. Raises BadInput for one that cannot be read, or has a
+    constraint where it may have none."""
     prompts = parse_prompts(read_text(Path(path), "file of prompts"), str(path))
-    return spread(prompts, limit) if limit else prompts
+    prompts = spread(prompts, limit) if limit else prompts
+    return prompts if may_constrain else check_free(prompts)
+
+
+def check_free(prompts: list[Prompt]) -> list[Prompt]:
+    """Returns the prompts. Raises BadInput if one has a constraint, because its answer would not be held to it."""
+    for prompt in prompts:
+        if prompt.constraint:
+            raise BadInput(
+                f"The prompt {prompt.text[:40]!r} has a {CONSTRAINTS[prompt.constraint.kind]}, which is not followed "
+                "here; leave it out (`bench` without --users follows it)."
+            )
+    return prompts
 
 
 def parse_prompts(text: str, where: str) -> list[Prompt]:
     """Reads the rows of JSON lines, or of one JSON list: `prompt`, or the first of `turns`, and `kind` or `category`;
-    with `json_schema`, and `compact`, what the answer must match. BadInput names the line that is wrong, and ``where``
-    it is."""
+    with `json_schema` and `compact`, or `regex`, `choice` or `grammar`, what the answer must match. BadInput names the
+    line that is wrong, and ``where`` it is."""
     entries, lines = rows_of_list(text), text.split("\n")  # splitlines() would cut at U+2028 in a string
     rows, kind = (entries, "Entry") if entries else (lines, "Line")
     prompts = [_prompt(f"{kind} {number} of {where}", row) for number, row in enumerate(rows, 1) if row.strip()]
@@ -57,11 +71,11 @@ def _prompt(place: str, line: str) -> Prompt:
         raise BadInput(f'{place} is no JSON object with "prompt" (or "turns") and "kind".') from error
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"{place} has a prompt that is empty or no text.")
-    if "json_schema" not in row:
-        return Prompt(text, category)
-    schema = row["json_schema"] if isinstance(row["json_schema"], str) else json.dumps(row["json_schema"])
+    if other := next((name for name in _OTHER_NAMES if row.get(name) is not None), None):
+        raise BadInput(f"{place} has {other}, which is not read; write its schema as json_schema.")
+    own = {name: row.get(name) for name in CONSTRAINTS}
     try:
-        return Prompt(text, category, Constraint("json_schema", schema, row.get("compact") is True))
+        return Prompt(text, category, Constraint.from_texts(row.get("compact") is True, **own))
     except BadInput as error:
         raise BadInput(f"{place}: {error}") from error
 

@@ -37,7 +37,7 @@ def answer(
     130 after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more, because
     then speeds cannot decide.
     """
-    from engine.tools.bench.prompts import read_prompts
+    from engine.tools.bench.prompts import check_free, read_prompts
 
     with options.option_checks():
         loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
@@ -47,7 +47,8 @@ def answer(
         for name in names:
             options.check_method(pair, name, is_measured=True)
         options.check_folder(out)
-        chosen = read_prompts(file, limit)
+        chosen = read_prompts(file, limit, may_constrain=True)
+    check_free(chosen)
 
     from engine.files import cache_root
     from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual

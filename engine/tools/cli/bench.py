@@ -60,11 +60,11 @@ def compare(
     if passes:
         _passes(pair, out)
         return
-    chosen = read_prompts(prompts, limit)
+    at_once = options.parse_list(users, int, "users")
+    chosen = read_prompts(prompts, limit, may_constrain=not at_once)
     chosen = with_free(chosen) if free else chosen
     names = options.parse_list(methods, str)
     settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)
-    at_once = options.parse_list(users, int, "users")
     engine = options.load(pair, device, precision)
     options.say_raw(engine)
     if at_once:

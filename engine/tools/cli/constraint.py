@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engine.config import CONSTRAINTS, Constraint
+from engine.constraint import CONSTRAINTS, Constraint
 from engine.errors import quantity
 from engine.files import read_text
 from engine.trace.trace import Trace
@@ -16,7 +16,7 @@ def parse(
     constraint, and more than one."""
     files = {"json_schema": json_schema, "grammar": grammar}
     texts = {kind: read_text(file, CONSTRAINTS[kind]) for kind, file in files.items() if file}
-    return Constraint.from_texts(is_compact, regex=regex, choice="\n".join(choice) if choice else None, **texts)
+    return Constraint.from_texts(is_compact, regex=regex, choice=choice or None, **texts)
 
 
 def rows(trace: Trace) -> Iterator[tuple[str, str]]:

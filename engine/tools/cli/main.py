@@ -109,11 +109,11 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="The answer must be JSON that matches this schema.")
     ] = None,
     compact_json: Annotated[
-        bool, typer.Option("--compact-json", help="Without white space, which drafts better.")
+        bool, typer.Option("--compact-json", help="No white space. It drafts better, but may empty a list.")
     ] = False,
     regex: Annotated[str | None, typer.Option(help="The whole answer must match this regular expression.")] = None,
     choice: Annotated[
-        list[str] | None, typer.Option(help="The answer must be one of these; give it several times.")
+        list[str] | None, typer.Option(help="The answer must be one of these texts; give it several times.")
     ] = None,
     grammar: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The answer must match this Lark grammar, rule `start`.")

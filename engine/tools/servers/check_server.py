@@ -144,7 +144,10 @@ def prompts_of(path):
     content = Path(path).read_bytes()
     text = content.decode(json.detect_encoding(content)).removeprefix("\ufeff")  # PowerShell writes UTF-16
     lines = [line for line in text.splitlines() if line.strip()]
-    return [json.loads(line)["prompt"] if line.lstrip().startswith("{") else line for line in lines]
+    rows = [json.loads(line) if line.lstrip().startswith("{") else {"prompt": line} for line in lines]
+    if any("json_schema" in row for row in rows):
+        raise argparse.ArgumentTypeError(f"{path} has a JSON schema, which is not followed here; leave it out.")
+    return [row["prompt"] for row in rows]
 
 
 def read_options():

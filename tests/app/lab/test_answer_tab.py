@@ -170,6 +170,7 @@ def test_a_question_that_makes_no_sense_is_refused_in_words(served):
         ({"tokens": 3}, "choose from 16 to 16"),
         ({"own": "\n---\n".join("abcde" * 13)}, f"up to {MOST_TEXTS}: leave some out"),
         ({"own": '{"prompt": "a"}\n{"text": "b"}'}, "Line 2 of your text is no JSON object"),
+        ({"own": '{"prompt": "a", "json_schema": {"type": "array"}}'}, "'a' has a JSON schema, which is not followed"),
         ({"own": f"short\n---\n{'x' * 901}"}, "Text 2 of 2 has 901 characters.*Nothing was cut"),
     ):
         with pytest.raises(BadInput, match=words):

@@ -16,7 +16,7 @@ from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
-PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl")[::8]  # one of each schema
+PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", may_constrain=True)[::8]  # one of each schema
 TOKENS = 64
 FAST = ("auto", "eagle")
 OTHERS = [pytest.param(method, 2, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]
@@ -140,3 +140,42 @@ def test_a_branch_may_force_only_what_the_grammar_allows(engine, plain):
 def test_the_method_grammar_needs_a_constraint():
     with pytest.raises(BadInput, match="add a constraint"):
         RunConfig("Hi", PAIR, "grammar")
+
+
+@pytest.mark.parametrize("rule", [
+    'start: "The" <[{cat}]> " sat" /[a-z ]{{4,12}}/ "."', 'start: "a" <|im_start|> /[a-z ]{{2,9}}/ "."',
+    'start: w "!"\nw[lazy]: /[a-z ]+ and/', 'start: "So: " %json {{"type": "object"}} "."',
+])  # fmt: skip
+def test_a_grammar_gives_one_text_by_every_method(engine, rule):
+    (cat,) = engine.target.tokenizer(" cat").input_ids
+    own = Constraint("grammar", rule.format(cat=cat))
+    methods = {"none": 0, "ngram": 3, "grammar": 3, "auto": "auto"}
+    runs = [
+        RunConfig("dog and dog and dog and", PAIR, *each, max_new_tokens=24, constraint=own) for each in methods.items()
+    ]
+    traces = [fold(engine.run(run)) for run in runs]
+    assert len({trace.text for trace in traces}) == 1 and {trace.finished.reason for trace in traces} == {"eos"}
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "grammar", "auto"])
+def test_what_drafts_cannot_follow_is_refused_for_all_before_the_run(engine, method):
+    own = Constraint("grammar", 'start: w "!"\nw[max_tokens=4]: /[a-z ]+/')
+    with pytest.raises(BadInput, match="sets max_tokens"):
+        next(iter(engine.run(RunConfig("Hi", PAIR, method, max_new_tokens=8, constraint=own))))
+
+
+def test_a_choice_that_the_tokenizer_cannot_write_is_refused(engine):
+    with pytest.raises(BadInput, match=r"cannot write all of the choice 'a\\x04b'"):
+        engine.grammars.matcher(Constraint("choice", "yes\na\x04b"), 64)
+
+
+def test_json_ends_without_endless_space_and_compact_says_what_it_changes(engine):
+    runs = [
+        RunConfig("Name seven days.", PAIR, "none", max_new_tokens=64,
+                  constraint=Constraint("json_schema", '{"type": "array", "items": {"type": "string"}}', is_compact))
+        for is_compact in (False, True)
+    ]  # fmt: skip
+    loose, compact = (fold(engine.run(run)) for run in runs)
+    assert loose.finished.reason == compact.finished.reason == "eos" and json.loads(loose.text) != []
+    assert compact.text == "[]" and "may be due to compact JSON" in compact.finished.notes[0]
+    assert loose.finished.notes == ()

@@ -106,8 +106,8 @@ BAD = {
     "too deep": ("json_schema", '{"items":' * DEEP + "{}" + "}" * DEEP, "recursion limit exceeded"),
     "a megabyte": ("json_schema", json.dumps({"enum": ["x" * HUGE]}), "up to 100,000 characters"),
     "a long expression": ("regex", "a" * 100_001, "up to 100,000 characters"),
-    "an unknown type": ("json_schema", '{"type": "objet"}', "Invalid type: objet"),
-    "not supported": ("json_schema", '{"not": {"type": "string"}}', 'Unimplemented keys: ["not"]'),
+    "an unknown type": ("json_schema", '{"type": "objet"}', "type is 'objet', but must be one of"),
+    "not supported": ("json_schema", '{"not": {"type": "string"}}', 'word "not", which cannot be enforced'),
     "nothing matches": ("json_schema", '{"enum": []}', "Unsatisfiable"),
     "no number": ("json_schema", '{"type": "integer", "minimum": 5, "maximum": 3}', "minimum (5) is greater"),
     "no type": ("json_schema", '{"allOf": [{"type": "string"}, {"type": "integer"}]}', "incompatible types"),
@@ -190,7 +190,7 @@ def test_a_text_longer_than_the_limit_is_refused_before_the_run():
 
 def test_a_schema_may_be_true_and_an_expression_have_a_slash():
     assert reader_of(grammars(), "json_schema", "true").tokens_after().any()
-    assert lark_of(Constraint("regex", r"a/b\/c" + "\n")).endswith(r"start: /a\/b\/c\n/")
+    assert lark_of(Constraint("regex", r"a/b\/c" + "\n")).endswith("start: /a\\/b\\/c\n/")
     reader = reader_of(grammars(), "regex", "and/\nso")
     assert byte_level().decode(reader.forced_tokens()) == "and/\nso"
 
@@ -204,17 +204,6 @@ def test_only_one_constraint_is_taken():
             wrong()
     with pytest.raises(BadInput, match="The regular expression is empty"):
         Constraint.from_texts(regex="")
-
-
-def test_a_schema_keeps_its_own_layout_which_compact_goes_before():
-    def begins(compact: bool, **options) -> str:
-        schema = json.dumps(PERSON | {"x-guidance": options})
-        forced = reader_of(grammars(), "json_schema", schema, compact=compact).forced_tokens()
-        return byte_level().decode(forced)
-
-    assert begins(False) == "{" and begins(False, whitespace_flexible=False) == '{"the cat":"'
-    assert begins(True, whitespace_flexible=True) == '{"the cat":"'
-    assert begins(True, key_separator=" : ") == '{"the cat" : "'
 
 
 def test_lines_of_choices_may_end_as_on_windows():

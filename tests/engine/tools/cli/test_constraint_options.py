@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from engine.config import Constraint
 from engine.errors import BadInput
-from engine.tools.bench.prompts import parse_prompts
+from engine.tools.bench.prompts import check_free, parse_prompts
 from engine.tools.cli import constraint
 from engine.tools.cli.main import app
 from engine.tools.exactness.toy_grammar import text_reader
@@ -24,7 +24,8 @@ def test_each_option_is_a_constraint(tmp_path):
     assert constraint.parse(None, None, (), None, False) is None
     assert constraint.parse(schema, None, (), None, True) == Constraint("json_schema", '{"type": "integer"}', True)
     assert constraint.parse(None, "a+", (), None, False) == Constraint("regex", "a+")
-    assert constraint.parse(None, None, ("yes", "no"), None, False) == Constraint("choice", "yes\nno")
+    assert constraint.parse(None, None, ["yes", "no"], None, False) == Constraint("choice", "yes\nno")
+    assert constraint.parse(None, None, ["a\nb", ""], None, False) == Constraint("choice", '["a\\nb", ""]')
     assert constraint.parse(None, None, (), lark, False) == Constraint("grammar", 'start: "é"')
 
 
@@ -46,7 +47,7 @@ def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, wor
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["--json-schema", "not.json"], 'failed to compile JSON schema: Unimplemented keys: ["not"]'),
+    (["--json-schema", "not.json"], 'the word "not", which cannot be enforced'),
     (["--regex", "(a{1,1000}){1,1000}"], "became too complex to follow"),
     (["--choice", "the cat and the hat and the cat", "--max-new-tokens", "3"], "and 3 are allowed"),
 ])  # fmt: skip
@@ -75,7 +76,13 @@ def test_a_prompt_of_the_benchmark_may_have_a_schema():
     (prompt,) = parse_prompts(json.dumps(row), "rows")
     assert prompt.constraint == Constraint("json_schema", '{"type": "object"}', True)
     assert parse_prompts(json.dumps(row | {"json_schema": '{"type": "object"}'}), "rows") == [prompt], "or its text"
-    assert parse_prompts('{"prompt": "Hi"}', "rows")[0].constraint is None
+    assert parse_prompts('{"prompt": "Hi", "json_schema": null}', "rows")[0].constraint is None
+    (other,) = parse_prompts('{"prompt": "Hi", "choice": ["a\\nb", "c"]}', "rows")
+    assert other.constraint == Constraint("choice", '["a\\nb", "c"]')
+    with pytest.raises(BadInput, match="has a choice, which is not followed here"):
+        check_free([other])
+    with pytest.raises(BadInput, match="Line 1 of rows has response_format, which is not read"):
+        parse_prompts('{"prompt": "Hi", "response_format": {"type": "json_object"}}', "rows")
     with pytest.raises(BadInput, match="Line 2 of rows: The JSON schema"):
         parse_prompts('{"prompt": "Hi"}\n{"prompt": "Hi", "json_schema": "{"}', "rows")
 
@@ -92,3 +99,15 @@ def test_prompts_may_be_one_json_list():
 def test_a_trace_with_another_constraint_is_refused_where_it_would_run():
     with pytest.raises(BadInput, match="choose from"):
         Constraint("xml", "<a/>")
+
+
+@pytest.mark.parametrize("command", [
+    ["answer", "rows.jsonl"], ["bench", "--users", "2", "--prompts", "rows.jsonl"],
+    ["lab", "precisions", "--prompts", "rows.jsonl"],
+    ["server", "compare", "http://127.0.0.1:9", "http://127.0.0.1:9", "--model", "m", "--prompts", "rows.jsonl"],
+])  # fmt: skip
+def test_a_command_that_cannot_follow_a_prompts_schema_says_so(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "Name a town", "json_schema": {"type": "array"}}')
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code in (1, 2) and "The prompt 'Name a town' has a JSON schema" in result.output
