@@ -58,10 +58,10 @@ class Recordings:
     @cached_property
     def points(self) -> list[ServerPoint]:
         return [
-            ServerPoint(gamma, each.tokens_per_second, each.tau.value if gamma else 1.0)
+            ServerPoint(gamma, each.tokens_per_second, each.tau.value if gamma and each.tau else 1.0)
             for gamma, metrics in self.gammas.items()
             for each in metrics
-            if each.tokens_per_second
+            if each.tokens_per_second and (each.tau or not gamma)
         ]
 
     @cached_property

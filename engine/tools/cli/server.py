@@ -205,6 +205,7 @@ def compare(
     from engine.tools.servers.comparison import SIDES, Arm, verdict
     from engine.tools.servers.comparison import compare as loads_of
     from engine.tools.servers.streamed_answer import ServerRequest
+    from engine.trace.speedup_words import number
 
     numbers = options.parse_users(users, MOST_USERS)
     request = ServerRequest(model, "", max_new_tokens)
@@ -228,7 +229,7 @@ def compare(
     for category in dict.fromkeys(prompt.category for prompt in first.prompts):
         alpha = first.acceptance(category)
         share = "unknown" if alpha is None else f"{alpha:.2f}"
-        out.print(f"{visible(category)}: τ {first.tau(category) or 1:.2f}, α {share}")
+        out.print(f"{visible(category)}: τ {number(first.tau(category), 2)}, α {share}")
     places = ", ".join(f"{place}: {a}/{n}" for place, (a, n) in first.by_place().items())
     out.print(f"accepted by place: {places or 'unknown'}", soft_wrap=True)
     differing = first.differing()
@@ -237,8 +238,8 @@ def compare(
         f"texts that differ: {len(differing)} of {len(first.prompts)}{f' ({where})' if where else ''}", soft_wrap=True
     )
     gammas = [r.gamma or 0 for trace in first.traces["on"][0] for r in trace.rounds]
-    if first.users == 1 and max(gammas, default=0):
-        points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{first.tau():.3f}"
+    if first.users == 1 and max(gammas, default=0) and (tau := first.tau()):
+        points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{tau:.3f}"
         out.print(f"for `server explain`, with another γ measured: {points}", soft_wrap=True)
     out.print(verdict(loads), soft_wrap=True)
     if fault:

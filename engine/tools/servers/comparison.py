@@ -85,7 +85,7 @@ class ServerLoad:
 
     def rates(self, side: str) -> list[float]:
         """Returns tokens a second of all users together, by repeat."""
-        counts = [sum(len(trace.emitted) for trace in row) for row in self.traces[side]]
+        counts = [sum(compute_metrics(trace).tokens for trace in row) for row in self.traces[side]]
         return [count / seconds for count, seconds in zip(counts, self.seconds[side], strict=True)]
 
     def _fastest(self, side: str, i: int) -> tuple[int, float]:
@@ -101,10 +101,10 @@ class ServerLoad:
         return float(tokens / seconds) if seconds else 0.0
 
     def tau(self, category: str = "") -> float | None:
-        """Returns tokens per pass with drafts."""
-        each = [compute_metrics(trace) for trace in self._drafting(category)]
-        passes = sum(numbers.passes for numbers in each)
-        return sum(numbers.decoded for numbers in each) / passes if passes else None
+        """Returns tokens per pass with drafts; None where a stream does not show every token."""
+        each = [numbers for trace in self._drafting(category) if (numbers := compute_metrics(trace)).passes]
+        is_known = bool(each) and all(numbers.tau for numbers in each)
+        return sum(numbers.decoded for numbers in each) / sum(numbers.passes for numbers in each) if is_known else None
 
     def _drafting(self, category: str = "") -> list[Trace]:
         row = self.traces["on"][0]
