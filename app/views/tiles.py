@@ -71,7 +71,7 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
         "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
         "speed": [
             number(run.tokens_per_second, 1),
-            f"{quantity(run.tokens + (run.hidden or 0), 'token')}, {clock}{shared}",
+            f"{quantity(run.tokens + (run.hidden_tokens or 0), 'token')}, {clock}{shared}",
         ],
     }
     if run.started and run.started.constraint:

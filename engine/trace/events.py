@@ -189,8 +189,8 @@ class Server:
     """The server of another engine whose run was recorded. ``adapter``: what read its answers. ``flags``: its settings,
     as far as they could be read. ``has_counts``: whether each round's drafts were counted, so that α is known.
     ``notes``: sentences about what it does not tell, and what does not fit. ``counters``: the totals that it reported
-    itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``. ``hidden``: tokens that it counted and its
-    pieces do not show, None where it does not say how many tokens a piece has; τ is then unknown."""
+    itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``. ``hidden_tokens``: how many it counted and
+    its pieces do not show, None where it does not say how many a piece has; τ is then unknown."""
 
     engine: str
     version: str
@@ -200,7 +200,7 @@ class Server:
     has_counts: bool = False
     notes: tuple[str, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
-    hidden: int | None = 0
+    hidden_tokens: int | None = 0
 
     @property
     def title(self) -> str:

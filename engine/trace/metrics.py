@@ -78,7 +78,7 @@ def wilson(successes: int, trials: int) -> Interval | None:
 
 
 def _mean(values: list[int]) -> Interval | None:
-    """Returns the mean of tokens per pass with a normal interval, which ends at 1, because no pass writes less. A single
+    """Returns the mean of tokens per pass with a normal interval, not below 1, because no pass writes less. A single
     value gets an interval of width 0."""
     if not values:
         return None
@@ -135,7 +135,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     has_counts = server is None or server.has_counts
     decoding = rounds[1:] if server else rounds  # a server's first token comes out of the prompt's own pass
     decoded = sum(len(r.emitted) for r in decoding)
-    hidden = server.hidden if server else 0
+    hidden = server.hidden_tokens if server else 0
     if decoding:
         decoded, emitted = decoded + (hidden or 0), emitted + (hidden or 0)
     finished, costs = trace.finished, trace.started.costs and monotone_costs(trace.started.costs)

@@ -1,6 +1,7 @@
 """Runs the commands of `python -m engine server`: another engine's server as the subject."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, cast
@@ -162,7 +163,8 @@ def read_log(
     """Say what an engine's log, /metrics or saved answers tell about acceptance."""
     from engine.tools.servers.log_reader import report
 
-    figures, out = report(_text_of(file)), screen()
+    text = _text_of(file)
+    figures, out = report(text), screen()
     for reading in figures.readings:
         length = f"γ = {reading.gamma}" if reading.gamma else "γ is not told"
         out.print(f"{reading.engine}, {visible(reading.form)}: {length}, {reading.rows} read", soft_wrap=True)
@@ -175,8 +177,16 @@ def read_log(
     for sentence in figures.unused:
         out.print(f"Not used: {sentence}", soft_wrap=True)
     if not figures.readings:
-        say(f"No acceptance figures of a known engine in {file}.")
+        why = next((why for pattern, why in NO_FIGURES.items() if re.search(pattern, text)), "")
+        say(why.format(file) or f"No acceptance figures of a known engine in {file}.")
         raise typer.Exit(1)
+
+
+NO_FIGURES = {  # what a text without figures may be
+    r"\A\s*\Z": "{} is empty.",
+    "\0": "{} is not a text; give a log, what /metrics serves, or an answer as JSON.",
+    r"(?m)^eval rate:|\"eval_count\":": "Ollama does not tell how many drafts it accepts, so {} has no figures.",
+}
 
 
 def _text_of(file: Path) -> str:

@@ -17,8 +17,8 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -79,7 +79,7 @@ class Refused(Unavailable):
 @dataclass(frozen=True)
 class Client:
     """``address``: http://HOST:PORT, with or without /v1 and what follows it. ``seconds``: the most that one answer may
-    take. ``refused``: the fields that the server turned out to refuse, so that it is asked without them."""
+    take. ``refused``: the fields that the server turned out to refuse, so that requests omit them."""
 
     address: str
     key: str = ""
@@ -149,14 +149,14 @@ class Client:
         deadline = start + self.seconds
         connection.timeout = min(CONNECT, self.seconds)
         # A limit for each read alone would let a server send a byte a minute, in its headers, too.
-        connection.response_class = lambda sock, **how: http.client.HTTPResponse(_Deadline(sock, deadline), **how)  # ty: ignore[invalid-assignment]
+        connection.response_class = cast(Any, partial(_response, deadline))
         try:
             connection.connect()
             is_connected = True
             connection.sock.settimeout(self.seconds)
             connection.request(method, prefix + target, json.dumps(body) if body is not None else None, headers)
             answer = connection.getresponse()
-            blocks = _decoded(answer)
+            blocks = _unpack(answer)
             if not 200 <= answer.status < 300:
                 first = next(blocks, b"")
                 rest = b"".join(blocks) if answer.length and answer.length < 2**16 else b""
@@ -206,8 +206,12 @@ class Client:
         return Unavailable(f"{place} closed the connection without an answer.{https}")
 
 
+def _response(deadline: float, sock: socket.socket, *args, **options) -> http.client.HTTPResponse:
+    return http.client.HTTPResponse(cast(socket.socket, _Deadline(sock, deadline)), *args, **options)
+
+
 class _Deadline(io.RawIOBase):
-    """Reads a socket up to a moment of `time.perf_counter`, however slowly its bytes come. Made a response's socket."""
+    """Reads a socket up to a moment of `time.perf_counter`, however slowly its bytes come."""
 
     def __init__(self, sock: socket.socket, moment: float):
         self._sock, self._moment, self._raw = sock, moment, sock.makefile("rb", buffering=0)
@@ -231,7 +235,7 @@ class _Deadline(io.RawIOBase):
 
 
 def _address_fault(address: str, key: str) -> str:
-    """Says what is wrong with an address, without what may be a secret in it; "" where it is right."""
+    """Words the fault of an address, without quoting a part that may be a secret; "" where it is right."""
     try:
         parts = urlsplit(address)
         has_port = parts.port != 0
@@ -270,7 +274,7 @@ def _may_be_plain(host: str, key: str) -> bool:
 
 def _proxy(parts: SplitResult) -> SplitResult | None:
     """Returns the proxy that the environment names for an address: HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, less
-    NO_PROXY. A server of this computer is asked directly, as Go's net/http does. Raises Unavailable."""
+    NO_PROXY. A server of this computer needs none, as in Go's net/http. Raises Unavailable."""
     host, proxies = parts.hostname or "", getproxies()
     address = proxies.get(parts.scheme) or proxies.get("all")
     if not address or _is_local(host) or proxy_bypass(parts.netloc):
@@ -288,7 +292,7 @@ def _proxy(parts: SplitResult) -> SplitResult | None:
 
 
 def _connection(parts: SplitResult, proxy: SplitResult | None, headers: dict) -> tuple[http.client.HTTPConnection, str]:
-    """Returns a connection and what comes before a path. A proxy passes on the bytes of https, and requests of http."""
+    """Returns a connection, and the prefix of each path. A proxy passes on bytes of https, but requests of http."""
     is_https = parts.scheme == "https"
     kind = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
     if proxy is None:
@@ -303,8 +307,8 @@ def _connection(parts: SplitResult, proxy: SplitResult | None, headers: dict) ->
     return connection, f"http://{parts.netloc}"
 
 
-def _decoded(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    """Yields the bytes of an answer as they come. Some gateways compress although nobody asked for it."""
+def _unpack(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yields the bytes of an answer as they come. Some gateways compress, although the request does not ask for it."""
     coding = (answer.headers.get("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip", "deflate"):
         raise Unavailable(

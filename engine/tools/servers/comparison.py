@@ -135,7 +135,9 @@ def compare(
 ) -> Iterator[ServerLoad]:
     """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn."""
     for arm in arms.values():
-        arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
+        (first, *_), _ = arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
+        if (server := first.started.server) and server.hidden_tokens is None:
+            raise Unavailable(f"{arm.client.address} does not count its tokens, so its speed is unknown.")
     done, count = 0, len(users) * repeats * len(SIDES)
     for number in users:
         load = ServerLoad(number, prompts)

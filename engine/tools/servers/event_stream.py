@@ -67,9 +67,9 @@ def _lines(blocks: Blocks) -> Iterator[tuple[float, bytes]]:
         has_cr = block.endswith(b"\r")
         *ended, rest = re.split(rb"\r\n|\n|\r", block)
         for line in ended:
-            whole = b"".join((*parts, line))
-            _check_size(len(whole))
-            yield at, whole.removeprefix(b"\xef\xbb\xbf") if is_first else whole
+            line = b"".join((*parts, line))
+            _check_size(len(line))
+            yield at, line.removeprefix(b"\xef\xbb\xbf") if is_first else line
             parts, size, is_first = [], 0, False
         parts.append(rest)
         size += len(rest)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.errors import EngineError, Unavailable, and_list
+from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.adapters.chunks import Chunks
 from engine.tools.servers.adapters.llama_server import LlamaServer
 from engine.tools.servers.adapters.sglang import Sglang
@@ -15,7 +16,7 @@ from engine.tools.servers.adapters.vllm import Vllm
 from engine.tools.servers.client import Client, Missing
 from engine.tools.servers.event_stream import Cut
 from engine.tools.servers.rounds import ServedRound, rounds_of
-from engine.tools.servers.streamed_answer import NAMES, Adapter, Piece, ServerRequest, StreamedAnswer, mapping
+from engine.tools.servers.streamed_answer import NAMES, Piece, ServerRequest, StreamedAnswer, mapping
 from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
 from engine.trace.trace import Trace
 
@@ -124,7 +125,7 @@ def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Str
             answer.notes.append(f"The server does not say what it is; its events count drafts as {engine} does.")
     server = Server(
         engine, settings.get("version", ""), request.model, name, flags, all(one.is_told for one in served),
-        tuple(answer.notes), answer.counters, answer.hidden,
+        tuple(answer.notes), answer.counters, answer.hidden_tokens,
     )  # fmt: skip
     config = {
         "prompt": request.prompt, "method": "server", "sampling": {"temperature": request.temperature},

@@ -44,7 +44,7 @@ def rounds_of(answer: StreamedAnswer) -> list[ServedRound]:
             )
         return list(_rounds_by_counts(pieces))
     steps = answer.steps if answer.steps is not None else _uniform(answer)
-    shares = None if steps is None or answer.hidden else _align(answer, steps)
+    shares = None if steps is None or answer.hidden_tokens else _align(answer, steps)
     if shares is None and answer.counters:
         answer.notes.append("The server’s counts do not say which round drafted what, so the stream alone is shown.")
     if shares is None:

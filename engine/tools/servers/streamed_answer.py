@@ -1,7 +1,7 @@
 """Collects a streamed answer of an OpenAI-compatible server as the pieces in which it came.
 
 One reader serves all engines and looks for the counts of each in every event, because a gateway may hide which engine
-answers. It uses a field or keeps its name, for a note in the trace. An adapter knows what its engine needs to tell more.
+answers. It uses a field or keeps its name, for a note in the trace.
 """
 
 import math
@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 from engine.errors import Unavailable, quantity
-from engine.tools.servers.client import Client, Missing
 from engine.tools.servers.event_stream import error_words, quote
 
 LONGEST = 10_000  # characters in a piece, as in a token of a trace
@@ -24,13 +23,14 @@ ENDS = {"stop": "eos", "length": "length"}  # finish_reason → the reason of a 
 TEXTS = (("reasoning_content", "reasoning", "thinking", "reasoning_details"), ("content", "text"), ("refusal",))
 # Fields that say nothing of an answer, and the others that are read from an event and from a choice.
 SILENT = {
-    "id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "obfuscation", "role", "index",
-    "type", "native_finish_reason", "stop_reason", "matched_stop", "prompt_text", "content_filter_results",
-    "prompt_filter_results", "usage", "prompt_token_ids",
+    "id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "obfuscation", "role",
+    "index", "type", "native_finish_reason", "stop_reason", "matched_stop", "prompt_text", "content_filter_results",
+    "prompt_filter_results", "usage", "prompt_token_ids", "signature", "format",
 }  # fmt: skip
 IN_EVENT = SILENT | {"choices", "error", "errors", "x_groq", "timings", "metrics", "sglext", "stats"}
-IN_CHOICE = SILENT | {name for row in TEXTS for name in row}
-IN_CHOICE |= {"delta", "message", "error", "logprobs", "token_ids", "finish_reason"}
+IN_PART = dict.fromkeys(("text", "content", "thinking", "summary"))  # one of them is the part's text
+IN_DELTA = SILENT | {name for row in TEXTS for name in row}
+IN_CHOICE = IN_DELTA | {"delta", "message", "error", "logprobs", "token_ids", "finish_reason"}
 NAMES = ("rounds", "drafted", "accepted")
 # Engine → where its events count drafts, and its own names for these.
 DRAFT_COUNTS = {
@@ -87,15 +87,15 @@ class Piece:
 class StreamedAnswer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
     ``counters``: totals that the server reported: rounds, drafted, accepted. ``engine``: whose way of counting drafts
-    its events have, or "". ``size``: its tokens as the server counts them, and ``hidden``: how many of those the pieces
-    do not show, None where the server does not say how many a piece has. ``has_ended``: the server said that this is
-    all. ``fault``: why it ended early. ``date``: when it was requested, and ``seconds``: from then to its end."""
+    its events have, or "". ``size``: its tokens as the server counts them. ``hidden_tokens``: as in `Server` of a trace.
+    ``has_ended``: the server said that this is all. ``fault``: why it ended early. ``date``: when it was requested, and
+    ``seconds``: from then to its end."""
 
     pieces: list[Piece] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     prompt_size: int | None = None
     size: int | None = None
-    hidden: int | None = 0
+    hidden_tokens: int | None = 0
     reason: str = ""  # the reason in a trace; empty until the server says why it ended
     has_ended: bool = False
     steps: list[tuple[int, int]] | None = None
@@ -181,15 +181,16 @@ class StreamedAnswer:
         """Returns the text of an event, of a continuation or a chat; what a model thinks before it answers counts, too.
         A whole message is left out where its parts have come already."""
         delta, message = choice.get("delta"), choice.get("message")
-        said = choice | mapping(delta)
+        places = [choice, mapping(delta)]
         if delta and not isinstance(delta, dict):
             self.leave_out("delta")
         if message and (delta or self._has_deltas or not isinstance(message, dict)):
             self.leave_out("message")
         elif message:
-            said |= message
-        self._check_fields(said, IN_CHOICE)
-        texts = [dict.fromkeys(self._words(name, said.get(name)) for name in row) for row in TEXTS]
+            places.append(message)
+        for place in places:
+            self._check_fields(place, IN_CHOICE if place is choice else IN_DELTA)
+        texts = [dict.fromkeys(self._words(name, each.get(name)) for name in row for each in places) for row in TEXTS]
         text = self._half + "".join(word for row in texts for word in row)
         self._has_deltas |= bool(text) and bool(delta)
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
@@ -207,10 +208,11 @@ class StreamedAnswer:
         if isinstance(value, list) and depth < 8:
             return "".join(self._words(name, part, depth + 1) for part in value)
         part = mapping(value)
-        inner = next((part[key] for key in ("text", "content", "thinking", "summary") if part.get(key)), None)
-        if inner is not None and depth < 8:
-            return self._words(name, inner, depth + 1)
-        if value and not {"text", "content", "thinking"} & part.keys():
+        key = next((key for key in IN_PART if part.get(key)), None)
+        if key and depth < 8:
+            self._check_fields(part, SILENT | {key})
+            return self._words(name, part[key], depth + 1)
+        if value and not part.keys() & IN_PART:
             self.leave_out(f"{part.get('type') or 'a part'} in {name}")
         return ""
 
@@ -228,10 +230,10 @@ class StreamedAnswer:
             if usage and not isinstance(usage, dict):
                 self.leave_out("usage")
             self.prompt_size = as_count(mapping(usage).get("prompt_tokens")) or self.prompt_size
-            told = as_count(mapping(usage).get("completion_tokens"))
-            count = count if told is None else told
-        told = as_count(mapping(event.get("timings")).get("predicted_n"))
-        count = count if told is None else told
+            own = as_count(mapping(usage).get("completion_tokens"))
+            count = count if own is None else own
+        own = as_count(mapping(event.get("timings")).get("predicted_n"))
+        count = count if own is None else own
         if count:
             self.size, self._newest = count, (at, drafted, accepted)
         return count
@@ -269,26 +271,28 @@ class StreamedAnswer:
         """Gives each piece its tokens, and adds the notes that only the whole stream can tell.
 
         The server's count up to a piece tells its tokens only where it follows the text. A count that comes with the
-        end alone does not say which piece they were in, so it makes no rounds: such tokens stay ``hidden``.
+        end alone does not say which piece they were in, so it makes no rounds: such tokens stay ``hidden_tokens``.
         """
         if self._half:
             self.leave_out("half a character")
         has_sizes, sizes = all(piece.size for piece in self.pieces), self._growths()
         if sizes and not has_sizes:
-            if sizes[-1] == 0:  # the rest of a text that was held back
+            if sizes[-1] == self.pieces[-1].size == 0:  # the rest of a text that was held back
                 last = self.pieces.pop()
                 self.pieces[-1] = replace(self.pieces[-1], text=self.pieces[-1].text + last.text, texts=())
             self.pieces = [replace(p, size=p.size or n) for p, n in zip(self.pieces, sizes, strict=False)]
         self.pieces = [piece if piece.size else replace(piece, size=1) for piece in self.pieces]
-        shown, at = sum(piece.size for piece in self.pieces), self._newest
-        if sizes and 0 < (self.size or 0) - shown <= (HALF if at[1] is not None else 1):
+        shown, (at, drafted, accepted) = sum(piece.size for piece in self.pieces), self._newest
+        rest, most = (self.size or 0) - shown, 1 if drafted is None else HALF
+        room = sum(len(piece.text.encode()) for piece in self.pieces) + HALF - shown
+        if sizes and 0 < rest <= min(most, room):
             # The end of the text is a token, too, and half a character is never shown.
-            self.pieces.append(Piece(at[0], "", (self.size or 0) - shown, (), (), (), *at[1:]))
-            shown = self.size or 0
+            self.pieces.append(Piece(at, "", rest, (), (), (), drafted, accepted))
+            shown += rest
         if self.size is None or self.size < shown:
-            self.hidden = 0 if has_sizes or not self.pieces else None
+            self.hidden_tokens = 0 if has_sizes or not self.pieces else None
         else:
-            self.hidden = self.size - shown
+            self.hidden_tokens = self.size - shown
         self._add_notes(shown)
 
     def _growths(self) -> list[int] | None:
@@ -299,7 +303,7 @@ class StreamedAnswer:
         for piece, count in zip(self.pieces, counts, strict=True):
             written += len(piece.text.encode())
             if count > written + HALF:
-                return None  # it counts what is not shown, as thoughts
+                return None  # it also counts tokens that are not shown, such as thoughts
         sizes = [after - before for before, after in pairwise((0, *counts))]
         return sizes if all(size > 0 for size in sizes[:-1]) and sizes[-1] >= (len(sizes) == 1) else None
 
@@ -309,46 +313,14 @@ class StreamedAnswer:
             more = len(self.left_out) - MOST_NAMES
             self.notes.append(f"Left out of the stream: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
         if self.size is not None and self.size != shown:
-            what = ", so tokens per pass are unknown" if self.hidden else ""
+            what = ", so tokens per pass are unknown" if self.hidden_tokens else ""
             self.notes.append(
                 f"The server counted {quantity(self.size, 'token')}, but its stream showed {shown}{what}."
             )
-        elif self.hidden is None:
+        elif self.hidden_tokens is None:
             self.notes.append("The server does not count its tokens, so each piece of the stream is shown as one.")
         elif all(piece.size == 1 for piece in self.pieces) and not self.counters:
             self.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")
-
-
-class Adapter:
-    """The part of a recording that one engine does in its own way. It keeps nothing of a request."""
-
-    name: str
-    can_split = False  # whether it has /detokenize
-    is_plain = False  # whether it said that it does not draft
-    penalties: tuple[str, ...] = ("repetition_penalty",)  # the names of its repetition penalty
-
-    def recognise(self, client: Client) -> dict[str, str] | None:
-        """Returns its settings, at least a version; None for the server of another engine."""
-        raise NotImplementedError
-
-    def fields(self) -> dict:
-        """Returns the fields of a request beyond OpenAI's API. These make each event say how many tokens there are."""
-        return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
-
-    def counts_before(self, client: Client) -> dict[str, int]:
-        """Returns what `add_counts` needs from before the request."""
-        return {}
-
-    def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
-        """Adds to a complete answer, which was alone on the server, what that tells elsewhere."""
-
-
-def version(client: Client) -> str:
-    """Returns the version that a server tells; "" where a gateway does not let it through."""
-    try:
-        return str(mapping(client.get_json("/version")).get("version", ""))[:40]
-    except Missing:
-        return ""
 
 
 def mapping(value: Any) -> dict:
@@ -358,12 +330,6 @@ def mapping(value: Any) -> dict:
 def first(values: Any) -> dict:
     """Returns the first object of a list; empty where there is none."""
     return mapping(values[0]) if isinstance(values, list) and values else {}
-
-
-def owners(client: Client) -> list[Any]:
-    """Returns who owns each model that the server lists."""
-    models = mapping(client.get_json("/v1/models")).get("data")
-    return [mapping(model).get("owned_by") for model in (models if isinstance(models, list) else [])]
 
 
 def as_count(value: Any) -> int | None:

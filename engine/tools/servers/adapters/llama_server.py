@@ -5,8 +5,9 @@ two latter grow before the first token of a round is sent, and each event is one
 so that the tokens of a round are known.
 """
 
+from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.client import Client
-from engine.tools.servers.streamed_answer import Adapter, mapping
+from engine.tools.servers.streamed_answer import mapping
 
 
 class LlamaServer(Adapter):

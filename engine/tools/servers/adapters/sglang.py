@@ -5,8 +5,9 @@ spec_num_proposed_drafts and spec_num_correct_drafts. ``continuous_usage_stats``
 there are. An event is one round with ``--stream-interval 1``, the default.
 """
 
+from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.client import Client
-from engine.tools.servers.streamed_answer import Adapter, mapping
+from engine.tools.servers.streamed_answer import mapping
 
 FLAGS = ("speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 

@@ -5,8 +5,9 @@ With ``return_perf_metrics`` set at its start, /perf_metrics lists past requests
 """
 
 from engine.errors import EngineError
+from engine.tools.servers.adapters.adapter import Adapter, owners, version
 from engine.tools.servers.client import Client
-from engine.tools.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping, owners, version
+from engine.tools.servers.streamed_answer import StreamedAnswer, as_count, mapping
 
 
 class TensorRtLlm(Adapter):

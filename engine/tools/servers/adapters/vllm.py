@@ -8,9 +8,10 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 """
 
 from engine.errors import EngineError
+from engine.tools.servers.adapters.adapter import Adapter, owners, version
 from engine.tools.servers.client import Client
 from engine.tools.servers.log_reader import read_metrics
-from engine.tools.servers.streamed_answer import NAMES, Adapter, StreamedAnswer, owners, version
+from engine.tools.servers.streamed_answer import NAMES, StreamedAnswer
 
 FLAG = "--per-request-spec-decode-metrics detailed"
 

@@ -66,7 +66,8 @@ def test_record_keeps_the_prompts_before_a_refusal(tmp_path, status, said):
 def test_compare_shows_what_it_measured_before_a_fault(tmp_path):
     rows, asked = tmp_path / "prompts.jsonl", []
     rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
-    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd") + DONE
+    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd")
+    good += event(choices=[], usage={"completion_tokens": 4}) + DONE
 
     def chat(_):
         asked.append(1)
@@ -126,7 +127,10 @@ def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
     assert piped.stdout == result.stdout
 
 
-@pytest.mark.parametrize(("text", "said"), [("hello", "No acceptance figures"), (None, "cannot be read")])
+@pytest.mark.parametrize(("text", "said"), [
+    ("hello", "No acceptance figures"), (None, "cannot be read"), ("\n", "is empty"), ("GGUF\0\3", "is not a text"),
+    ("eval count:  9 token(s)\neval rate:  61.2 tokens/s\n", "Ollama does not tell"), ('{"eval_count": 9}', "Ollama"),
+])  # fmt: skip
 def test_read_refuses_a_file_without_figures(tmp_path, text, said):
     if text is not None:
         (tmp_path / "log").write_text(text)

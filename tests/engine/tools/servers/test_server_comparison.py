@@ -83,6 +83,12 @@ def test_counts_of_a_group_are_not_those_of_each_answer():
         assert len(asked) == 2 * len(PROMPTS) and all(trace.started.server.counters for trace in alone)
 
 
+def test_a_server_that_counts_no_tokens_is_not_measured():
+    uncounted = {"/v1/chat/completions": event(choices=[{"delta": {"content": "a"}}]) + DONE}
+    with pytest.raises(Unavailable, match="does not count its tokens"), measured(uncounted, paced(1, 0.001)):
+        pass
+
+
 def test_half_an_answer_is_no_measurement():
     cut = paced(3, 0.001)
     cut["/v1/chat/completions"] = b"".join([event(choices=[{"delta": {"content": "a"}}])])
