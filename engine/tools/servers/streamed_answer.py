@@ -87,7 +87,7 @@ class Piece:
 class StreamedAnswer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
     ``counters``: totals that the server reported: rounds, drafted, accepted. ``engine``: whose way of counting drafts
-    its events have, or "". ``size``: its tokens as the server counts them. ``hidden_tokens``: as in `Server` of a trace.
+    its events have, or "". ``size``: its tokens as the server counts them. ``hidden_tokens``: as in `Server`.
     ``has_ended``: the server said that this is all. ``fault``: why it ended early. ``date``: when it was requested, and
     ``seconds``: from then to its end."""
 
