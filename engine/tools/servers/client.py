@@ -30,7 +30,7 @@ MAX_SECONDS = 600.0  # for one answer
 CONNECT = 60.0  # seconds for a connection; a server may then be silent as long as an answer may take
 REFUSALS = {
     401: "asks for a key; put it into SPECLENS_SERVER_KEY",
-    403: "refuses this key; put another into SPECLENS_SERVER_KEY",
+    403: "forbids this, perhaps for this key; put another into SPECLENS_SERVER_KEY",
     407: "is behind a proxy that wants a name and a password; write http://NAME:PASSWORD@HOST:PORT into HTTP_PROXY",
     429: "has too many requests; wait a little and try again",
     502: "cannot be reached by the gateway that answered; start it, or wait until it is ready",
@@ -105,9 +105,9 @@ class Client:
     def post_json(self, path: str, body: dict) -> Any:
         return _json(decode(b"".join(block for _, block in self._post(path, body))))
 
-    def stream(self, path: str, body: dict, leave_out: LeaveOut) -> Iterator[tuple[float, dict | None]]:
-        """Yields (seconds since the request was sent, the object) of each event of a stream, and None for its [DONE].
-        Raises Unavailable in the middle, too; the events before it stay good. ``leave_out``: as in `read_events`."""
+    def stream(self, path: str, body: dict, leave_out: LeaveOut) -> Iterator[tuple[float, dict | str | None]]:
+        """Yields (seconds since the request was sent, the event) as `read_events` has it. Raises Unavailable in the
+        middle, too; the events before it stay good."""
         return read_events(self._post(path, body), leave_out)
 
     def _post(self, path: str, body: dict) -> Iterator[tuple[float, bytes]]:
@@ -160,7 +160,9 @@ class Client:
             if not 200 <= answer.status < 300:
                 first = next(blocks, b"")
                 rest = b"".join(blocks) if answer.length and answer.length < 2**16 else b""
-                raise _refusal(answer, target, path.startswith("/v1/"), (first + rest).decode("utf-8", "replace"))
+                text = (first + rest).decode("utf-8", "replace")
+                text = text.replace(self.key, "…") if self.key else text
+                raise _refusal(answer, target, path.startswith("/v1/"), text)
             for block in blocks:
                 at, size = time.perf_counter() - start, size + len(block)
                 if at > self.seconds:
@@ -339,9 +341,9 @@ def _refusal(answer: http.client.HTTPResponse, target: str, is_api: bool, body: 
         return Unavailable(
             f"The server sends {target} elsewhere ({status}), which is not followed; name its own address.{named}"
         )
-    if status in REFUSALS:
-        return Unavailable(f"The server {REFUSALS[status]} ({status}).")
-    sentence = f"The server refuses the request ({status}){f': {words}' if words else ''}."
+    # Servers quote a part of a wrong key, and a gateway's own page says less than the advice.
+    quoted = f": {words}" if words and status != 401 and (is_json or status not in REFUSALS) else ""
+    sentence = f"The server {REFUSALS.get(status, 'refuses the request')} ({status}){quoted}."
     return Refused(sentence, body) if status in (400, 422) else Unavailable(sentence)
 
 

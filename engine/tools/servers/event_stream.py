@@ -26,11 +26,12 @@ class Cut(Unavailable):
         super().__init__(f"The connection was cut before the end of the answer{within}.")
 
 
-def read_events(blocks: Blocks, leave_out: LeaveOut) -> Iterator[tuple[float, dict | None]]:
+def read_events(blocks: Blocks, leave_out: LeaveOut) -> Iterator[tuple[float, dict | str | None]]:
     """Yields (time, object) of each event as soon as its data are complete, and None for [DONE], where reading ends.
 
     An object may come on one line or on several, with ``data:`` before it or bare; an event named error becomes
-    ``{"error": …}``. Raises Unavailable for anything else, and the events before it stay good.
+    ``{"error": …}``, and data that are words come as a text. Raises Unavailable for anything else, and the events
+    before it stay good.
     """
     data, name, at = [], "", 0.0
     for now, line in chain(_lines(blocks), [(None, b"")]):
@@ -43,7 +44,8 @@ def read_events(blocks: Blocks, leave_out: LeaveOut) -> Iterator[tuple[float, di
         elif field == "error":  # llama-server of before August 2025 wrote it so
             data, name = [value], "error"
         elif field == "data":
-            data += [value] if value.strip() else []
+            # Some gateways pass a comment on as data (mnfst/llm-gateway#2053).
+            data += [value] if value.strip() and (data or not value.startswith(":")) else []
         elif field:
             leave_out("a line that is no event")
         # Most events are one line. The lines of a longer one are parsed once, at the empty line after them.
@@ -53,7 +55,10 @@ def read_events(blocks: Blocks, leave_out: LeaveOut) -> Iterator[tuple[float, di
                 yield at, None
                 return
             value, is_json = parse(words, leave_out)
-            if is_json or is_end:
+            if is_end and not is_json and words[0] not in "{[" and name != "error":
+                yield at, quote(words)
+                data = []
+            elif is_json or is_end:
                 yield from ((at, each) for each in _objects(value, words, is_json, name == "error", now is None))
                 data = []
         name = "" if is_end else name

@@ -65,6 +65,8 @@ class Recorder:
         try:
             for seconds, event in self.client.stream(request.path, body, answer.leave_out):
                 answer.add(seconds, event)
+            if not answer.has_ended and answer.words:
+                answer.add(0.0, None)
             if not answer.has_ended:
                 raise Cut() if answer.pieces else Unavailable(NO_ANSWER.format(", ".join(answer.left_out) or "nothing"))
         except EngineError as error:

@@ -104,6 +104,7 @@ class StreamedAnswer:
     flags: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    words: str = ""  # the first event that is not JSON: a sign of life if a reason follows, else of an error
     fault: str = ""
     date: str = ""
     seconds: float = 0.0
@@ -118,10 +119,14 @@ class StreamedAnswer:
         if name in self.left_out or len(self.left_out) < 100:
             self.left_out[quote(name, 40)] += 1
 
-    def add(self, at: float, event: dict | None) -> None:
+    def add(self, at: float, event: dict | str | None) -> None:
         """Takes one event of the stream, None for its end mark. Raises Unavailable for an error and for too much."""
-        if event is None:
-            self.has_ended = True
+        if event is None and self.words and not self.reason:
+            raise Unavailable(f"The server sent an event that is not JSON: “{self.words}”.")
+        if event is None or isinstance(event, str):
+            self.has_ended |= event is None
+            self.words = self.words or event or ""
+            self.left_out.update([f"“{event[:40]}”"] if event else [])
             return
         self._check_fields(event, IN_EVENT)
         *others, last = self._choices(event) or [{}]

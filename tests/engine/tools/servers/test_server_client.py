@@ -295,6 +295,14 @@ def test_a_field_that_is_needed_is_not_left_out(field):
     assert not client.refused, "another reason refuses no field"
 
 
+@pytest.mark.parametrize(("status", "quoted"), [(403, True), (429, True), (503, True), (500, True), (401, False)])
+def test_a_refusal_has_the_servers_words_but_never_the_key(status, quoted):
+    body = json.dumps({"error": {"message": "Only over HTTPS, sk-secret."}})
+    with serving({"/v1/models": (status, body)}) as address:
+        said = sentence(address, "sk-secret")
+    assert f"({status})" in said and ("Only over HTTPS, …." in said) == quoted and "sk-secret" not in said
+
+
 def test_a_model_that_does_not_exist_is_told_in_the_servers_words():
     missing = (404, '{"error": {"message": "The model `m` does not exist."}}')
     with pytest.raises(Unavailable, match=r"\(404\): The model `m` does not exist\."):

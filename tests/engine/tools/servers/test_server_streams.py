@@ -151,9 +151,13 @@ def test_a_compressed_answer_is_read(coding, pack):
     assert (trace.text, fault) == ("One", "")
 
 
-def test_a_line_that_is_no_event_is_noted():
-    trace, _ = read(b"upstream: slow\n", piece("One"), END)
-    assert trace.text == "One" and "a line that is no event" in words(trace)
+@pytest.mark.parametrize(("line", "note"), [
+    (b"upstream: slow\n", "a line that is no event"), (b"data: ping\n\n", "“ping”"), (b"data: : WAITING\n\n", ""),
+    (b"data:\n\n", ""), (b"event: heartbeat\ndata: {}\n\n", ""),
+])  # fmt: skip
+def test_a_sign_of_life_ends_nothing(line, note):
+    trace, fault = read(line, piece("One"), line, END)
+    assert (trace.text, fault) == ("One", "") and note in words(trace) and ("Left out" in words(trace)) == bool(note)
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "tool_calls", "function_call", "abort", "error", "STOP SEQUENCE"])
@@ -192,6 +196,7 @@ ERRORS = {
     "as its kind": (event(object="error", message="out of memory", code=400), "error: out of memory"),
     "as a detail": (event(detail="out of memory"), "error: out of memory"),
     "as words": (b"data: Error: out of memory\n\n", "not JSON: “Error: out of memory”"),
+    "as words before the end mark": (b"data: Error: out of memory\n\n" + DONE, "not JSON: “Error: out of memory”"),
     "with colours": (event(error="\x1b[31mred"), "error: ?[31mred"),
     "a line cut in the middle": (b'data: {"choices": [{"te', "cut before the end of the answer, within “{"),
 }  # fmt: skip
@@ -203,7 +208,9 @@ def test_an_error_within_an_answer_is_told(name):
     trace, fault = read(ONE, body)
     assert said in fault and re.fullmatch(r"[A-Z][^\n]*\.", fault) and trace.text == "One " and trace.finished is None
     trace, fault = read(ONE, piece(finish="stop"), body)
-    assert not fault and said in words(trace) and trace.finished.reason == "eos", "its text was complete"
+    assert not fault and said.removeprefix("not JSON: ")[:9] in words(trace) and trace.finished.reason == "eos", (
+        "its text was complete"
+    )
 
 
 def test_an_answer_that_holds_none_is_refused():
