@@ -139,15 +139,18 @@ def decode(data: bytes) -> str:
 
 def error_words(value: Any) -> str:
     """Returns what an error says, in the forms that servers have for it; "" for none."""
+    field = ""
     for _ in range(4):
         if isinstance(value, list):
             value = value[0] if value else ""
         if not isinstance(value, dict):
             break
+        if isinstance(place := value.get("loc"), list):  # as pydantic has it
+            field = f"{'.'.join(map(str, place))}: "
         value = next(
             (value[key] for key in ("message", "msg", "error", "detail", "code") if value.get(key)), str(value)
         )
-    return quote(str(value)) if value else ""
+    return quote(f"{field}{value}") if value else ""
 
 
 def quote(words: str, longest: int = 200) -> str:

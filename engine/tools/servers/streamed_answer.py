@@ -160,9 +160,9 @@ class StreamedAnswer:
     ) -> None:
         self.prompt_ids = self.prompt_ids or _ids(choice.get("prompt_token_ids"))
         word = choice.get("finish_reason")
-        if isinstance(word, str) and word:
+        if isinstance(word, str) and word.lower() not in ("", "null", "none"):
             self.reason, self.has_ended = ENDS.get(word.lower(), quote(word, 40)), True
-        elif word:
+        elif word and not isinstance(word, str):
             self.leave_out("finish_reason")
         text, (texts, ps), ids = (
             self._text(choice),

@@ -295,6 +295,13 @@ def test_a_field_that_is_needed_is_not_left_out(field):
     assert not client.refused, "another reason refuses no field"
 
 
+def test_a_refusal_names_the_field_as_pydantic_does():
+    detail = [{"type": "extra_forbidden", "loc": ["body", "temperature"], "msg": "Extra inputs are not permitted"}]
+    answers = MODELS | {"/v1/completions": (422, json.dumps({"detail": detail}))}
+    with pytest.raises(Unavailable, match=r"\(422\): body\.temperature: Extra inputs are not permitted\."):
+        recorded(answers, chat=False)
+
+
 @pytest.mark.parametrize(("status", "quoted"), [(403, True), (429, True), (503, True), (500, True), (401, False)])
 def test_a_refusal_has_the_servers_words_but_never_the_key(status, quoted):
     body = json.dumps({"error": {"message": "Only over HTTPS, sk-secret."}})

@@ -169,6 +169,9 @@ def test_an_end_of_another_kind_keeps_its_word(reason):
 def test_known_ends_are_ours_and_a_hostile_one_is_shortened():
     for given, wanted in (("stop", "eos"), ("LENGTH", "length"), ("x\n" * 99, "x " * 20), (None, "unknown")):
         assert read(ONE, piece(finish=given), DONE)[0].finished.reason == wanted
+    for none in ("null", ""):  # as some servers have it until the end
+        trace, fault = read(piece("One ", finish=none), TWO)
+        assert trace.text == "One two" and "cut before the end" in fault
     trace, _ = read(ONE, piece(finish=7), DONE)
     assert trace.finished.reason == "unknown" and "finish_reason" in words(trace)
 
