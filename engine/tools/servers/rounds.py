@@ -37,7 +37,7 @@ def rounds_of(answer: StreamedAnswer) -> list[ServedRound]:
     """Returns the rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
     pieces = answer.pieces
     # Counts that come with the last piece alone do not say which rounds they are of.
-    if not pieces or (any(each.drafted for each in pieces) and not any(each.drafted is None for each in pieces)):
+    if not pieces or (any(each.drafted for each in pieces) and all(each.drafted is not None for each in pieces)):
         if several := sum(piece.size > 1 for piece in pieces):
             answer.notes.append(
                 f"{several} pieces held several tokens; a round within one is shown as early as it can be."

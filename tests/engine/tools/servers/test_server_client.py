@@ -238,6 +238,13 @@ def test_a_server_that_drips_is_given_up_at_the_limit(parts):
     assert "not complete after 0.6 s" in said and "--time-limit" in said and 0.5 < time.monotonic() - start < 3
 
 
+def test_the_limit_is_of_the_whole_answer_and_not_of_each_byte():
+    start = time.monotonic()
+    with dripping(HEAD + b"\r\n", b"x", pause=0.9) as address:
+        assert "not complete" in sentence(address, seconds=1)
+    assert time.monotonic() - start < 1.6
+
+
 def test_a_server_may_be_silent_as_long_as_the_limit(monkeypatch):
     monkeypatch.setattr(http, "CONNECT", 0.2)
 

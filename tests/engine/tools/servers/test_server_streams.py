@@ -241,6 +241,7 @@ COUNTS = {
     "in timings": (ONE + TWO + choices(STOP, timings={"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}) + DONE,
                    [1, 1], 7, "counted 9"),
     "far above the last text": (GROWING + piece(finish="stop", count=25) + DONE, [1, 3, 1], 20, "counted 25"),
+    "two above the last text": (GROWING + piece(finish="stop", count=7) + DONE, [1, 3, 1], 2, "counted 7"),
     "as many as the pieces": (ONE + TWO + END.removesuffix(DONE) + usage(2) + DONE, [1, 1], 0, "was one token"),
     "nowhere": (ONE + TWO + END, [1, 1], None, "does not count its tokens"),
     "null": (ONE + TWO + event(choices=[], usage=None) + END, [1, 1], None, "does not count its tokens"),
@@ -316,6 +317,17 @@ def test_totals_of_drafts_are_told_where_their_rounds_are_not():
         ONE, TWO, event(choices=[], stats={"total_draft_tokens_count": 8, "accepted_draft_tokens_count": 5}), END
     )
     assert trace.started.server.engine == "LM Studio" and trace.started.server.counters == {"drafted": 8, "accepted": 5}
+
+
+def test_totals_that_come_with_the_last_text_are_no_round():
+    last = choices({"text": "three"}, timings={"predicted_n": 3, "draft_n": 7, "draft_n_accepted": 0})
+    trace, _ = read(ONE, TWO, last, END)
+    assert not trace.has_drafts and not trace.started.server.has_counts
+
+
+def test_an_id_is_kept_where_the_count_does_not_grow():
+    trace, _ = read(piece("a", count=1), choices({"text": "b", "token_ids": [5]}, usage={"completion_tokens": 1}), END)
+    assert [token.id for token in trace.emitted] == [None, 5]
 
 
 def test_counting_is_linear_in_the_pieces():
