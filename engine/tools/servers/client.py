@@ -198,10 +198,13 @@ class Client:
                 f"The proxy {via}, which the environment names, does not lead to {place} ({why}); "
                 f"NO_PROXY={parts.hostname} asks the server without it."
             )
-        if isinstance(error, ssl.SSLError) or (parts.scheme == "https" and isinstance(error, ConnectionResetError)):
-            plain = "; try http://" if _may_be_plain(parts.hostname or "", self.key) else ""
+        is_reset = parts.scheme == "https" and not is_connected and isinstance(error, ConnectionResetError)
+        if isinstance(error, ssl.SSLError) or is_reset:
             why = quote(getattr(error, "reason", None) or str(error)).lower().replace("_", " ")
-            return Unavailable(f"{place} does not speak https at this port ({why}); is the port right{plain}?")
+            plain = ""
+            if _may_be_plain(parts.hostname or "", self.key):
+                plain = f" If it speaks http, write http://{parts.netloc}."
+            return Unavailable(f"{place} cannot be reached by https ({why}); is the port right?{plain}")
         if not is_connected:
             return Unavailable(f"No server answers at {place}; is it running, and is the port right?")
         https = f" If it speaks https, write https://{parts.netloc}." if parts.scheme == "http" else ""
@@ -227,7 +230,7 @@ class _Deadline(io.RawIOBase):
     def readinto(self, buffer) -> int | None:
         remaining = self._moment - time.perf_counter()
         if remaining <= 0:
-            raise TimeoutError
+            raise TimeoutError("timed out")
         self._sock.settimeout(remaining)
         return self._raw.readinto(buffer)
 
