@@ -33,7 +33,7 @@ class Recordings:
         self.traces, self.by_gamma, self.is_assumed = traces, {}, False
         for trace in traces:
             gamma = servers.longest_draft(trace)
-            if gamma is None and trace.has_drafts:
+            if gamma is None and servers.may_have_drafted(trace):
                 raise BadInput(
                     f"{servers.name(trace.started.server)} does not tell how many tokens it drafted, so its γ "
                     "and acceptance are unknown. Lab → Theory takes its speed, with γ typed in."

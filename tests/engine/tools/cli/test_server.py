@@ -40,6 +40,19 @@ def test_record_of_several_prompts_prints_the_totals(tmp_path):
     assert [len(load(tmp_path / f"run-{n}.json").rounds) for n in (1, 2)] == [18, 18]
 
 
+def test_record_of_several_prompts_has_no_tau_where_tokens_are_hidden(tmp_path):
+    rows = tmp_path / "prompts.jsonl"
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    body = b"".join(event(choices=[{"text": word}]) for word in "ab") + event(
+        choices=[], usage={"completion_tokens": 9}
+    )
+    with serving({"/v1/completions": body + DONE}) as address:
+        made = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+        one = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    assert made.exit_code == 0 and "τ" not in made.stdout and "16 in 2 passes" in made.stdout
+    assert "τ, tokens per pass  unknown" in one.stdout and "showed 2, so tokens per pass are unknown" in one.stdout
+
+
 def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
     answers = {"/v1/completions": event(choices=[{"text": "a"}])}
     with serving(answers) as address:

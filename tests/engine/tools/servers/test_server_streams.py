@@ -326,8 +326,9 @@ def test_totals_that_come_with_the_last_text_are_no_round():
 
 
 def test_an_id_is_kept_where_the_count_does_not_grow():
-    trace, _ = read(piece("a", count=1), choices({"text": "b", "token_ids": [5]}, usage={"completion_tokens": 1}), END)
-    assert [token.id for token in trace.emitted] == [None, 5]
+    last = choices({"text": "c", "token_ids": [5]}, usage={"completion_tokens": 2})
+    trace, _ = read(piece("a", count=1), piece("b", count=2), last, END)
+    assert [token.id for token in trace.emitted] == [None, None, 5]
 
 
 def test_counting_is_linear_in_the_pieces():
