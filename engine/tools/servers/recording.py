@@ -68,7 +68,11 @@ class Recorder:
             if not answer.has_ended and answer.words:
                 answer.add(0.0, None)
             if not answer.has_ended:
-                raise Cut() if answer.pieces else Unavailable(NO_ANSWER.format(", ".join(answer.left_out) or "nothing"))
+                raise (
+                    Cut()
+                    if answer.pieces
+                    else Unavailable(NO_ANSWER.format(", ".join(list(answer.left_out)[:5]) or "nothing"))
+                )
         except EngineError as error:
             if not answer.pieces and not answer.has_ended:
                 raise

@@ -25,7 +25,7 @@ TEXTS = (("reasoning_content", "reasoning", "thinking", "reasoning_details"), ("
 SILENT = {
     "id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "obfuscation", "role",
     "index", "type", "native_finish_reason", "stop_reason", "matched_stop", "prompt_text", "content_filter_results",
-    "prompt_filter_results", "usage", "prompt_token_ids", "signature", "format",
+    "prompt_filter_results", "usage", "prompt_token_ids", "signature", "format", "p",
 }  # fmt: skip
 IN_EVENT = SILENT | {"choices", "error", "errors", "x_groq", "timings", "metrics", "sglext", "stats"}
 IN_PART = dict.fromkeys(("text", "content", "thinking", "summary"))  # one of them is the part's text
@@ -126,8 +126,10 @@ class StreamedAnswer:
         if event is None or isinstance(event, str):
             self.has_ended |= event is None
             self.words = self.words or event or ""
-            self.left_out.update([f"“{event[:40]}”"] if event else [])
+            if event:
+                self.leave_out(f"“{event[:38]}”")
             return
+        end = self.has_ended, self.reason
         self._check_fields(event, IN_EVENT)
         *others, last = self._choices(event) or [{}]
         for choice in others:
@@ -136,6 +138,7 @@ class StreamedAnswer:
         self._add_choice(at, last, self._add_count(at, event, last, drafted, accepted), drafted, accepted)
         self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids"))
         if words := _error(event) or error_words(last.get("error")):
+            self.has_ended, self.reason = end  # the reason that comes with an error ends no whole answer
             raise Unavailable(f"The server broke off with an error: {words}.")
 
     def _choices(self, event: dict) -> list[dict]:

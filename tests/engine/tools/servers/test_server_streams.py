@@ -200,6 +200,7 @@ ERRORS = {
     "as a detail": (event(detail="out of memory"), "error: out of memory"),
     "as words": (b"data: Error: out of memory\n\n", "not JSON: “Error: out of memory”"),
     "as words before the end mark": (b"data: Error: out of memory\n\n" + DONE, "not JSON: “Error: out of memory”"),
+    "with a reason": (choices(STOP | {"finish_reason": "error"}, error={"message": "out of memory"}), "out of memory"),
     "with colours": (event(error="\x1b[31mred"), "error: ?[31mred"),
     "a line cut in the middle": (b'data: {"choices": [{"te', "cut before the end of the answer, within “{"),
 }  # fmt: skip
