@@ -7,7 +7,6 @@ the person wrote and nowhere else, and no sentence advises an address to which i
 
 import http.client
 import io
-import ipaddress
 import json
 import re
 import socket
@@ -17,12 +16,12 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from engine.errors import BadInput, Unavailable
+from engine.tools.servers.address import find_fault, find_proxy, may_be_plain, split_address
 from engine.tools.servers.event_stream import Cut, LeaveOut, decode, error_words, parse, quote, read_events
 
 MAX_ANSWER = 2**25  # bytes
@@ -44,12 +43,6 @@ CERTIFICATES = {  # OpenSSL's number of a fault → advice
     64: "write the address with a name that it holds",
 }
 TRUST = "if you trust it, put the file of the authority that signed it into SSL_CERT_FILE"
-# People paste the address of one service. The rest is where all of them are.
-SERVICE = re.compile(
-    r"/+((chat/)?completions?|responses|embeddings|messages|models|api/(chat|generate|tags)|health|metrics|props|docs)$",
-    re.IGNORECASE,
-)
-VERSION = re.compile(r"/v\d[^/]*(/openai)?$", re.IGNORECASE)
 # Fields that only make an answer tell more, each with others that mean nothing without it. A server that refuses one is
 # asked without it.
 SPARE = {
@@ -88,7 +81,7 @@ class Client:
 
     def __post_init__(self):
         object.__setattr__(self, "address", self.address.strip())
-        if fault := _address_fault(self.address, self.key):
+        if fault := find_fault(self.address, self.key):
             raise BadInput(fault)
         if not (self.key.isascii() and self.key.isprintable()):
             raise BadInput("SPECLENS_SERVER_KEY holds characters that no key has; set it again.")
@@ -128,22 +121,13 @@ class Client:
             yield from blocks
             return
 
-    @cached_property
-    def _place(self) -> tuple[SplitResult, str, str]:
-        """The parts of the address, the path of the server's root, and the path of its API."""
-        parts = urlsplit(self.address)
-        path = SERVICE.sub("", parts.path.rstrip("/")).rstrip("/")
-        version = VERSION.search(path)
-        root = path[: version.start()] if version else path
-        return parts, root, root + (version[0].lower() if version else "/v1")
-
     def _blocks(self, method: str, path: str, body: dict | None) -> Iterator[tuple[float, bytes]]:
         """Yields the bytes of an answer as they come, each with the seconds since the request was sent."""
-        parts, root, api = self._place
+        parts, root, api = split_address(self.address)
         target = api + path.removeprefix("/v1") if path.startswith("/v1/") else root + path
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        proxy, size, is_connected, answer = _proxy(parts), 0, False, None
+        proxy, size, is_connected, answer = find_proxy(parts), 0, False, None
         connection, prefix = _connection(parts, proxy, headers)
         start = time.perf_counter()
         deadline = start + self.seconds
@@ -177,7 +161,7 @@ class Client:
 
     def _fault(self, error: Exception, proxy: SplitResult | None, is_connected: bool, has_answer: bool) -> Unavailable:
         """Words a fault of the connection, which tells the most by when it came."""
-        parts = self._place[0]
+        parts = urlsplit(self.address)
         place = f"{parts.scheme}://{parts.netloc}"
         if isinstance(error, TimeoutError) and is_connected:
             return Unavailable(
@@ -202,7 +186,7 @@ class Client:
         if isinstance(error, ssl.SSLError) or is_reset:
             why = quote(getattr(error, "reason", None) or str(error)).lower().replace("_", " ")
             plain = ""
-            if _may_be_plain(parts.hostname or "", self.key):
+            if may_be_plain(parts.hostname or "", self.key):
                 plain = f" If it speaks http, write http://{parts.netloc}."
             return Unavailable(f"{place} cannot be reached by https ({why}); is the port right?{plain}")
         if not is_connected:
@@ -237,63 +221,6 @@ class _Deadline(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
-
-
-def _address_fault(address: str, key: str) -> str:
-    """Words the fault of an address, without quoting a part that may be a secret; "" where it is right."""
-    try:
-        parts = urlsplit(address)
-        has_port = parts.port != 0
-    except ValueError:
-        parts, has_port = urlsplit(""), False
-    if "@" in parts.netloc or re.match(r"[^/?#]*@", address):
-        return "Leave out the name and the password before the @ of the address; a key goes into SPECLENS_SERVER_KEY."
-    if re.search(r"[?#]", address):
-        return (
-            "Leave out the ? or # of the address and all after it: it is not sent. A key goes into SPECLENS_SERVER_KEY."
-        )
-    if parts.scheme in ("http", "https") and parts.hostname and has_port and re.fullmatch(r"[!-~]+", address):
-        return ""
-    if bare := re.fullmatch(r"/*(\[[\da-fA-F:]+\]|[\w.-]+)(:\d{1,5})?(/[!-~]*)?", address, re.ASCII):
-        scheme = "http" if _may_be_plain(bare[1].strip("[]"), key) else "https"
-        return f"{address[:80]!r} does not say how to connect; write {scheme}://{address[:80].lstrip('/')}."
-    return f"{address[:80]!r} is not the address of a server; write http://HOST:PORT."
-
-
-def _is_local(host: str) -> bool:
-    """Returns whether a host is this computer."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def _may_be_plain(host: str, key: str) -> bool:
-    """Returns whether http:// can be advised: on this computer, and without a key on a network of its own."""
-    try:
-        is_near = ipaddress.ip_address(host).is_private
-    except ValueError:
-        is_near = "." not in host
-    return _is_local(host) or (is_near and not key)
-
-
-def _proxy(parts: SplitResult) -> SplitResult | None:
-    """Returns the proxy that the environment names for an address: HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, less
-    NO_PROXY. A server of this computer needs none, as in Go's net/http. Raises Unavailable."""
-    host, proxies = parts.hostname or "", getproxies()
-    address = proxies.get(parts.scheme) or proxies.get("all")
-    if not address or _is_local(host) or proxy_bypass(parts.netloc):
-        return None
-    proxy = urlsplit(address if "://" in address else f"http://{address}")
-    try:
-        if proxy.scheme == "http" and proxy.hostname:
-            return proxy._replace(netloc=proxy.netloc if proxy.port else f"{proxy.netloc}:80")
-    except ValueError:
-        pass
-    raise Unavailable(
-        f"The environment names a proxy that is not http://HOST:PORT, the only kind that is used here; "
-        f"name another in {parts.scheme.upper()}_PROXY, or set NO_PROXY={host} to go without."
-    )
 
 
 def _connection(parts: SplitResult, proxy: SplitResult | None, headers: dict) -> tuple[http.client.HTTPConnection, str]:
