@@ -244,8 +244,11 @@ def draw_rounds(run: Trace, numbers: RunMetrics) -> Figure:
             colour = "@accepted" if status == "rescued" else _STATUS_COLOURS.get(status, f"@{status}")
             pattern = "/" if status == "rescued" else ""
             data.append(_stack(status, colour, run.rounds, counts, f"%{{y:.3~g}} {status}", pattern))
-    tau = numbers.tau
-    note = f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding writes 1."
+    tau, note = numbers.tau, "How many tokens a pass wrote is unknown."
+    if tau:
+        note = (
+            f"τ = {tau.value:.2f} tokens per target pass (95 %: {tau.low:.2f}–{tau.high:.2f}); plain decoding writes 1."
+        )
     return Figure(data, axes("round", "tokens", barmode="stack", bargap=0.15), note + _binning(run.rounds))
 
 

@@ -50,10 +50,16 @@ def longest_draft(run: Trace) -> int | None:
     return max((len(each.parents) for each in run.rounds), default=0)
 
 
+def may_have_drafted(run: Trace) -> bool:
+    """Returns whether a recording holds drafts, in its rounds, in its totals, or in tokens that no piece shows."""
+    server = run.started.server
+    return run.has_drafts or bool(server and (server.counters.get("drafted") or server.hidden_tokens))
+
+
 def opening_sentence(run: Trace, baseline: Trace | None) -> str:
     """Returns what the page says when a recording is opened."""
     model, end = run.started.pair[:LONGEST], "Run uses the models of this page, not yours."
-    if not run.has_drafts:
+    if not may_have_drafted(run):
         return f"{model} on your server. Its stream shows no drafts. Open one with drafts, too, to compare. {end}"
     unknown = "Dashed boxes are guesses that it rejected: it tells how many, not which words."
     if not run.started.server.has_counts:

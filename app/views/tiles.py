@@ -69,7 +69,10 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     numbers = {
         "alpha": _alpha(run),
         "tau": [number(run.tau, 1), f"τ = {number(run.tau, 2)} tokens per target pass; plain decoding writes 1"],
-        "speed": [number(run.tokens_per_second, 1), f"{quantity(run.tokens, 'token')}, {clock}{shared}"],
+        "speed": [
+            number(run.tokens_per_second, 1),
+            f"{quantity(run.tokens + (run.hidden_tokens or 0), 'token')}, {clock}{shared}",
+        ],
     }
     if run.started and run.started.constraint:
         numbers["grammar"] = _from_grammar(run)
@@ -160,8 +163,7 @@ def _to_come(run: Totals | Trace) -> list[str]:
 def _alpha(run: Totals) -> list[str]:
     if run.alpha is None:
         server = run.started.server if run.started else None
-        is_uncounted = server is not None and not server.has_counts
-        return [DASH, "the server does not count its drafts" if is_uncounted else "no draft was tested"]
+        return [DASH, server.why_uncounted if server and not server.has_counts else "no draft was tested"]
     words = f"α = {run.alpha:.2f}: {run.accepted} of {run.tested} tested drafts were accepted"
     if run.discarded:
         words += f"; {run.discarded} more came after a rejected one, never tested"

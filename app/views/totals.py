@@ -64,8 +64,18 @@ class Totals:
 
     @property
     def tau(self) -> float | None:
-        return self.tokens / self.rounds if self.rounds else None
+        return self.tokens / self.rounds if self.rounds and self.hidden_tokens == 0 else None
 
     @property
     def tokens_per_second(self) -> float | None:
-        return self.tokens / self.seconds if self.seconds else None
+        return (
+            (self.tokens + self.hidden_tokens) / self.seconds
+            if self.seconds and self.hidden_tokens is not None
+            else None
+        )
+
+    @property
+    def hidden_tokens(self) -> int | None:
+        """The tokens that a server's pieces do not show, as in `Server`."""
+        server = self.started.server if self.started else None
+        return server.hidden_tokens if server else 0

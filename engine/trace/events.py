@@ -189,7 +189,8 @@ class Server:
     """The server of another engine whose run was recorded. ``adapter``: what read its answers. ``flags``: its settings,
     as far as they could be read. ``has_counts``: whether each round's drafts were counted, so that α is known.
     ``notes``: sentences about what it does not tell, and what does not fit. ``counters``: the totals that it reported
-    itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``."""
+    itself: ``rounds`` (those with drafts), ``drafted`` and ``accepted``. ``hidden_tokens``: how many it counted and
+    its pieces do not show, None where it does not say how many a piece has; τ is then unknown."""
 
     engine: str
     version: str
@@ -199,10 +200,18 @@ class Server:
     has_counts: bool = False
     notes: tuple[str, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
+    hidden_tokens: int | None = 0
 
     @property
     def title(self) -> str:
         return f"{self.engine} {self.version}".strip()
+
+    @property
+    def why_uncounted(self) -> str:
+        """The reason for an unknown α."""
+        if drafted := self.counters.get("drafted"):
+            return f"the server counts drafts in total only: {self.counters.get('accepted', 0)} of {drafted} accepted"
+        return "the server does not count its drafts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +313,13 @@ def _own_settings(settings: tuple[Setting, ...], values: dict) -> list[tuple[Set
 class RunFinished:
     """Why the run ended, and totals that only the engine can measure.
 
+    ``reason``: a `Reason`, or in a recording the word of another server where it is none of these.
     ``prefill``: seconds for the prompt; ``ttft``: seconds to the end of the first round; ``seconds``: end to end;
     ``decode_seconds``: first round's start to last round's end; ``peak_memory`` in bytes (None where not measurable).
     ``text``: the output up to, not including, a stop string. ``notes``: as in `RunStarted`, learnt during the run.
     """
 
-    reason: Reason
+    reason: str
     text: str
     prefill: float
     ttft: float

@@ -26,7 +26,8 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """The metrics of one trace. None replaces a division by zero, and α where a server did not count its drafts.
+    """The metrics of one trace. None replaces a division by zero, α where a server did not count its drafts, and τ
+    where its pieces do not show every token.
 
     alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
     tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
@@ -77,14 +78,15 @@ def wilson(successes: int, trials: int) -> Interval | None:
 
 
 def _mean(values: list[int]) -> Interval | None:
-    """Returns the mean with a normal interval; a single value gets an interval of width 0."""
+    """Returns the mean of tokens per pass with a normal interval, not below 1, because no pass writes less. A single
+    value gets an interval of width 0."""
     if not values:
         return None
     n, mean = len(values), sum(values) / len(values)
     if n == 1:
         return Interval(mean, mean, mean)
     half = Z95 * math.sqrt(sum((x - mean) ** 2 for x in values) / (n - 1) / n)
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, max(min(1.0, mean), mean - half), mean + half)
 
 
 def depths(rounds: Iterable[Round]) -> dict[int, tuple[int, int]]:
@@ -133,19 +135,22 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     has_counts = server is None or server.has_counts
     decoding = rounds[1:] if server else rounds  # a server's first token comes out of the prompt's own pass
     decoded = sum(len(r.emitted) for r in decoding)
+    hidden = server.hidden_tokens if server else 0
+    if decoding:
+        decoded, emitted = decoded + (hidden or 0), emitted + (hidden or 0)
     finished, costs = trace.finished, trace.started.costs and monotone_costs(trace.started.costs)
     return RunMetrics(
         counts=counts,
         tokens=emitted,
         passes=len(decoding),
         alpha=wilson(sum(counts[s] for s in ACCEPTED), sum(counts[s] for s in TESTED)) if has_counts else None,
-        tau=_mean([len(r.emitted) for r in decoding]),
+        tau=None if hidden != 0 else _mean([len(r.emitted) for r in decoding]),
         by_depth=depths(rounds) if has_counts else {},
         wasted=(counts["rejected"] + counts["discarded"]) / scored if scored and has_counts else None,
         time={phase: sum(getattr(r.timings, phase) for r in rounds if r.timings) for phase in PARTS},
         decode_seconds=seconds,
-        tokens_per_second=decoded / seconds if seconds else None,
-        end_to_end=emitted / finished.seconds if finished and finished.seconds else None,
+        tokens_per_second=decoded / seconds if seconds and hidden is not None else None,
+        end_to_end=emitted / finished.seconds if finished and finished.seconds and hidden is not None else None,
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
         peak_memory=finished.peak_memory if finished else None,

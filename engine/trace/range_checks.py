@@ -28,7 +28,8 @@ def check_server(server: Server) -> None:
     pairs = [part for pair in server.flags.items() for part in pair]
     require(all(len(text) <= 1000 for text in (*words, *pairs, *server.counters)), "its server says too much")
     require(all(len(each) <= 100 for each in lists), "its server says too much")
-    require(all(0 <= n <= LARGEST for n in server.counters.values()), "a count of its server is out of range")
+    counts = (*server.counters.values(), server.hidden_tokens or 0)
+    require(all(0 <= n <= LARGEST for n in counts), "a count of its server is out of range")
 
 
 def check_told(r: Round) -> None:

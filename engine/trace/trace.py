@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.config import LOSSY
 from engine.errors import BadInput, explain
 from engine.files import decode_text, write_atomically
-from engine.trace.events import EMITTED, Event, Round, RunFinished, RunStarted, Token
+from engine.trace.events import EMITTED, Event, Reason, Round, RunFinished, RunStarted, Token
 from engine.trace.range_checks import (
     LARGEST,
     MAX_TOKENS,
@@ -232,6 +232,8 @@ def _check(trace: Trace) -> None:
         check_round(round_, position)
         position += len(round_.emitted)
     if end := trace.finished:
+        is_word = server is not None and 0 < len(end.reason) <= 40 and end.reason.isprintable()
+        require(end.reason in get_args(Reason) or is_word, "its end has a reason that is none")
         times = (end.prefill, end.ttft, end.decode_seconds, end.seconds)
         require(all(0 <= t <= 1e7 for t in times), "a time of its end is out of range")
         require(0 <= (end.peak_memory or 0) <= LARGEST, "its peak memory is out of range")

@@ -1,9 +1,11 @@
 """A recording of one's own server in a browser: its heading, its unknown guesses, and the form of Theory filled in."""
 
+from dataclasses import replace
+
 import pytest
 from page_actions import check_light_and_dark, open_files, open_lab, open_tab, upload
 from playwright.sync_api import expect
-from server_recordings import file_of, vllm_recording
+from server_recordings import file_of, uncounted_recording, vllm_recording
 
 pytestmark = pytest.mark.browser
 
@@ -46,3 +48,12 @@ def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
     open_tab(page, "The answer", "lab-tabs")
     upload(page, "answer-recordings", *paths.values())
     expect(page.locator(".sl-answer-main")).to_contain_text("plain decoding")
+
+
+@pytest.mark.slow
+def test_an_end_in_a_servers_own_word_is_shown_as_it_is(visit, tmp_path):
+    page, trace = visit(), uncounted_recording()
+    trace = replace(trace, finished=replace(trace.finished, reason="content_filter"))
+    open_files(page, file_of(trace, tmp_path, "run.json"))
+    page.locator("#stage .sl-rows").press("End")
+    expect(page.locator("#stage .sl-compared")).to_contain_text("The server ended it (content_filter) after 10 tokens.")

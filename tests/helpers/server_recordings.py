@@ -55,6 +55,15 @@ def uncounted_recording(pause: float = 0.1) -> Trace:
     return timed(trace, pause)
 
 
+def hidden_recording(pause: float = 0.1, drafts: int = 0) -> Trace:
+    """An answer of nine tokens in three pieces, whose server counts at the end alone; perhaps drafts, too."""
+    lines = [event(choices=[{"text": text}]) for text in ("a cat ", "sat on ", "the mat")]
+    counts = {"usage": {"completion_tokens": 9}}
+    counts |= {"timings": {"predicted_n": 9, "draft_n": drafts, "draft_n_accepted": 2}} if drafts else {}
+    trace, _ = recorded({"/v1/completions": b"".join([*lines, event(choices=[], **counts), DONE])}, chat=False)
+    return timed(trace, pause)
+
+
 def file_of(trace: Trace, folder: Path, name: str) -> str:
     save(trace, folder / name)
     return str(folder / name)

@@ -12,13 +12,14 @@ from engine.tools.servers.recording import Recorder
 from engine.tools.servers.streamed_answer import ServerRequest
 
 RECORDED = Path(__file__).parents[1] / "engine" / "tools" / "servers" / "recorded"
-Answer = str | bytes | tuple[int, str] | Iterable[bytes]
+Answer = str | bytes | tuple[int, str] | tuple[int, bytes, dict] | Iterable[bytes]
 
 
 @contextmanager
 def serving(answers: dict, requests: list | None = None):
-    """Yields the address of a server that answers each path with a text, (status, text), parts as they are sent, or the
-    result of a function of the request's body. Other paths are 404. ``requests`` gets each path, headers and body."""
+    """Yields the address of a server that answers each path with a text, (status, text), (status, text, headers), parts
+    as they are sent, or the result of a function of the request's body. Other paths are 404. ``requests`` gets each
+    path, headers and body."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self):
@@ -28,10 +29,10 @@ def serving(answers: dict, requests: list | None = None):
                 requests.append((self.path, dict(self.headers), asked))
             given = answers.get(self.path, (404, "no such path"))
             given = given(asked) if callable(given) else given
-            status, body = given if isinstance(given, tuple) else (200, given)
+            status, body, *headers = given if isinstance(given, tuple) else (200, given)
             self.send_response(status)
-            if 300 <= status < 400:
-                self.send_header("Location", body)
+            for name, value in (headers[0] if headers else {"Location": body} if 300 <= status < 400 else {}).items():
+                self.send_header(name, value)
             self.end_headers()
             try:
                 for part in [body] if isinstance(body, str | bytes) else body:

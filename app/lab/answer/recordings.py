@@ -33,7 +33,7 @@ class Recordings:
         self.traces, self.by_gamma, self.is_assumed = traces, {}, False
         for trace in traces:
             gamma = servers.longest_draft(trace)
-            if gamma is None and trace.has_drafts:
+            if gamma is None and servers.may_have_drafted(trace):
                 raise BadInput(
                     f"{servers.name(trace.started.server)} does not tell how many tokens it drafted, so its γ "
                     "and acceptance are unknown. Lab → Theory takes its speed, with γ typed in."
@@ -58,10 +58,10 @@ class Recordings:
     @cached_property
     def points(self) -> list[ServerPoint]:
         return [
-            ServerPoint(gamma, each.tokens_per_second, each.tau.value if gamma else 1.0)
+            ServerPoint(gamma, each.tokens_per_second, each.tau.value if gamma and each.tau else 1.0)
             for gamma, metrics in self.gammas.items()
             for each in metrics
-            if each.tokens_per_second
+            if each.tokens_per_second and (each.tau or not gamma)
         ]
 
     @cached_property

@@ -190,7 +190,8 @@ export function roundSentence(round) {
 
 /** @param {Ended} ended @param {boolean} [isBranch] the tokens before the forced one are not counted */
 export function endSentence({ reason, tokens, notes }, isBranch = false) {
-  return `${ENDS[reason] || 'Ended'} after ${quantity(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
+  const end = Object.hasOwn(ENDS, reason) ? ENDS[reason] : `The server ended it (${reason})`;
+  return `${end} after ${quantity(tokens, isBranch ? 'more token' : 'token')}.${notes ? ` ${notes}` : ''}`;
 }
 
 /** @param {Compared} compared */

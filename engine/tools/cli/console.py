@@ -192,10 +192,10 @@ def _rows(trace: Trace, s: RunMetrics):
         depths = ", ".join(f"{d}: {n}/{of} = {n / of:.0%}" for d, (n, of) in s.by_depth.items())
         yield "by depth", depths
     else:
-        is_told = started.server is None or started.server.has_counts
-        yield "acceptance α", "no draft was tested" if is_told else "unknown: the server does not count its drafts"
-    if s.tau:
-        yield "τ, tokens per pass", _interval(s.tau)
+        is_counted = started.server is None or started.server.has_counts
+        yield "acceptance α", "no draft was tested" if is_counted else f"unknown: {started.server.why_uncounted}"
+    if s.tau or s.passes:
+        yield "τ, tokens per pass", _interval(s.tau) if s.tau else "unknown: the stream does not show every token"
     if s.by_rule:
         yield "accepted a round", "expected {block:.3f} by blocks; {token:.3f} token by token".format(**s.by_rule)
     if s.gammas:
@@ -237,7 +237,7 @@ def server_totals(console: Console, traces: list[Trace]) -> None:
     rows = [
         ("tokens", f"{tokens} in {quantity(passes, 'pass')} after the prompts’ own, {quantity(len(traces), 'prompt')}")
     ]
-    if passes:
+    if passes and all(s.tau for s in each if s.passes):
         rows.append(("τ, tokens per pass", f"{tokens / passes:.3f}"))
     counters = Counter()
     for trace in traces:

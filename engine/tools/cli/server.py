@@ -1,6 +1,7 @@
 """Runs the commands of `python -m engine server`: another engine's server as the subject."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, cast
@@ -163,7 +164,8 @@ def read_log(
     """Say what an engine's log, /metrics or saved answers tell about acceptance."""
     from engine.tools.servers.log_reader import report
 
-    figures, out = report(_text_of(file)), screen()
+    text = _text_of(file)
+    figures, out = report(text), screen()
     for reading in figures.readings:
         length = f"γ = {reading.gamma}" if reading.gamma else "γ is not told"
         out.print(f"{reading.engine}, {visible(reading.form)}: {length}, {reading.rows} read", soft_wrap=True)
@@ -176,8 +178,16 @@ def read_log(
     for sentence in figures.unused:
         out.print(f"Not used: {sentence}", soft_wrap=True)
     if not figures.readings:
-        say(f"No acceptance figures of a known engine in {file}.")
+        why = next((why for pattern, why in NO_FIGURES.items() if re.search(pattern, text)), "")
+        say(why.format(file) or f"No acceptance figures of a known engine in {file}.")
         raise typer.Exit(1)
+
+
+NO_FIGURES = {  # what a text without figures may be
+    r"\A\s*\Z": "{} is empty.",
+    "\0": "{} is not a text; give a log, what /metrics serves, or an answer as JSON.",
+    r"(?m)^eval rate:|\"eval_count\":": "Ollama does not tell how many drafts it accepts, so {} has no figures.",
+}
 
 
 def _text_of(file: Path) -> str:
@@ -206,6 +216,7 @@ def compare(
     from engine.tools.servers.comparison import SIDES, Arm, verdict
     from engine.tools.servers.comparison import compare as loads_of
     from engine.tools.servers.streamed_answer import ServerRequest
+    from engine.trace.speedup_words import number
 
     numbers = options.parse_users(users, MOST_USERS)
     request = ServerRequest(model, "", max_new_tokens)
@@ -229,7 +240,7 @@ def compare(
     for category in dict.fromkeys(prompt.category for prompt in first.prompts):
         alpha = first.acceptance(category)
         share = "unknown" if alpha is None else f"{alpha:.2f}"
-        out.print(f"{visible(category)}: τ {first.tau(category) or 1:.2f}, α {share}")
+        out.print(f"{visible(category)}: τ {number(first.tau(category), 2)}, α {share}")
     places = ", ".join(f"{place}: {a}/{n}" for place, (a, n) in first.by_place().items())
     out.print(f"accepted by place: {places or 'unknown'}", soft_wrap=True)
     differing = first.differing()
@@ -238,8 +249,8 @@ def compare(
         f"texts that differ: {len(differing)} of {len(first.prompts)}{f' ({where})' if where else ''}", soft_wrap=True
     )
     gammas = [r.gamma or 0 for trace in first.traces["on"][0] for r in trace.rounds]
-    if first.users == 1 and max(gammas, default=0):
-        points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{first.tau():.3f}"
+    if first.users == 1 and max(gammas, default=0) and (tau := first.tau()):
+        points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{tau:.3f}"
         out.print(f"for `server explain`, with another γ measured: {points}", soft_wrap=True)
     out.print(verdict(loads), soft_wrap=True)
     if fault:

@@ -11,6 +11,7 @@ that it is not lossless. `python -m engine server check` of SpecLens looks close
 import argparse
 import json
 import math
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -35,6 +36,16 @@ class Failed(Exception):
     """A sentence on what a server answered."""
 
 
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, because urllib would send the key along, to any host."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+OPENER = urllib.request.build_opener(Stay)
+
+
 def complete(options, address, prompt, tokens, temperature, seed=0):
     """Returns (token, log-probability, log-probabilities by candidate) of each token."""
     body = {"model": options.model, "max_tokens": tokens, "temperature": temperature, "seed": seed} | NO_PENALTY
@@ -47,9 +58,7 @@ def complete(options, address, prompt, tokens, temperature, seed=0):
     headers = {"Content-Type": "application/json"}
     headers |= {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=QUIET
-        ) as got:
+        with OPENER.open(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=QUIET) as got:
             return list(by_token(json.load(got)["choices"][0]["logprobs"]))
     except urllib.error.HTTPError as error:
         raise Failed(f"{url} answered {error.code}: {error.read(300).decode(errors='replace')}") from error
@@ -59,7 +68,7 @@ def complete(options, address, prompt, tokens, temperature, seed=0):
 
 def base(address):
     """Returns the address up to /v1, however it was written."""
-    address = address.rstrip("/")
+    address = re.sub(r"/((chat/)?completions|models)$", "", address.strip().rstrip("/"))
     return address if address.endswith("/v1") else f"{address}/v1"
 
 

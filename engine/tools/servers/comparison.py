@@ -85,7 +85,7 @@ class ServerLoad:
 
     def rates(self, side: str) -> list[float]:
         """Returns tokens a second of all users together, by repeat."""
-        counts = [sum(len(trace.emitted) for trace in row) for row in self.traces[side]]
+        counts = [sum(compute_metrics(trace).tokens for trace in row) for row in self.traces[side]]
         return [count / seconds for count, seconds in zip(counts, self.seconds[side], strict=True)]
 
     def _fastest(self, side: str, i: int) -> tuple[int, float]:
@@ -101,10 +101,10 @@ class ServerLoad:
         return float(tokens / seconds) if seconds else 0.0
 
     def tau(self, category: str = "") -> float | None:
-        """Returns tokens per pass with drafts."""
-        each = [compute_metrics(trace) for trace in self._drafting(category)]
-        passes = sum(numbers.passes for numbers in each)
-        return sum(numbers.decoded for numbers in each) / passes if passes else None
+        """Returns tokens per pass with drafts; None where a stream does not show every token."""
+        each = [numbers for trace in self._drafting(category) if (numbers := compute_metrics(trace)).passes]
+        is_known = bool(each) and all(numbers.tau for numbers in each)
+        return sum(numbers.decoded for numbers in each) / sum(numbers.passes for numbers in each) if is_known else None
 
     def _drafting(self, category: str = "") -> list[Trace]:
         row = self.traces["on"][0]
@@ -135,7 +135,9 @@ def compare(
 ) -> Iterator[ServerLoad]:
     """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn."""
     for arm in arms.values():
-        arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
+        (first, *_), _ = arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
+        if (server := first.started.server) and server.hidden_tokens is None:
+            raise Unavailable(f"{arm.client.address} does not count its tokens, so its speed is unknown.")
     done, count = 0, len(users) * repeats * len(SIDES)
     for number in users:
         load = ServerLoad(number, prompts)

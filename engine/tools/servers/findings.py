@@ -252,12 +252,14 @@ def _characters(subject: Subject) -> Judgement:
 
 
 def _json(name: str, subject: Subject, plain: Subject | None) -> Judgement:
-    """Blames the drafts if fewer answers are broken without them, or if no plain server was given."""
+    """Blames the drafts only if fewer answers are broken without them."""
     bad, words = invalid(subject.client, subject.model, name), REQUESTS[name][0]
     if not bad:
         return "right", f"{COUNT} of {COUNT} {words} are valid."
     sentence = f"{bad} of {COUNT} {words} are not valid."
-    if plain and (without := invalid(plain.client, plain.model, name)) >= bad:
+    if not plain:
+        return "wrong", f"{sentence} Only a server without drafts can tell whether they are to blame: give its OFF_URL."
+    if (without := invalid(plain.client, plain.model, name)) >= bad:
         return "unknown", f"{sentence} Without drafts it is {without}, so they are not to blame."
     remedy = "a newer version, or no drafts for such requests"
     return "wrong", sentence, "vllm-project/vllm#44993", remedy

@@ -6,19 +6,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from engine.errors import EngineError, quantity
+from engine.errors import EngineError, Unavailable, and_list
+from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.adapters.chunks import Chunks
 from engine.tools.servers.adapters.llama_server import LlamaServer
 from engine.tools.servers.adapters.sglang import Sglang
 from engine.tools.servers.adapters.tensorrt_llm import TensorRtLlm
 from engine.tools.servers.adapters.vllm import Vllm
 from engine.tools.servers.client import Client, Missing
+from engine.tools.servers.event_stream import Cut
 from engine.tools.servers.rounds import ServedRound, rounds_of
-from engine.tools.servers.streamed_answer import Adapter, Piece, ServerRequest, StreamedAnswer, mapping
+from engine.tools.servers.streamed_answer import NAMES, Piece, ServerRequest, StreamedAnswer, mapping
 from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
 from engine.trace.trace import Trace
 
 ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorRtLlm)
+
+NO_ANSWER = "The server sent no answer of an OpenAI-compatible server; what came holds {}."
 
 
 def recognise(client: Client) -> tuple[Adapter, dict[str, str]]:
@@ -57,20 +61,37 @@ class Recorder:
     def ask(self, request: ServerRequest) -> StreamedAnswer:
         """Reads one answer as it comes, and nothing else, so that its time is the server's. Several threads may ask."""
         answer = StreamedAnswer(date=datetime.now(UTC).isoformat(timespec="seconds"))
-        start = time.perf_counter()
+        body, start = request.body(**self.adapter.fields()), time.perf_counter()
         try:
-            for seconds, event in self.client.stream(request.path, request.body(**self.adapter.fields())):
-                self.adapter.read_event(answer, seconds, event)
+            for seconds, event in self.client.stream(request.path, body, answer.leave_out):
+                answer.add(seconds, event)
+            if not answer.has_ended and answer.words:
+                answer.add(0.0, None)
+            if not answer.has_ended:
+                raise (
+                    Cut()
+                    if answer.pieces
+                    else Unavailable(NO_ANSWER.format(", ".join(list(answer.left_out)[:5]) or "nothing"))
+                )
         except EngineError as error:
-            if not answer.pieces:
+            if not answer.pieces and not answer.has_ended:
                 raise
-            answer.fault = str(error)
+            # Some gateways omit the end mark. After its reason a text is complete.
+            if answer.has_ended:
+                answer.notes.append(f"After the end of the answer: {error}")
+            else:
+                answer.fault = str(error)
         answer.seconds = time.perf_counter() - start
+        if refused := [name for name in body if name in self.client.refused]:
+            answer.notes.append(f"The server refuses {and_list(refused)}, so the request was sent without.")
+        answer.settle()
         return answer
 
     def finish(self, request: ServerRequest, answer: StreamedAnswer, before: dict[str, int] | None) -> Trace:
         """Asks what the stream did not tell, and makes the trace. ``before`` is None for one of several answers at
         once, because the server counts for all of them together."""
+        if self.adapter.is_plain:
+            answer.counters = dict.fromkeys(NAMES, 0)
         if not answer.fault:
             if before is not None:
                 self.adapter.add_counts(self.client, answer, before)
@@ -102,13 +123,15 @@ def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Str
     for index, one in enumerate(served):
         rounds.append(_round(index, one, position, context and context + position))
         position += len(one.tokens)
-    _check_counts(answer, rounds, position)
     flags = {name: value for name, value in (settings | answer.flags).items() if name != "version" and value}
-    has_counts = all(one.is_told for one in served)
-    version = settings.get("version", "")
+    name, engine = adapter.name, adapter.name
+    if isinstance(adapter, Chunks):
+        name, engine = answer.engine or adapter.name, answer.engine or "server"
+        if answer.engine:
+            answer.notes.append(f"The server does not say what it is; its events count drafts as {engine} does.")
     server = Server(
-        adapter.name if not isinstance(adapter, Chunks) else "server", version, request.model, adapter.name, flags,
-        has_counts, tuple(answer.notes), answer.counters,
+        engine, settings.get("version", ""), request.model, name, flags, all(one.is_told for one in served),
+        tuple(answer.notes), answer.counters, answer.hidden_tokens,
     )  # fmt: skip
     config = {
         "prompt": request.prompt, "method": "server", "sampling": {"temperature": request.temperature},
@@ -121,7 +144,7 @@ def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Str
         seconds = answer.seconds
         first, last = (answer.pieces[0].at, rounds[-1].end) if rounds else (seconds, seconds)
         text = "".join(piece.text for piece in answer.pieces)
-        finished = RunFinished(answer.reason or "length", text, first, first, last - first, seconds)
+        finished = RunFinished(answer.reason or "unknown", text, first, first, last - first, seconds)
     return Trace(started, tuple(rounds), finished)
 
 
@@ -148,11 +171,3 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
         place += not is_unknown
     gamma = drafted if one.is_told else None
     return Round(index, gamma, tuple(tokens), tuple(range(drafted)), None, context, None, one.start, one.end)
-
-
-def _check_counts(answer: StreamedAnswer, rounds: list[Round], size: int) -> None:
-    """Notes where the server's own totals and its stream disagree."""
-    if answer.size is not None and answer.size != size:
-        answer.notes.append(f"The server counted {quantity(answer.size, 'token')}, but its stream showed {size}.")
-    if all(piece.size == 1 for piece in answer.pieces) and not answer.counters:
-        answer.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")

@@ -36,14 +36,15 @@ class ServedRound:
 def rounds_of(answer: StreamedAnswer) -> list[ServedRound]:
     """Returns the rounds, the prompt's own pass first. Adds a note to the answer for each thing that it inferred."""
     pieces = answer.pieces
-    if not pieces or any(piece.drafted for piece in pieces):
+    # Counts that come with the last piece alone do not say which rounds they are of.
+    if not pieces or (any(each.drafted for each in pieces) and all(each.drafted is not None for each in pieces)):
         if several := sum(piece.size > 1 for piece in pieces):
             answer.notes.append(
                 f"{several} pieces held several tokens; a round within one is shown as early as it can be."
             )
         return list(_rounds_by_counts(pieces))
     steps = answer.steps if answer.steps is not None else _uniform(answer)
-    shares = None if steps is None else _align(answer, steps)
+    shares = None if steps is None or answer.hidden_tokens else _align(answer, steps)
     if shares is None and answer.counters:
         answer.notes.append("The server’s counts do not say which round drafted what, so the stream alone is shown.")
     if shares is None:

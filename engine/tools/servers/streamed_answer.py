@@ -1,18 +1,44 @@
 """Collects a streamed answer of an OpenAI-compatible server as the pieces in which it came.
 
-An adapter gives the request what its engine needs to tell more, and reads what only its engine says.
+One reader serves all engines and looks for the counts of each in every event, because a gateway may hide which engine
+answers. It uses a field or keeps its name, for a note in the trace.
 """
 
 import math
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
-from engine.errors import Unavailable
-from engine.tools.servers.client import Client
+from engine.errors import Unavailable, quantity
+from engine.tools.servers.event_stream import error_words, quote
 
 LONGEST = 10_000  # characters in a piece, as in a token of a trace
 MOST = 20_000  # pieces, as many as a trace may have rounds
-ENDS = {"stop": "eos", "length": "length", "tool_calls": "eos"}  # finish_reason → the reason of a trace
+HALF = 3  # bytes of a character that is not complete, and so tokens that a server may have counted but not shown
+MOST_NAMES = 8  # of fields that a note lists
+ENDS = {"stop": "eos", "length": "length"}  # finish_reason → the reason of a trace; any other word is kept
+# The fields of a text, in the order in which it is shown. Some servers send one text under several names of a row.
+TEXTS = (("reasoning_content", "reasoning", "thinking", "reasoning_details"), ("content", "text"), ("refusal",))
+# Fields that say nothing of an answer, and the others that are read from an event and from a choice.
+SILENT = {
+    "id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "obfuscation", "role",
+    "index", "type", "native_finish_reason", "stop_reason", "matched_stop", "prompt_text", "content_filter_results",
+    "prompt_filter_results", "usage", "prompt_token_ids", "signature", "format", "p",
+}  # fmt: skip
+IN_EVENT = SILENT | {"choices", "error", "errors", "x_groq", "timings", "metrics", "sglext", "stats"}
+IN_PART = dict.fromkeys(("text", "content", "thinking", "summary"))  # one of them is the part's text
+IN_DELTA = SILENT | {name for row in TEXTS for name in row}
+IN_CHOICE = IN_DELTA | {"delta", "message", "error", "logprobs", "token_ids", "finish_reason"}
+NAMES = ("rounds", "drafted", "accepted")
+# Engine → where its events count drafts, and its own names for these.
+DRAFT_COUNTS = {
+    "vLLM": (("metrics", "speculative_decoding"), ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")),
+    "SGLang": (("sglext", "spec_tokens_details"),
+               ("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts")),
+    "LM Studio": (("stats",), ("", "total_draft_tokens_count", "accepted_draft_tokens_count")),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,75 +86,249 @@ class Piece:
 @dataclass
 class StreamedAnswer:
     """``steps``: (accepted, drafted) of each round with drafts, in order; None where the server does not list them.
-    ``counters``: totals that the server reported: rounds, drafted, accepted. ``fault``: why it ended early.
-    ``date``: when it was requested, and ``seconds``: from then to its end."""
+    ``counters``: totals that the server reported: rounds, drafted, accepted. ``engine``: whose way of counting drafts
+    its events have, or "". ``size``: its tokens as the server counts them. ``hidden_tokens``: as in `Server`.
+    ``has_ended``: the server said that this is all. ``fault``: why it ended early. ``date``: when it was requested, and
+    ``seconds``: from then to its end."""
 
     pieces: list[Piece] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     prompt_size: int | None = None
     size: int | None = None
-    reason: Any = ""  # the reason in a trace; empty until the server says why it ended
+    hidden_tokens: int | None = 0
+    reason: str = ""  # the reason in a trace; empty until the server says why it ended
+    has_ended: bool = False
     steps: list[tuple[int, int]] | None = None
     counters: dict[str, int] = field(default_factory=dict)
+    engine: str = ""
     flags: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    words: str = ""  # the first event that is not JSON: a sign of life if a reason follows, else of an error
     fault: str = ""
     date: str = ""
     seconds: float = 0.0
+    _counts: list[int | None] = field(default_factory=list)  # by piece, the tokens that the server had counted so far
+    _newest: tuple[float, int | None, int | None] = (0.0, None, None)  # time, drafted and accepted of the last count
+    _index: int | None = None  # of the choice that is recorded
+    _has_deltas: bool = False
+    _half: str = ""  # the first half of a surrogate pair, whose second half comes with the next event
 
-    def add(self, at: float, event: dict, **counts: int | None) -> None:
-        """Takes one event of the stream; other forms are passed over. Raises Unavailable for too many."""
-        self._usage(event)
-        choice = first(event.get("choices"))
-        self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids")) or _ids(choice.get("prompt_token_ids"))
-        self.reason = ENDS.get(_word(choice.get("finish_reason")), "") or self.reason
-        text, (texts, ps), ids = _text(choice), _logprobs(choice.get("logprobs")), tuple(_ids(choice.get("token_ids")))
-        size = len(ids) or len(texts) or self._count_tokens(event) or bool(text)
+    def leave_out(self, name: str) -> None:
+        """Keeps the name of something that is not used. A server may send any number of them."""
+        if name in self.left_out or len(self.left_out) < 100:
+            self.left_out[quote(name, 40)] += 1
+
+    def add(self, at: float, event: dict | str | None) -> None:
+        """Takes one event of the stream, None for its end mark. Raises Unavailable for an error and for too much."""
+        if event is None and self.words and not self.reason:
+            raise Unavailable(f"The server sent an event that is not JSON: “{self.words}”.")
+        if event is None or isinstance(event, str):
+            self.has_ended |= event is None
+            self.words = self.words or event or ""
+            if event:
+                self.leave_out(f"“{event[:38]}”")
+            return
+        end = self.has_ended, self.reason
+        self._check_fields(event, IN_EVENT)
+        *others, last = self._choices(event) or [{}]
+        for choice in others:
+            self._add_choice(at, choice, None, None, None)
+        drafted, accepted = self._add_draft_counts(event)
+        self._add_choice(at, last, self._add_count(at, event, last, drafted, accepted), drafted, accepted)
+        self.prompt_ids = self.prompt_ids or _ids(event.get("prompt_token_ids"))
+        if words := _error(event) or error_words(last.get("error")):
+            self.has_ended, self.reason = end  # the reason that comes with an error ends no whole answer
+            raise Unavailable(f"The server broke off with an error: {words}.")
+
+    def _choices(self, event: dict) -> list[dict]:
+        """Returns the parts of an event that belong to the answer; the first index that comes is the answer's."""
+        choices = event.get("choices")
+        if choices is not None and not isinstance(choices, list):
+            self.leave_out("choices that are no list")
+        own = []
+        for choice in choices if isinstance(choices, list) else []:
+            index = as_count(mapping(choice).get("index"))
+            self._index = index if self._index is None else self._index
+            if not isinstance(choice, dict):
+                self.leave_out("a choice that is no object")
+            elif index in (None, self._index):
+                own.append(choice)
+            else:
+                self.leave_out(f"choice {index}")
+        return own
+
+    def _add_choice(
+        self, at: float, choice: dict, count: int | None, drafted: int | None, accepted: int | None
+    ) -> None:
+        self.prompt_ids = self.prompt_ids or _ids(choice.get("prompt_token_ids"))
+        word = choice.get("finish_reason")
+        if isinstance(word, str) and word.lower() not in ("", "null", "none"):
+            self.reason, self.has_ended = ENDS.get(word.lower(), quote(word, 40)), True
+        elif word and not isinstance(word, str):
+            self.leave_out("finish_reason")
+        text, (texts, ps), ids = (
+            self._text(choice),
+            _logprobs(choice.get("logprobs")),
+            tuple(_ids(choice.get("token_ids"))),
+        )
+        for name, value in (("token_ids", ids), ("logprobs", texts)):
+            if choice.get(name) and not value and text:
+                self.leave_out(name)
+        size = len(ids) or len(texts)
         if len(text) > LONGEST or len(self.pieces) >= MOST or size > LONGEST:
             raise Unavailable("The server sent more than a trace can hold, so the rest was left out.")
-        if size:
+        if size or text:
             fits = len(texts) == size and "".join(texts) == text
             self.pieces.append(
-                Piece(at, text, size, ids, texts if fits else (), ps if len(ps) == size else (), **counts)
+                Piece(at, text, size, ids, texts if fits else (), ps if size == len(ps) else (), drafted, accepted)
             )
+            self._counts.append(count)
 
-    def _usage(self, event: dict) -> None:
-        usage = mapping(event.get("usage"))
-        self.prompt_size = as_count(usage.get("prompt_tokens")) or self.prompt_size
-        if not event.get("choices"):
-            self.size = as_count(usage.get("completion_tokens")) or self.size
+    def _text(self, choice: dict) -> str:
+        """Returns the text of an event, of a continuation or a chat; what a model thinks before it answers counts, too.
+        A whole message is left out where its parts have come already."""
+        delta, message = choice.get("delta"), choice.get("message")
+        places = [choice, mapping(delta)]
+        if delta and not isinstance(delta, dict):
+            self.leave_out("delta")
+        if message and (delta or self._has_deltas or not isinstance(message, dict)):
+            self.leave_out("message")
+        elif message:
+            places.append(message)
+        for place in places:
+            self._check_fields(place, IN_CHOICE if place is choice else IN_DELTA)
+        texts = [dict.fromkeys(self._words(name, each.get(name)) for name in row for each in places) for row in TEXTS]
+        text = self._half + "".join(word for row in texts for word in row)
+        self._has_deltas |= bool(text) and bool(delta)
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        text = text.removesuffix(self._half)
+        if re.search("[\ud800-\udfff]", text):
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            if "\ufffd" in text:
+                self.leave_out("half a character")
+        return text
 
-    def _count_tokens(self, event: dict) -> int:
-        """Counts the tokens of a piece where each event says how many there have been so far."""
-        count = as_count(mapping(event.get("usage")).get("completion_tokens"))
-        return max(0, count - sum(piece.size for piece in self.pieces)) if count is not None else 0
+    def _words(self, name: str, value: Any, depth: int = 0) -> str:
+        """Returns a text that comes as itself or in parts."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list) and depth < 8:
+            return "".join(self._words(name, part, depth + 1) for part in value)
+        part = mapping(value)
+        key = next((key for key in IN_PART if part.get(key)), None)
+        if key and depth < 8:
+            self._check_fields(part, SILENT | {key})
+            return self._words(name, part[key], depth + 1)
+        if value and not part.keys() & IN_PART:
+            self.leave_out(f"{part.get('type') or 'a part'} in {name}")
+        return ""
 
+    def _check_fields(self, values: dict, known: set[str]) -> None:
+        """Keeps the names of fields that nothing here reads."""
+        for name, value in values.items():
+            if name not in known and value not in (None, "", 0) and value != [] and value != {}:
+                self.leave_out(name)
 
-class Adapter:
-    """The part of a recording that one engine does in its own way. It keeps nothing of a request."""
+    def _add_count(self, at: float, event: dict, choice: dict, drafted: int | None, accepted: int | None) -> int | None:
+        """Returns how many tokens there have been by the server's count, wherever the event has it."""
+        count = None
+        for place in (choice, mapping(event.get("x_groq")), event):
+            usage = place.get("usage")
+            if usage and not isinstance(usage, dict):
+                self.leave_out("usage")
+            self.prompt_size = as_count(mapping(usage).get("prompt_tokens")) or self.prompt_size
+            own = as_count(mapping(usage).get("completion_tokens"))
+            count = count if own is None else own
+        own = as_count(mapping(event.get("timings")).get("predicted_n"))
+        count = count if own is None else own
+        if count:
+            self.size, self._newest = count, (at, drafted, accepted)
+        return count
 
-    name: str
-    can_split = False  # whether it has /detokenize
-    penalties: tuple[str, ...] = ("repetition_penalty",)  # the names of its repetition penalty
+    def _add_draft_counts(self, event: dict) -> tuple[int | None, int | None]:
+        """Takes the totals of an event, and returns llama-server's counts up to here: it leaves both out while they are
+        0."""
+        for engine, (path, names) in DRAFT_COUNTS.items():
+            details: Any = event
+            for name in path:
+                details = mapping(details).get(name)
+            counts = {
+                ours: as_count(mapping(details).get(name)) for ours, name in zip(NAMES, names, strict=True) if name
+            }
+            if details and None not in counts.values():
+                self.counters, self.engine = {name: n for name, n in counts.items() if n is not None}, engine
+                self._add_steps(mapping(details))
+        timings = mapping(event.get("timings"))
+        if not timings.keys() & {"predicted_n", "draft_n"}:
+            return None, None
+        drafted, accepted = (as_count(timings.get(name)) or 0 for name in ("draft_n", "draft_n_accepted"))
+        self.counters, self.engine = {"drafted": drafted, "accepted": accepted}, "llama-server"
+        return drafted, accepted
 
-    def recognise(self, client: Client) -> dict[str, str] | None:
-        """Returns its settings, at least a version; None for the server of another engine."""
-        raise NotImplementedError
+    def _add_steps(self, details: dict) -> None:
+        """Takes the lists of vLLM, which have each round."""
+        if size := as_count(details.get("num_spec_tokens")):
+            self.flags["num_speculative_tokens"] = str(size)
+        lists: list[Any] = [details.get("per_step_accepted"), details.get("per_step_drafted")]
+        if all(isinstance(each, list) for each in lists) and len(lists[0]) == len(lists[1]):
+            pairs: list[Any] = [(as_count(a), as_count(d)) for a, d in zip(*lists, strict=True)]
+            self.steps = pairs if all(None not in pair and pair[0] <= pair[1] for pair in pairs) else None
 
-    def fields(self) -> dict:
-        """Returns the fields of a request beyond OpenAI's API. These make each event say how many tokens there are."""
-        return {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+    def settle(self) -> None:
+        """Gives each piece its tokens, and adds the notes that only the whole stream can tell.
 
-    def counts_before(self, client: Client) -> dict[str, int]:
-        """Returns what `add_counts` needs from before the request."""
-        return {}
+        The server's count up to a piece tells its tokens only where it follows the text. A count that comes with the
+        end alone does not say which piece they were in, so it makes no rounds: such tokens stay ``hidden_tokens``.
+        """
+        if self._half:
+            self.leave_out("half a character")
+        has_sizes, sizes = all(piece.size for piece in self.pieces), self._growths()
+        if sizes and not has_sizes:
+            if sizes[-1] == self.pieces[-1].size == 0:  # the rest of a text that was held back
+                last = self.pieces.pop()
+                self.pieces[-1] = replace(self.pieces[-1], text=self.pieces[-1].text + last.text, texts=())
+            self.pieces = [replace(p, size=p.size or n) for p, n in zip(self.pieces, sizes, strict=False)]
+        self.pieces = [piece if piece.size else replace(piece, size=1) for piece in self.pieces]
+        shown, (at, drafted, accepted) = sum(piece.size for piece in self.pieces), self._newest
+        rest, most = (self.size or 0) - shown, 1 if drafted is None else HALF
+        room = sum(len(piece.text.encode()) for piece in self.pieces) + HALF - shown
+        if sizes and 0 < rest <= min(most, room):
+            # The end of the text is a token, too, and half a character is never shown.
+            self.pieces.append(Piece(at, "", rest, (), (), (), drafted, accepted))
+            shown += rest
+        if self.size is None or self.size < shown:
+            self.hidden_tokens = 0 if has_sizes or not self.pieces else None
+        else:
+            self.hidden_tokens = self.size - shown
+        self._add_notes(shown)
 
-    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
-        """Takes an event of the stream."""
-        answer.add(at, event)
+    def _growths(self) -> list[int] | None:
+        """Returns by how much the server's count grew with each piece; None where it does not follow the text."""
+        counts, written = [count for count in self._counts if count is not None], 0
+        if len(counts) < len(self._counts) or len({*counts, self.size}) < 2:
+            return None
+        for piece, count in zip(self.pieces, counts, strict=True):
+            written += len(piece.text.encode())
+            if count > written + HALF:
+                return None  # it also counts tokens that are not shown, such as thoughts
+        sizes = [after - before for before, after in pairwise((0, *counts))]
+        return sizes if all(size > 0 for size in sizes[:-1]) and sizes[-1] >= (len(sizes) == 1) else None
 
-    def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
-        """Adds to a complete answer, which was alone on the server, what that tells elsewhere."""
+    def _add_notes(self, shown: int) -> None:
+        if self.left_out:
+            names = [f"{name} ({n} times)" if n > 1 else name for name, n in self.left_out.most_common(MOST_NAMES)]
+            more = len(self.left_out) - MOST_NAMES
+            self.notes.append(f"Left out of the stream: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
+        if self.size is not None and self.size != shown:
+            what = ", so tokens per pass are unknown" if self.hidden_tokens else ""
+            self.notes.append(
+                f"The server counted {quantity(self.size, 'token')}, but its stream showed {shown}{what}."
+            )
+        elif self.hidden_tokens is None:
+            self.notes.append("The server does not count its tokens, so each piece of the stream is shown as one.")
+        elif all(piece.size == 1 for piece in self.pieces) and not self.counters:
+            self.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")
 
 
 def mapping(value: Any) -> dict:
@@ -140,21 +340,10 @@ def first(values: Any) -> dict:
     return mapping(values[0]) if isinstance(values, list) and values else {}
 
 
-def owners(client: Client) -> list[Any]:
-    """Returns who owns each model that the server lists."""
-    models = mapping(client.get_json("/v1/models")).get("data")
-    return [mapping(model).get("owned_by") for model in (models if isinstance(models, list) else [])]
-
-
 def as_count(value: Any) -> int | None:
     """Returns a count; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value < 2**53 and value == int(value) else None
-
-
-def _word(value: Any) -> str:
-    """Makes a text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _ids(value: Any) -> list[int]:
@@ -162,13 +351,17 @@ def _ids(value: Any) -> list[int]:
     return [] if None in ids or len(ids) > LONGEST else ids
 
 
-def _text(choice: dict) -> str:
-    """Returns a piece's text, of a continuation or a chat; what a model thinks before its answer counts, too."""
-    delta = mapping(choice.get("delta"))
-    return next(filter(None, map(_word, (choice.get("text"), *(delta.get(k) for k in _WORDS)))), "")
+def _word(value: Any) -> str:
+    """Makes a text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
-_WORDS = ("content", "reasoning_content", "reasoning")
+def _error(event: dict) -> str:
+    """Returns the words of an error in an answer whose status was right; "" for none."""
+    if event.get("error") or event.get("errors"):
+        return error_words(event.get("error") or event.get("errors"))
+    is_error = "error" in (event.get("object"), event.get("type"), event.get("status"))
+    return error_words(event if is_error else event.get("detail")) if not event.get("choices") else ""
 
 
 def _logprobs(value: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:

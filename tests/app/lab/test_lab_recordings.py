@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from fake_worker import FakeEngine, recorded
 from lab_pages import VISITOR, rows, said, short_form
-from server_recordings import file_of, uncounted_recording, vllm_recording
+from server_recordings import file_of, hidden_recording, uncounted_recording, vllm_recording
 
 from app.jobs.service import Service
 from app.lab.answer import recordings as answers
@@ -191,6 +191,8 @@ def test_fewer_recordings_give_a_measurement_or_nothing():
     [
         ([recorded()], "recordings of a server"), ([], "recordings of a server"),
         ([uncounted_recording()], "does not tell how many tokens it drafted"),
+        ([hidden_recording()], "does not tell how many tokens it drafted"),
+        ([hidden_recording(drafts=7)], "does not tell how many tokens it drafted"),
         ([THREE, replace(PLAIN, started=replace(PLAIN.started, pair="other"))], "several models"),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fake_worker import FakeEngine
-from server_recordings import uncounted_recording, vllm_recording
+from server_recordings import hidden_recording, uncounted_recording, vllm_recording
 
 from app.jobs.service import Service
 from app.jobs.visitor import Session
@@ -65,6 +65,14 @@ def test_tiles_name_no_number_that_a_server_did_not_tell():
     rounds = len(DRAFTING.rounds) - 1
     assert float(ratio[:-1]) == pytest.approx(47 / (rounds * 0.06) / (1 / 0.03), abs=0.005)
     assert "by the clock of the client" in shown(DRAFTING)["speed"][1]
+
+
+def test_tokens_that_no_piece_shows_leave_tau_unknown_but_count_as_speed():
+    hidden = hidden_recording(drafts=7)
+    assert "so none are drawn" in servers.opening_sentence(hidden, None)
+    assert shown(hidden)["tau"][0] == "–" and shown(hidden)["alpha"][1].endswith("in total only: 2 of 7 accepted")
+    assert shown(hidden)["speed"][0] == "40.0" and "8 tokens" in shown(hidden)["speed"][1], "8 tokens in 0.2 seconds"
+    assert "is unknown" in json.loads(run_charts.complete(hidden)[1])["figures"]["rounds"]["note"]
 
 
 def test_no_chart_predicts_from_costs_that_a_server_does_not_tell():

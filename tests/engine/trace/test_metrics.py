@@ -46,7 +46,9 @@ def test_the_counts_of_a_run_and_their_shares():
     assert found.wasted == 6 / 16, "scored but not emitted, over scored"
     assert (found.tokens, found.passes, found.tau.value) == (10, 4, 2.5)
     half = 1.959964 * sqrt(((3 - 2.5) ** 2 + (1 - 2.5) ** 2 + (5 - 2.5) ** 2 + (1 - 2.5) ** 2) / 3 / 4)
-    assert isclose(found.tau.low, 2.5 - half) and isclose(found.tau.high, 2.5 + half)
+    assert found.tau.low == 1 and isclose(found.tau.high, 2.5 + half), "no pass writes less than a token"
+    steady = compute_metrics(trace("AAAAb", "AAAAb", "AAAAb", "AAAs")).tau
+    assert isclose(steady.value - steady.low, steady.high - steady.value) and steady.low > 1
     plain = compute_metrics(trace("p"))
     assert (plain.tau.high, plain.wasted) == (1.0, 0.0)
 

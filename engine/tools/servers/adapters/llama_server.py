@@ -5,8 +5,9 @@ two latter grow before the first token of a round is sent, and each event is one
 so that the tokens of a round are known.
 """
 
+from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.client import Client
-from engine.tools.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping
+from engine.tools.servers.streamed_answer import mapping
 
 
 class LlamaServer(Adapter):
@@ -18,12 +19,3 @@ class LlamaServer(Adapter):
 
     def fields(self) -> dict:
         return {"timings_per_token": True}
-
-    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
-        timings = mapping(event.get("timings"))
-        drafted, accepted = as_count(timings.get("draft_n")), as_count(timings.get("draft_n_accepted"))
-        tokens = as_count(timings.get("predicted_n"))
-        usage = mapping(event.get("usage")) | ({} if tokens is None else {"completion_tokens": tokens})
-        answer.add(at, event | {"usage": usage}, drafted=drafted or 0, accepted=accepted or 0)
-        if timings:  # without drafts so far the two are left out
-            answer.counters = {"drafted": drafted or 0, "accepted": accepted or 0}

@@ -5,37 +5,23 @@ spec_num_proposed_drafts and spec_num_correct_drafts. ``continuous_usage_stats``
 there are. An event is one round with ``--stream-interval 1``, the default.
 """
 
-from typing import Any
-
+from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.client import Client
-from engine.tools.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping
+from engine.tools.servers.streamed_answer import mapping
 
-NAMES = {"rounds": "spec_verify_ct", "drafted": "spec_num_proposed_drafts", "accepted": "spec_num_correct_drafts"}
 FLAGS = ("speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 
 
 class Sglang(Adapter):
     name, can_split = "SGLang", True
 
-    def __init__(self):
-        self._is_plain = False
-
     def recognise(self, client: Client) -> dict[str, str] | None:
         about = mapping(client.get_json("/get_server_info"))
         if "version" not in about:
             return None
         flags = {name: str(about[name])[:80] for name in FLAGS if about.get(name) is not None}
-        self._is_plain = "speculative_algorithm" in about and about["speculative_algorithm"] is None
+        self.is_plain = "speculative_algorithm" in about and about["speculative_algorithm"] is None
         return {"version": str(about["version"])[:40]} | flags
 
     def fields(self) -> dict:
         return super().fields() | {"return_spec_tokens_details": True}
-
-    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
-        answer.add(at, event)
-        details = mapping(mapping(event.get("sglext")).get("spec_tokens_details"))
-        counts: dict[str, Any] = {ours: as_count(details.get(theirs)) for ours, theirs in NAMES.items()}
-        if self._is_plain:
-            answer.counters = dict.fromkeys(NAMES, 0)
-        elif details and None not in counts.values():
-            answer.counters = counts

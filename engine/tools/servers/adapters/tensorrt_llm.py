@@ -5,8 +5,9 @@ With ``return_perf_metrics`` set at its start, /perf_metrics lists past requests
 """
 
 from engine.errors import EngineError
+from engine.tools.servers.adapters.adapter import Adapter, owners, version
 from engine.tools.servers.client import Client
-from engine.tools.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping, owners
+from engine.tools.servers.streamed_answer import StreamedAnswer, as_count, mapping
 
 
 class TensorRtLlm(Adapter):
@@ -15,7 +16,7 @@ class TensorRtLlm(Adapter):
     def recognise(self, client: Client) -> dict[str, str] | None:
         if "tensorrt_llm" not in owners(client):
             return None
-        return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
+        return {"version": version(client)}
 
     def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
         try:

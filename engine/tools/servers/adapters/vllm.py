@@ -7,12 +7,11 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 /metrics before and after are used, which count every user of the server.
 """
 
-from typing import Any
-
 from engine.errors import EngineError
+from engine.tools.servers.adapters.adapter import Adapter, owners, version
 from engine.tools.servers.client import Client
 from engine.tools.servers.log_reader import read_metrics
-from engine.tools.servers.streamed_answer import Adapter, StreamedAnswer, as_count, mapping, owners
+from engine.tools.servers.streamed_answer import NAMES, StreamedAnswer
 
 FLAG = "--per-request-spec-decode-metrics detailed"
 
@@ -23,7 +22,7 @@ class Vllm(Adapter):
     def recognise(self, client: Client) -> dict[str, str] | None:
         if "vllm" not in owners(client):
             return None
-        return {"version": str(mapping(client.get_json("/version")).get("version", ""))[:40]}
+        return {"version": version(client)}
 
     def fields(self) -> dict:
         return {"return_token_ids": True}
@@ -43,19 +42,6 @@ class Vllm(Adapter):
                     f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
                 )
 
-    def read_event(self, answer: StreamedAnswer, at: float, event: dict) -> None:
-        answer.add(at, event)
-        details = mapping(mapping(event.get("metrics")).get("speculative_decoding"))
-        names = {"rounds": "num_spec_steps", "drafted": "num_draft_tokens", "accepted": "num_accepted_draft_tokens"}
-        counts: dict[str, Any] = {ours: as_count(details.get(theirs)) for ours, theirs in names.items()}
-        if details and None not in counts.values():
-            answer.counters = counts
-            answer.flags["num_speculative_tokens"] = str(as_count(details.get("num_spec_tokens")) or "")
-            lists: list[Any] = [details.get("per_step_accepted"), details.get("per_step_drafted")]
-            if all(isinstance(each, list) for each in lists) and len(lists[0]) == len(lists[1]):
-                pairs: list[Any] = [(as_count(a), as_count(d)) for a, d in zip(*lists, strict=True)]
-                answer.steps = pairs if all(None not in pair and pair[0] <= pair[1] for pair in pairs) else None
-
 
 def _counters(client: Client) -> dict[str, int]:
     """Reads the counters of /metrics; none where it cannot be read, zeros where the server does not draft."""
@@ -63,4 +49,4 @@ def _counters(client: Client) -> dict[str, int]:
         text = client.get("/metrics")
     except EngineError:
         return {}
-    return read_metrics(text) or (dict.fromkeys(("rounds", "drafted", "accepted"), 0) if "vllm:" in text else {})
+    return read_metrics(text) or (dict.fromkeys(NAMES, 0) if "vllm:" in text else {})

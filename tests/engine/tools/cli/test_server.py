@@ -40,6 +40,19 @@ def test_record_of_several_prompts_prints_the_totals(tmp_path):
     assert [len(load(tmp_path / f"run-{n}.json").rounds) for n in (1, 2)] == [18, 18]
 
 
+def test_record_of_several_prompts_has_no_tau_where_tokens_are_hidden(tmp_path):
+    rows = tmp_path / "prompts.jsonl"
+    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    body = b"".join(event(choices=[{"text": word}]) for word in "ab") + event(
+        choices=[], usage={"completion_tokens": 9}
+    )
+    with serving({"/v1/completions": body + DONE}) as address:
+        made = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+        one = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    assert made.exit_code == 0 and "τ" not in made.stdout and "16 in 2 passes" in made.stdout
+    assert "τ, tokens per pass  unknown" in one.stdout and "showed 2, so tokens per pass are unknown" in one.stdout
+
+
 def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
     answers = {"/v1/completions": event(choices=[{"text": "a"}])}
     with serving(answers) as address:
@@ -66,7 +79,8 @@ def test_record_keeps_the_prompts_before_a_refusal(tmp_path, status, said):
 def test_compare_shows_what_it_measured_before_a_fault(tmp_path):
     rows, asked = tmp_path / "prompts.jsonl", []
     rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
-    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd") + DONE
+    good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd")
+    good += event(choices=[], usage={"completion_tokens": 4}) + DONE
 
     def chat(_):
         asked.append(1)
@@ -126,7 +140,10 @@ def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
     assert piped.stdout == result.stdout
 
 
-@pytest.mark.parametrize(("text", "said"), [("hello", "No acceptance figures"), (None, "cannot be read")])
+@pytest.mark.parametrize(("text", "said"), [
+    ("hello", "No acceptance figures"), (None, "cannot be read"), ("\n", "is empty"), ("GGUF\0\3", "is not a text"),
+    ("eval count:  9 token(s)\neval rate:  61.2 tokens/s\n", "Ollama does not tell"), ('{"eval_count": 9}', "Ollama"),
+])  # fmt: skip
 def test_read_refuses_a_file_without_figures(tmp_path, text, said):
     if text is not None:
         (tmp_path / "log").write_text(text)

@@ -12,7 +12,7 @@ from paths import ROOT
 from scipy.stats import chi2
 from stand_in_server import serving
 
-from engine.tools.servers.check_server import NEAR_TIE, chi_squared, movement, widest_tie
+from engine.tools.servers.check_server import NEAR_TIE, base, chi_squared, movement, widest_tie
 
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
 
@@ -87,6 +87,19 @@ def test_every_request_has_the_options_and_no_penalty(check, tmp_path):
         assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
         assert body["messages"][0]["content"] in ("One.", "Two.") and body["top_k"] == 0
         assert body["repeat_penalty"] == 1 and "repetition_penalty" not in body
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307])
+def test_a_redirect_is_not_followed_with_the_key(status):
+    asked = []
+    with serving({}, asked) as other, serving({"/v1/completions": (status, f"{other}/v1/completions")}) as address:
+        done = script(address, address, "--api-key", "secret")
+    assert done.returncode == 1 and f"answered {status}" in done.stderr and not asked
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/v1", "/v1/", "/v1/completions", "/v1/chat/completions/", "/v1/models"])
+def test_an_address_may_end_in_any_path_of_the_api(tail):
+    assert base(f" http://h:1{tail}") == "http://h:1/v1"
 
 
 def test_no_server_is_a_sentence():

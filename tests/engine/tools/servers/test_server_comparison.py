@@ -83,6 +83,27 @@ def test_counts_of_a_group_are_not_those_of_each_answer():
         assert len(asked) == 2 * len(PROMPTS) and all(trace.started.server.counters for trace in alone)
 
 
+def test_a_server_that_counts_no_tokens_is_not_measured():
+    uncounted = {"/v1/chat/completions": event(choices=[{"delta": {"content": "a"}}]) + DONE}
+    with pytest.raises(Unavailable, match="does not count its tokens"), measured(uncounted, paced(1, 0.001)):
+        pass
+
+
+def test_tokens_that_no_piece_shows_count_as_speed_and_leave_tau_unknown():
+    def several(size: int):
+        def answer(_):
+            for text in "abcde":
+                time.sleep(0.004)
+                yield event(choices=[{"delta": {"content": text * size}}])
+            yield event(choices=[], usage={"completion_tokens": 5 * size}) + DONE
+
+        return {"/v1/chat/completions": answer}
+
+    with measured(several(3), several(1), users=(1, 2), repeats=1) as loads:
+        assert [load.tau() for load in loads] == [None, None]
+        assert 2 < loads[0].speed("on") / loads[0].speed("off") < 5 and loads[1].rates("on") > loads[1].rates("off")
+
+
 def test_half_an_answer_is_no_measurement():
     cut = paced(3, 0.001)
     cut["/v1/chat/completions"] = b"".join([event(choices=[{"delta": {"content": "a"}}])])

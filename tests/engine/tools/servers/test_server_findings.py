@@ -159,8 +159,8 @@ CASES = {
     "a blank among choices": (changed(blank), None, ("log-probabilities", "wrong", "5 of 120")),
     "JSON broken without drafts": (fake("json"), fake("json"), ("JSON", "unknown", "not to blame")),
     "calls broken without drafts": (fake("tool"), fake("tool"), ("tool calls", "unknown", "not to blame")),
-    "JSON, and no other server": (fake("json"), None, ("JSON", "wrong", "")),
-    "calls, and no other server": (fake("tool"), None, ("tool calls", "wrong", "")),
+    "JSON, and no other server": (fake("json"), None, ("JSON", "wrong", "give its OFF_URL")),
+    "calls, and no other server": (fake("tool"), None, ("tool calls", "wrong", "give its OFF_URL")),
     "calls that are no list": (chats(tool_calls={"function": {"name": "city"}}), None, ("tool calls", "wrong", "")),
     "true for a number": (chats(content='{"city": "Oslo", "people": true}'), None, ("JSON", "wrong", "")),
     "no usage": (fake("usage"), None, ("limits", "right", "")),
@@ -192,6 +192,7 @@ def test_a_finding_is_right_wrong_or_unknown(case):
     for name, state, words in wanted:
         assert found[name].state == state and words in found[name].sentence, found[name]
         assert state != "right" or "At token" not in found[name].sentence
+        assert "OFF_URL" not in words or not found[name].resembles, "without it drafts are not blamed"
 
 
 def test_no_request_has_a_penalty():

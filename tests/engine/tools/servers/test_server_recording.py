@@ -107,9 +107,10 @@ def test_llama_server_rounds_are_those_it_counts():
 
 
 def test_llama_server_keeps_its_usage_where_timings_lack_a_count():
-    events = [event(choices=[{"text": "a b"}], usage={"completion_tokens": 2}, timings={"draft_n": 0}), DONE]
-    trace, _ = recorded(LLAMA | {"/v1/completions": b"".join(events)}, chat=False)
-    assert len(trace.emitted) == 2
+    sent = (("a b", 2), ("c", 3))
+    events = [event(choices=[{"text": t}], usage={"completion_tokens": n}, timings={"draft_n": 0}) for t, n in sent]
+    trace, _ = recorded(LLAMA | {"/v1/completions": b"".join([*events, DONE])}, chat=False)
+    assert len(trace.emitted) == 3
 
 
 def test_llama_server_may_end_with_a_token_of_no_text():
@@ -278,10 +279,7 @@ def test_counts_that_do_not_fit_the_stream_are_said():
     assert trace.started.server.notes and {"closing"} <= {t.status for t in trace.emitted}
 
 
-def test_an_address_a_key_and_a_server_that_are_none_are_refused():
-    for address in ("", "localhost:8000", "ftp://h", "http://", "http://u:p@h", "http://h:99999", "http://h?x=1"):
-        with pytest.raises(BadInput, match="http://HOST:PORT"):
-            Client(address)
+def test_a_key_and_a_server_that_are_none_are_refused():
     with pytest.raises(BadInput, match="SPECLENS_SERVER_KEY"):
         Client("http://h", "a\r\nHost: b")
     for nobody in ("http://127.0.0.1:9", "http://a..b"):
