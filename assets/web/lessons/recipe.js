@@ -60,7 +60,8 @@ export function makeRecipe({ engines }, touched) {
       recipe = methods[method][gamma];
     let more = '';
     if (method === 'mtp') more = ' After that try two and three.';
-    else if (method === 'lm') more = ' Try one as well, because each step of a small model costs a good part of a pass.';
+    else if (method === 'lm')
+      more = ' Try one as well, because each step of a small model costs a good part of a pass.';
     else if (method === 'dflash')
       more =
         device.value === 'gpu'
