@@ -21,8 +21,8 @@ def _rows(temperature: int) -> dict[tuple[str, str], dict]:
 
 
 def measured_gain(method: str, category: str, temperature: int = 0) -> float:
-    """Returns the speedup over plain decoding by the same engine, on a category of prompts or on "all". ``temperature``:
-    0 or 1."""
+    """Returns the speedup over plain decoding by the same engine, on a category of prompts or "all", at temperature 0
+    or 1."""
     return _rows(temperature)[method, category]["speedup"]
 
 
