@@ -20,9 +20,15 @@ def _rows(temperature: int) -> dict[tuple[str, str], dict]:
     return {(row["method"], row["category"]): row for row in _report(temperature)["rows"]}
 
 
-def measured_gain(method: str, category: str) -> float:
-    """Returns the speedup over plain decoding by the same engine, greedy, on a category of prompts or on "all"."""
-    return _rows(0)[method, category]["speedup"]
+def measured_gain(method: str, category: str, temperature: int = 0) -> float:
+    """Returns the speedup over plain decoding by the same engine, on a category of prompts or "all", at temperature 0
+    or 1."""
+    return _rows(temperature)[method, category]["speedup"]
+
+
+def measured_kinds_slowed(method: str) -> int:
+    """Returns on how many kinds of text ``method`` gained less at temperature 1 than at 0."""
+    return sum(measured_gain(method, kind, 1) < measured_gain(method, kind) for kind in measured_kinds())
 
 
 def measured_on() -> str:

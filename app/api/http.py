@@ -116,7 +116,8 @@ def _arguments(body: bytes) -> tuple[dict, bool]:
     try:
         values = json.loads(body)
     except UnicodeDecodeError as error:
-        raise BadInput("The request is not in UTF-8; a console that writes another encoding can send a file.") from error
+        words = "The request is not in UTF-8; where a console writes another encoding, send a file."
+        raise BadInput(words) from error
     except (ValueError, RecursionError) as error:
         raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
     if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):

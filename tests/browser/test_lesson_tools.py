@@ -87,6 +87,15 @@ def test_tree_is_grown_by_keyboard_and_traffic_gives_a_command(at_tool):
     ):  # fmt: skip
         lists(label).select_option(label=option)
         expect(page.locator(".sl-command")).to_contain_text(f'"method": "{method}"')
+    expect(lists("Its block holds")).to_be_hidden()
+    lists("You also have").select_option(label="a block drafter (DFlash)")
+    for device, block, gamma in (("a GPU, few users", 16, 15), ("a GPU, many users", 16, 7), ("a CPU", 8, 3)):
+        lists("It runs on").select_option(label=device)
+        lists("Its block holds").select_option(label=f"{block} tokens")
+        expect(page.locator(".sl-command")).to_contain_text(f'"num_speculative_tokens": {gamma}')
+    lists("You also have").select_option(label="a small model of its family")
+    expect(result(page)).to_contain_text("γ = 2. Try one as well")
+    lists("You also have").select_option(label="a head trained for the model")
     lists("Engine").select_option(label="transformers")
     expect(page.locator(".sl-command")).to_be_hidden()
     expect(page.locator(".sl-figure-note").last).to_contain_text("no EAGLE head")
@@ -198,7 +207,10 @@ def test_a_device_is_kept_between_calculators(at_tool):
     page.locator('.sl-dot[title="Does it fit?"]').click()
     expect(lists("Device").locator("option:checked")).to_have_text("H200: 141 GB at 4,800 GB/s")
     cache, draft_cache = (2 * layers * 8 * 128 * 2 * 8192 / 1e9 for layers in (36, 28))  # Qwen3 8B, Qwen3 0.6B
+    lists("Draft model").select_option(label="Llama 3.2 1B")
+    expect(page.locator(".sl-figure-box")).to_contain_text("A Llama 3 tokenizer does not fit a Qwen3 target")
     lists("Draft model").select_option(label="Qwen3 0.6B")
+    expect(page.locator(".sl-figure-box")).not_to_contain_text("does not fit a")
     alone, both = (141 - 8.19 / 2) // cache, (141 - 8.19 / 2 - 0.596 * 2) // (cache + draft_cache)
     expect(page.locator(".sl-figure-box")).to_contain_text(f"{alone:.0f} without a draft model, {both:.0f} with it")
 

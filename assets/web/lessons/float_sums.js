@@ -48,10 +48,11 @@ function shuffle(row, random) {
 
 const TERMS = 64;
 // [products of A, products of B]. Both hold the same 63 numbers in another arrangement, so they stay equal, but for the
-// lead, when each is rounded to a precision: any later difference comes from adding.
+// lead, when each is rounded to a precision: any later difference comes from adding. Their sum lies anywhere between two
+// neighbours of bf16; at one fixed place a rounding border would always, or never, part them.
 export function twoLogits(lead, seed) {
   const random = makeRandom(seed),
-    products = [Math.fround(0.32)];
+    products = [Math.fround(0.32 + random() / 8)];
   while (products.length < TERMS - 1) {
     const x = Math.fround(4 * random() - 1.68);
     products.push(x, Math.fround(0.64 - x)); // around 0.32, so that 63 of them come to about 20

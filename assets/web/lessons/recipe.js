@@ -17,6 +17,10 @@ export function makeRecipe({ engines }, touched) {
     ['a small model of its family', 'small'],
     ['none of these', 'none'],
   ]);
+  const block = picker('Its block holds', [
+    ['16 tokens', 16],
+    ['8 tokens', 8],
+  ]);
   const device = picker('It runs on', [
     ['a GPU, few users', 'gpu'],
     ['a GPU, many users', 'full'],
@@ -33,12 +37,13 @@ export function makeRecipe({ engines }, touched) {
     setText(copy, await copyText(code.textContent, () => getSelection().selectAllChildren(code)));
   });
 
+  // A block's first token is the text's last one. Half of it where each row of the pass costs time.
   const guesser = () =>
     ({
       own: ['mtp', 'the built-in head', 1],
-      block: ['dflash', 'the block drafter', 15],
+      block: ['dflash', 'the block drafter', (device.value === 'gpu' ? block.value : block.value / 2) - 1],
       head: ['eagle', 'the trained head', device.value === 'cpu' ? 2 : 4],
-      small: ['lm', 'the small model', device.value === 'cpu' ? 2 : 4],
+      small: ['lm', 'the small model', 2],
     })[head.value];
 
   function choice() {
@@ -55,8 +60,14 @@ export function makeRecipe({ engines }, touched) {
       recipe = methods[method][gamma];
     let more = '';
     if (method === 'mtp') more = ' After that try two and three.';
-    else if (method === 'dflash' && device.value === 'cpu')
-      more = ' On a CPU try fewer as well, because each takes a row of the pass.';
+    else if (method === 'lm')
+      more = ' Try one as well, because each step of a small model costs a good part of a pass.';
+    else if (method === 'dflash')
+      more =
+        device.value === 'gpu'
+          ? ' That fills its block.'
+          : ' That’s half of its block, because each draft takes a row of the pass.';
+    block.row.hidden = method !== 'dflash';
     const busy =
       device.value === 'full'
         ? ' With many users let γ fall with the load, or measure whether drafts pay off at all.'
@@ -80,6 +91,7 @@ export function makeRecipe({ engines }, touched) {
     touched,
     text.row,
     head.row,
+    block.row,
     device.row,
     engine.row,
     answer,

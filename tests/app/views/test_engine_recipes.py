@@ -70,10 +70,15 @@ def test_path_of_a_shipped_draft_says_where_it_begins_and_how_to_convert():
 
 def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
     found = {engine["name"]: engine["methods"] for engine in examples()}
-    for method, drafts in (("mtp", 1), ("dflash", 15)):
+    for method, drafts in (("mtp", 1), ("dflash", 15), ("dflash", 7), ("dflash", 3)):
         drafting = drafting_of(found["vLLM"][method][str(drafts)])
         assert (drafting["method"], drafting["num_speculative_tokens"]) == (method, drafts)
-    assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 5
+        for methods in found.values():
+            line = methods[method][str(drafts)]
+            assert ("code" in line) != line["note"].startswith("Not supported: "), line
+            assert ("enable_thinking: false" in line["note"]) == (method == "dflash" and "code" in line)
+    assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 6
+    assert options(found["SGLang"]["dflash"]["7"]["code"])["--speculative-num-draft-tokens"] == "8"
 
 
 @pytest.mark.parametrize(
@@ -88,6 +93,7 @@ def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
         ("TGI", "medusa", True, "--speculate 5"),
         ("TensorRT-LLM", "eagle", True, "decoding_type: Eagle3"),
         ("llama.cpp", "lm", False, "--spec-draft-sampling probabilistic"),
+        ("llama.cpp", "mtp", False, "--spec-draft-sampling probabilistic"),
     ],
 )
 def test_a_recipe_has_its_engines_own_options(engine, method, greedy, words):
@@ -97,6 +103,14 @@ def test_a_recipe_has_its_engines_own_options(engine, method, greedy, words):
         assert drafting_of(line)["num_speculative_tokens"] == 5
     if engine == "TensorRT-LLM":
         assert yaml.safe_load(line["code"])["speculative_config"]["max_draft_len"] == 5
+
+
+def test_llama_cpp_is_asked_to_draw_only_from_drafters_that_can():
+    """Its EAGLE heads and block drafters offer their favourite even with that option (pull request 27694)."""
+    for method, can_draw in (("lm", True), ("mtp", True), ("eagle", False), ("dflash", False)):
+        for greedy in (True, False):
+            line = recipes(choice(method, greedy=greedy))["llama.cpp"]
+            assert ("--spec-draft-sampling" in line["code"]) == ("b11368" in line["note"]) == (can_draw and not greedy)
 
 
 def test_an_eagle_1_head_is_named_so_or_not_supported():
