@@ -19,6 +19,10 @@ def encode_prompt(tokenizer, config: RunConfig) -> list[int]:
     for a text that the tokenizer cannot write, and for a template that is missing, refuses the conversation or leaves a
     part of it out."""
     check_prompt(tokenizer, config)
+    return _encode(tokenizer, config)
+
+
+def _encode(tokenizer, config: RunConfig) -> list[int]:
     if not config.chat:
         return list(tokenizer(config.prompt).input_ids)
     if not tokenizer.chat_template:
@@ -81,7 +85,7 @@ def template_length(tokenizer, config: RunConfig, ids: Sequence[int]) -> int:
     """Counts the prompt's ids that come before the user's own text: those that another text would have, too."""
     if not config.chat:
         return 0
-    other = encode_prompt(tokenizer, replace(config, prompt="y" if config.prompt.startswith("x") else "x"))
+    other = _encode(tokenizer, replace(config, prompt="y" if config.prompt.startswith("x") else "x"))
     return next((i for i, pair in enumerate(zip(ids, other, strict=False)) if pair[0] != pair[1]), 0)
 
 

@@ -6,7 +6,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import PreTrainedTokenizerFast
 
 from engine.config import RunConfig
-from engine.decoding.tokenization import encode_prompt
+from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.unwritten_text import spell_characters, unwritten, unwritten_notes
 from engine.errors import BadInput
 
@@ -102,6 +102,12 @@ def test_notes_name_each_text_that_is_not_as_typed(config, texts):
     assert encode_prompt(lacks_bytes(), config)
     notes = list(unwritten_notes(lacks_bytes(), config))
     assert len(notes) == len(texts) and all(text in note for text, note in zip(texts, notes, strict=True))
+
+
+def test_template_is_measured_with_characters_that_have_no_tokens():
+    made = fast(byte_level_bpe([*"h:>"], []))
+    made.chat_template = "{% for m in messages %}:{{ m.content }}>{% endfor %}"
+    assert template_length(made, RunConfig("h"), encode_prompt(made, RunConfig("h"))) == 1
 
 
 def test_many_characters_are_listed_in_part():
