@@ -4,6 +4,7 @@ import json
 import random
 from itertools import product
 
+import numpy as np
 import pytest
 from constrained_answers import follow
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,6 @@ from jsonschema import Draft202012Validator
 from unlike_tokenizers import byte_level
 
 from engine.errors import BadInput
-from engine.sampling.constraint import is_set
 
 T = byte_level()
 TEXTS = [T.decode([token]) for token in range(len(T))]
@@ -40,7 +40,8 @@ def answer_of(schema: object, chance: random.Random, compact: bool = False, most
     reader = follow("json_schema", json.dumps(schema), compact, most)
     ids: list[int] = []
     while len(ids) < most:
-        allowed = [token for token in range(len(T)) if is_set(reader.allowed_after(()), token)]
+        bits = np.unpackbits(reader.allowed_after(()), count=len(T), bitorder="little")
+        allowed = bits.nonzero()[0].tolist()
         if not allowed or (reader.is_complete() and chance.random() < 0.5):
             return T.decode(ids) if reader.is_complete() else None
         likely = [token for token in allowed if token in LIKELY and token not in reader.eos_ids]
@@ -75,7 +76,7 @@ def test_each_word_with_each_value_is_refused_or_enforced():
         {"type": kind, word: value} if word != "type" and kind else {word: value}
         for word, value, kind in product(WORDS, VALUES, (None, "object", "array", "string", "number"))
     ]
-    ended = [check(schema, seed) for seed, schema in enumerate(cases)]
+    ended = [check(schema, seed, draws=2) for seed, schema in enumerate(cases)]
     assert sum(map(bool, ended)) > len(cases) / 6
 
 
