@@ -341,3 +341,19 @@ def test_counting_is_linear_in_the_pieces():
         return time.process_time() - start
 
     assert seconds(16_000) < 30 * min(seconds(1_000) for _ in range(3))
+
+
+def test_the_time_of_an_event_is_the_time_of_its_data():
+    blocks = [(1.0, b'data: {"a": 1}\n'), (5.0, b"\n"), (6.0, b'data: {\ndata: "a"'), (7.0, b": 1}\n"), (9.0, b"\n")]
+    assert list(read_events(blocks, str)) == [(1.0, {"a": 1}), (7.0, {"a": 1})]
+
+
+def test_an_end_without_text_is_kept_with_the_error_after_it():
+    trace, fault = read(piece(finish="stop"), event(error="late"))
+    assert not fault and not trace.rounds and trace.finished.reason == "eos" and "late" in words(trace)
+
+
+def test_a_server_that_says_it_does_not_draft_is_plain():
+    info = '{"version": "0.5.23", "speculative_algorithm": null}'
+    trace, _ = recorded({"/get_server_info": info, "/v1/completions": GROWING + END}, chat=False)
+    assert trace.started.server.has_counts and set(trace.started.server.counters.values()) == {0}
