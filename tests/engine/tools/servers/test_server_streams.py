@@ -119,6 +119,7 @@ FRAMES = {
     "other fields": b"id: 7\nevent: message\nretry: 3000\n" + piece("One") + b"event: ping\ndata:\n\n" + END,
     "no space": (piece("One") + END).replace(b"data: ", b"data:"),
     "data of many lines": b"data: " + LINES.replace(b"\n", b"\ndata: ") + b"\n\n" + END,
+    "data of many lines with CRLF": b"data: " + LINES.replace(b"\n", b"\r\ndata: ") + b"\r\n\r\n" + END,
     "JSON": json.dumps(JSON).encode(), "JSON on many lines": json.dumps(JSON, indent=2).encode(),
     "JSON lines": b"".join(json.dumps({"choices": [each]}).encode() + b"\n" for each in (FIRST, STOP)),
     "null": b"data: null\n\n" + piece("One") + END,
