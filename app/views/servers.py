@@ -51,9 +51,10 @@ def longest_draft(run: Trace) -> int | None:
 
 
 def may_have_drafted(run: Trace) -> bool:
-    """Returns whether a recording holds drafts, in its rounds, in its totals, or in tokens that no piece shows."""
+    """Returns whether a recording holds drafts, in its rounds, in its totals, or in tokens that no piece shows or
+    no server counts."""
     server = run.started.server
-    return run.has_drafts or bool(server and (server.counters.get("drafted") or server.hidden_tokens))
+    return run.has_drafts or bool(server and (server.counters.get("drafted") or server.hidden_tokens != 0))
 
 
 def opening_sentence(run: Trace, baseline: Trace | None) -> str:

@@ -29,6 +29,9 @@ PLAIN, ONE, THREE = (
 )  # fmt: skip
 
 
+UNKNOWN = replace(PLAIN.started.server, has_counts=False, hidden_tokens=None)
+
+
 @pytest.fixture
 def compare() -> Compare:
     return Compare(Service(FakeEngine(), Limits()))
@@ -174,6 +177,12 @@ def test_uncounted_recording_is_plain_only_by_a_stated_assumption(tmp_path):
     assert answers.ASSUMED not in answers.sentences(answers.Recordings([PLAIN, THREE]))["sure"]
 
 
+def test_a_recording_with_hidden_tokens_is_no_point():
+    server = replace(THREE.started.server, hidden_tokens=3)
+    made = answers.Recordings([PLAIN, replace(THREE, started=replace(THREE.started, server=server))])
+    assert [point.gamma for point in made.points] == [0]
+
+
 def test_fewer_recordings_give_a_measurement_or_nothing():
     measured = answers.sentences(answers.Recordings([PLAIN, THREE]))
     assert measured["answer"].startswith("With γ = 3 it ran at 1.") and "Nothing is predicted" in measured["sure"]
@@ -191,6 +200,7 @@ def test_fewer_recordings_give_a_measurement_or_nothing():
     [
         ([recorded()], "recordings of a server"), ([], "recordings of a server"),
         ([uncounted_recording()], "does not tell how many tokens it drafted"),
+        ([replace(PLAIN, started=replace(PLAIN.started, server=UNKNOWN))], "does not tell how many tokens it drafted"),
         ([hidden_recording()], "does not tell how many tokens it drafted"),
         ([hidden_recording(drafts=7)], "does not tell how many tokens it drafted"),
         ([THREE, replace(PLAIN, started=replace(PLAIN.started, pair="other"))], "several models"),

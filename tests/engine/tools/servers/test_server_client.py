@@ -259,6 +259,23 @@ def test_a_server_may_be_silent_as_long_as_the_limit(monkeypatch):
         recorded({"/v1/completions": late}, chat=False, seconds=0.3)
 
 
+def test_a_long_prompt_may_be_read_late(monkeypatch):
+    monkeypatch.setattr(http, "CONNECT", 0.2)
+    prompt = "x" * 2**24
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            time.sleep(0.6)
+            with connection, connection.makefile("rb") as asked:
+                head = [*iter(asked.readline, b"\r\n")]
+                asked.read(next(int(line[15:]) for line in head if line.startswith(b"Content-Length:")))
+                connection.sendall(HEAD + b"\r\n{}")
+
+        threading.Thread(target=serve, daemon=True).start()
+        assert Client(f"http://127.0.0.1:{listener.getsockname()[1]}").post_json("/v1/x", {"prompt": prompt}) == {}
+
+
 # ── fields that a strict server refuses ──
 
 

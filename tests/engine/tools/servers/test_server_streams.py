@@ -119,6 +119,7 @@ FRAMES = {
     "other fields": b"id: 7\nevent: message\nretry: 3000\n" + piece("One") + b"event: ping\ndata:\n\n" + END,
     "no space": (piece("One") + END).replace(b"data: ", b"data:"),
     "data of many lines": b"data: " + LINES.replace(b"\n", b"\ndata: ") + b"\n\n" + END,
+    "data of many lines with CRLF": b"data: " + LINES.replace(b"\n", b"\r\ndata: ") + b"\r\n\r\n" + END,
     "JSON": json.dumps(JSON).encode(), "JSON on many lines": json.dumps(JSON, indent=2).encode(),
     "JSON lines": b"".join(json.dumps({"choices": [each]}).encode() + b"\n" for each in (FIRST, STOP)),
     "null": b"data: null\n\n" + piece("One") + END,
@@ -341,3 +342,19 @@ def test_counting_is_linear_in_the_pieces():
         return time.process_time() - start
 
     assert seconds(16_000) < 30 * min(seconds(1_000) for _ in range(3))
+
+
+def test_the_time_of_an_event_is_the_time_of_its_data():
+    blocks = [(1.0, b'data: {"a": 1}\n'), (5.0, b"\n"), (6.0, b'data: {\ndata: "a"'), (7.0, b": 1}\n"), (9.0, b"\n")]
+    assert list(read_events(blocks, str)) == [(1.0, {"a": 1}), (7.0, {"a": 1})]
+
+
+def test_an_end_without_text_is_kept_with_the_error_after_it():
+    trace, fault = read(piece(finish="stop"), event(error="late"))
+    assert not fault and not trace.rounds and trace.finished.reason == "eos" and "late" in words(trace)
+
+
+def test_a_server_that_says_it_does_not_draft_is_plain():
+    info = '{"version": "0.5.23", "speculative_algorithm": null}'
+    trace, _ = recorded({"/get_server_info": info, "/v1/completions": GROWING + END}, chat=False)
+    assert trace.started.server.has_counts and set(trace.started.server.counters.values()) == {0}
