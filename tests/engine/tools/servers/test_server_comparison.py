@@ -101,7 +101,8 @@ def test_tokens_that_no_piece_shows_count_as_speed_and_leave_tau_unknown():
 
     with measured(several(3), several(1), users=(1, 2), repeats=1) as loads:
         assert [load.tau() for load in loads] == [None, None]
-        assert 2 < loads[0].speed("on") / loads[0].speed("off") < 5 and loads[1].rates("on") > loads[1].rates("off")
+        assert 2 < loads[0].speed("on") / loads[0].speed("off") < 5
+        assert loads[1].rates("on")[0] > 1.7 * loads[1].rates("off")[0]
 
 
 def test_half_an_answer_is_no_measurement():
