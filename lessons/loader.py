@@ -72,7 +72,7 @@ def minutes(lesson: Lesson, together: bool = False) -> int:
 
 
 def _words(line: tuple[markup.Span, ...]) -> int:
-    return sum(len((claims()[span.text].sentence if span.style == "claim" else span.text).split()) for span in line)
+    return sum(len((claims()[span.text].says if span.style == "claim" else span.text).split()) for span in line)
 
 
 @lru_cache(maxsize=1)

@@ -113,10 +113,13 @@ class Claim:
     says: Text
 
     @property
-    def sentence(self) -> str:
-        """The claim as a lesson shows it."""
-        named = self.version if self.engine in self.says else f"{self.engine} {self.version}"
-        return f"{self.says} ({named}, seen {self.seen:%B %Y})"
+    def origin(self) -> str:
+        """Where and when it was seen, as the card of its mark and the end of a printed page say."""
+        if self.version.startswith(self.engine.split()[0].rstrip(",")):
+            named = self.version
+        else:
+            named = f"{self.engine}{' ' if self.version[0].isdigit() else ': '}{self.version}"
+        return f"{named}, seen {self.seen:%B %Y}. {self.source}"
 
 
 @dataclass(frozen=True, config=STRICT)

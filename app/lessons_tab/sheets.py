@@ -10,7 +10,7 @@ from html import escape
 from app.ui.static_page import document
 
 STYLES = ("lessons/sheet.css",)
-TAGS = {"bold": "strong", "italic": "em", "code": "code"}
+TAGS = {"bold": "strong", "italic": "em", "code": "code", "claim": "sup"}
 BLANK = '<p class="sl-blank"></p>'
 
 
@@ -19,7 +19,7 @@ def teacher(lesson: Mapping) -> str:
     notes = _section("For the teacher", _blocks(lesson["teacher"]))
     steps = [_step(number, step) for number, step in enumerate(lesson["steps"], 1)]
     quiz = _section("Check yourself", "".join(_solution(question) for question in lesson["quiz"]))
-    return _document(lesson, "teacher", [_outcomes(lesson), notes, *steps, quiz, _words(lesson)])
+    return _document(lesson, "teacher", [_outcomes(lesson), notes, *steps, quiz, _words(lesson), _sources(lesson)])
 
 
 def class_sheet(lesson: Mapping) -> str:
@@ -51,6 +51,12 @@ def _words(lesson: Mapping) -> str:
         return ""
     entries = "".join(f"<dt>{escape(word)}</dt><dd>{escape(text)}</dd>" for word, text in lesson["words"].items())
     return _section("Words", f"<dl>{entries}</dl>")
+
+
+def _sources(lesson: Mapping) -> str:
+    """Lists the origin of each claim, by the number of its mark."""
+    origins = "".join(f"<li>{escape(origin)}</li>" for origin in lesson["sources"].values())
+    return _section("Seen where", f"<ol>{origins}</ol>") if origins else ""
 
 
 def _step(number: int, step: Mapping) -> str:

@@ -12,10 +12,12 @@ class TextRenderer:
     """Turns lines into pieces that a page can draw with textContent alone.
 
     ``place``: where an expression is, for errors; ``known``: names in expressions; ``words``: the glossary words
-    in use; ``marks``: the text of each number to drag and of each result, by style and name."""
+    in use; ``sources``: the origin of each claim by its entry, in the order of their marks; ``marks``: the text of each
+    number to drag and of each result, by style and name."""
 
     def __init__(self, place: str, known: Mapping[str, Any]):
         self.place, self.known, self.words = place, known, set()
+        self.sources: dict[str, str] = {}
         self.marks: dict[tuple[str, str], str] = {}
 
     def evaluate(self, text: str) -> Any:
@@ -29,7 +31,7 @@ class TextRenderer:
         return self.pieces(markup.line(text))
 
     def pieces(self, runs: Sequence[markup.Span]) -> list[list]:
-        """Returns [style, text] of each piece, and a glossary word's entry or a lesson's name."""
+        """Returns [style, text] of each piece, and the entry of a glossary word or a claim, or a lesson's name."""
         pieces: list[list] = []
         for run in runs:
             if run.style == "sum":
@@ -38,7 +40,10 @@ class TextRenderer:
                 self.words.add(run.more)
                 pieces.append(["word", run.text, run.more])
             elif run.style == "claim":
-                pieces += self.line(claims()[run.text].sentence)
+                claim, entry = claims()[run.text], f"claim {run.text}"
+                self.sources.setdefault(entry, claim.origin)
+                mark = str(list(self.sources).index(entry) + 1)
+                pieces += [*self.line(claim.says), ["claim", mark, entry]]
             elif run.style in ("drag", "live"):
                 pieces.append([run.style, self.marks[run.style, run.text], run.text])
             elif run.style == "lesson":

@@ -45,7 +45,7 @@ def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) ->
         "own": renderer.own(lesson.own),
         "live": live(lesson) if lesson.live else None,
     }
-    return value | {"words": renderer.glossary(words)}
+    return value | {"words": renderer.glossary(words), "sources": renderer.sources}
 
 
 def live(lesson: Lesson) -> dict[str, Any]:

@@ -250,6 +250,11 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
     word.focus()
     expect(word).to_have_attribute("aria-describedby", "sl-define")
 
+    open_lesson(page, "one_token_differs")
+    page.locator('.sl-dot[title="Four questions"]').click()
+    page.get_by_role("button", name="Source 1").focus()
+    expect(page.locator("#sl-define")).to_contain_text("seen November 2026. docs.vllm.ai")
+
 
 @pytest.mark.slow
 def test_a_tree_of_drafts_is_tried_by_hand(at_step):

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
+from html import escape
 from threading import Barrier
 
 import pytest
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from app.form import NAMES, settings
 from app.jobs.service import Service
-from app.lessons_tab import handlers, view
+from app.lessons_tab import handlers, sheets, view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
 from app.server.limits import Limits
@@ -176,8 +177,14 @@ def test_a_claim_says_what_it_was_seen_in_and_the_lesson_shows_it():
         assert claim.seen <= date.today(), name
         assert not claim.says.endswith("."), f"{name}: the version follows the sentence"
     many_users = next(lesson for lesson in ALL if lesson.slug == "many_users")
-    told = json.dumps(shown(many_users), ensure_ascii=False)
-    assert "(0.5.23, seen November 2026)" in told and "[[claim" not in told
+    told = shown(many_users)
+    assert "[[claim" not in json.dumps(told)
+    cited = [piece for step in told["steps"] for block in step["blocks"] for line in block["lines"] for piece in line]
+    marks = [piece for piece in cited if piece[0] == "claim"]
+    assert marks and all(list(told["sources"])[int(mark) - 1] == entry for _, mark, entry in marks)
+    assert told["sources"]["claim load-sglang"].startswith("SGLang 0.5.23, seen November 2026. ")
+    printed = sheets.teacher(told)
+    assert all(escape(origin) in printed for origin in told["sources"].values()) and "<sup>1</sup>" in printed
 
 
 def test_the_claims_follow_the_version_of_the_recipes():

@@ -91,7 +91,7 @@ export function mount({ element, props, trigger }) {
     }
     frame.dataset.open = 'lesson';
     idea.hide();
-    markup.use(page.words);
+    markup.use({ ...page.words, ...page.sources });
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
     const { at: left, over } = progress.read(page.slug);

@@ -1,7 +1,7 @@
 // The lessons as app/lessons_tab/view.py and minute.py render them.
 import type { Stage } from '../lib/statuses.js';
 
-// ``entry``: of a word its entry in the glossary, of a link its lesson, of a number to drag its name.
+// ``entry``: of a word its entry in the glossary, of a claim its source, of a link its lesson, of a number to drag its name.
 export type Span = [style: string, text: string, entry?: string];
 export type Line = Span[];
 
@@ -95,6 +95,7 @@ export interface LessonPage {
   own: { note: Line; v: Record<string, number> | null; gamma: number; view: string };
   live: { values: Record<string, unknown>; hint: string } | null;
   words: Record<string, string>;
+  sources: Record<string, string>; // the origin of each claim, in the order of their marks
 }
 
 // The page before the lessons. A round's ``own`` is the target's token, and ``at`` the time when the round is over.

@@ -28,17 +28,24 @@ export function makeMarkup(definition) {
     if (style === 'formula') return formula(text);
     if (style === 'lesson') return make('a', 'sl-lesson-link', text, { href: `#lesson-${entry}` });
     if (style === 'drag' || style === 'live') return make('span', `sl-${style}`, text, { [`data-${style}`]: entry });
+    if (style === 'claim')
+      return make('button', 'sl-word sl-claim', text, {
+        type: 'button',
+        'data-entry': entry,
+        'aria-label': `Source ${text}`,
+      });
     if (style !== 'word') return make(TAGS[style], style === 'sum' ? 'sl-sum' : '', text);
     return make('button', 'sl-word', text, { type: 'button', 'data-entry': entry });
   }
 
+  const isButton = style => style === 'word' || style === 'claim';
   /** Keeps “target” and “'s” together: a word is a button, and a line may break after a button even without a space.
    * @param {keyof HTMLElementTagNameMap} tag @param {Line} pieces @param {string} [className] */
   function line(tag, pieces, className) {
     const node = make(tag, className);
     pieces.forEach((each, i) => {
       const [style, text] = each,
-        before = pieces[i - 1]?.[0] === 'word' && style !== 'word' ? /^\S+/.exec(text)?.[0] : '';
+        before = isButton(pieces[i - 1]?.[0]) && !isButton(style) ? /^\S+/.exec(text)?.[0] : '';
       if (!before) return node.append(piece(each));
       const unbroken = make('span', 'sl-unbroken');
       unbroken.append(node.lastChild, piece([style, before]));
