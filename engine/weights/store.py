@@ -24,7 +24,7 @@ from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missi
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-_VERSION = 2  # the format of prepared folders; a higher number invalidates the older ones
+_VERSION = 3  # the format of prepared folders; a higher number invalidates the older ones
 
 
 def locate(model: ModelSpec) -> Path | None:

@@ -56,6 +56,7 @@ def test_a_page_that_stays_away_frees_the_device(handlers, monkeypatch):
 
 def test_others_who_wait_get_the_device_of_a_page_that_is_gone(handlers, monkeypatch):
     monkeypatch.setattr(runs, "SECONDS_BEFORE_OTHERS", 0.1)
+    handlers.service.runs.worker.step = 0.3  # it must not end by itself before the other comes
     leave_in_mid_run(handlers)
     job = handlers.service.runs.worker.jobs[0]
     time.sleep(0.5)

@@ -191,5 +191,6 @@ def test_export_takes_the_place_of_nothing_but_an_older_draft(copied, root, tmp_
         (out / ("config.json" if what == "project" else "notes.txt")).write_text("{}")
     before = files(tmp_path)
     words = "out holds something other than a draft; name an empty or new folder"
+    words = "out is a file; name a folder" if what == "file" else words
     refused(words, root, "export", "eagle", "--out", out, work=copied)
     assert files(tmp_path) == before
