@@ -189,10 +189,10 @@ def _can_end(parts: dict[str, dict[str, Any]]) -> bool:
             and (least <= len(first) or f"{place}/items" in ending or f"{place}/items" not in parts)
         )
 
-    size = -1
+    rows, size = [*parts.items()], -1
     while len(ending) > size:
-        size = len(ending)
-        for place, part in reversed(parts.items()):  # the inner ones first
+        rows, size = rows[::-1], len(ending)  # from either side, because a chain that is followed backwards takes long
+        for place, part in rows:
             if place not in ending and ends(place, part):
                 ending.add(place)
     return "" in ending

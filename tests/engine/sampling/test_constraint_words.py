@@ -124,6 +124,8 @@ KEPT = {
                   "items": {"$ref": "#"}},
             "w": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "x": {"$ref": "#"}}}}},
         '{"v":[null],"w":null,"y":1}', '{"v":[],"w":null,"y":1}'),
+    "itself in objects only": ({"properties": {"c": {"$ref": "#"}}, "required": ["c"]}, '{"c":1}', "{}"),
+    "itself in lists only": ({"items": {"$ref": "#"}, "minItems": 1}, "[1]", "[]"),
     "the largest number": ({"const": 2**53}, "9007199254740992", "9007199254740993"),
     "a name once, however written": (OBJECT, '{"n":1,"m":"text"}', '{"n":1,"\\u006e":"text"}'),
     "a line break in a name": ({"properties": {"a\n": {"type": "null"}}}, '{"a\\n":null}', '{"a\\n":1}'),
