@@ -7,7 +7,7 @@ llguidance 1.9.1 ignores a schema's words that it does not know, reads numbers a
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -65,6 +65,11 @@ _ANNOTATIONS = frozenset({
     "$schema", "$id", "id", "$anchor", "$comment", "title", "description", "default", "example", "examples",
     "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema",
     "discriminator", "externalDocs", "xml",
+})  # fmt: skip
+# Words of JSON Schema that llguidance does not enforce. They tell a schema from what may be wrapped around one.
+_UNENFORCED = frozenset({
+    "not", "if", "then", "else", "contains", "minContains", "maxContains", "uniqueItems", "propertyNames",
+    "dependencies", "dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties",
 })  # fmt: skip
 _HINTS: dict[str, str] = {
     "nullable": 'write "type": ["string", "null"], with the type that you need',
@@ -130,6 +135,10 @@ def read_schema(text: str, start: int = 0) -> tuple[Any, int]:
                 f"The JSON schema refers to {_quote(reference)}, which is no part of it; copy it into $defs and "
                 'write "$ref": "#/$defs/NAME".'
             )
+    if "" in parts and not _can_end(parts):
+        raise BadInput(
+            "The JSON schema demands a part within itself, without end; allow null there, or leave it out of required."
+        )
     if control := _CONTROL.search(dump):
         raise BadInput(
             f"The JSON schema has the control character {control[1]}, which cannot be written; leave it out."
@@ -160,6 +169,35 @@ def _parts(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             waiting += [(f"{pointer}/{word}/{name}", each) for name, each in escaped] or [(f"{pointer}/{word}", value)]
 
 
+def _can_end(parts: dict[str, dict[str, Any]]) -> bool:
+    """Returns whether some finite JSON may match the schema with these parts: a part that can end makes others end."""
+    ending: set[str] = set()
+
+    def ends(place: str, part: dict[str, Any]) -> bool:
+        def each(word: str, names: Iterable[object]) -> list[bool]:
+            places = (f"{place}/{word}/{str(name).replace('~', '~0').replace('/', '~1')}" for name in names)
+            return [below in ending or below not in parts for below in places]
+
+        least = part.get("minItems", 0) if part.get("type") == "array" else 0
+        first, required = part.get("prefixItems", ())[:least], part.get("required", ())
+        return (
+            ("$ref" not in part or unquote(part["$ref"])[1:] in ending)
+            and all(any(each(word, range(len(part[word])))) for word in ("anyOf", "oneOf") if word in part)
+            and all(each("allOf", range(len(part.get("allOf", ())))))
+            and (part.get("type") != "object" or all(each("properties", required)))
+            and all(each("prefixItems", range(len(first))))
+            and (least <= len(first) or f"{place}/items" in ending or f"{place}/items" not in parts)
+        )
+
+    rows, size = [*parts.items()], -1
+    while len(ending) > size:
+        rows, size = rows[::-1], len(ending)  # from either side, because a chain that is followed backwards takes long
+        for place, part in rows:
+            if place not in ending and ends(place, part):
+                ending.add(place)
+    return "" in ending
+
+
 def _is_annotation(word: str) -> bool:
     return word in _ANNOTATIONS or (word.startswith("x-") and word != "x-guidance")  # its options weaken a schema
 
@@ -181,7 +219,11 @@ def _check_word(schema: Any, pointer: str, word: str, value: Any) -> None:
 
 
 def _inner_hint(schema: Any) -> str:
-    """Says where in a pasted request or tool the schema seems to be; nothing where none is found."""
+    """Says where in a pasted request or tool the schema seems to be; nothing where none is found, or where the whole is
+    a schema itself, because a part of it would be another one."""
+    words = schema if isinstance(schema, dict) else {}
+    if any(word in _UNENFORCED or (word in _WORDS and _WORDS[word][1](value)) for word, value in words.items()):
+        return ""
     waiting: list[tuple[str, Any]] = [("", schema)]
     for path, value in waiting:  # it grows
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -193,7 +235,7 @@ def _inner_hint(schema: Any) -> str:
 
 _LARK = re.compile(
     r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\])+/|//[^\n]*|\#[^\n]*'  # texts, expressions and comments
-    r"|%(?P<directive>json|llguidance)|(?P<token><[^<>\s]+>)|\b(?P<option>max_tokens|temperature|stop)\s*=",
+    r"|%(?P<directive>json|llguidance)|(?P<bnf>::=)|(?P<token><[^<>\s]+>)|\b(?P<option>max_tokens|temperature|stop)\s*=",
     re.DOTALL,
 )
 
@@ -216,6 +258,11 @@ def read_grammar(text: str) -> tuple[list[tuple[int, int, Any]], list[str]]:
             raise BadInput(
                 f"The grammar sets {match['option']}, which cannot be followed; leave it out. An expression such as "
                 "/[a-z]{1,9}/ limits a text; suffix and lazy end one."
+            )
+        elif match["bnf"]:
+            raise BadInput(
+                "The grammar has ::=, as GBNF and EBNF have it; write it as a Lark grammar, with a colon in each rule "
+                'and a rule named start, such as start: "yes" | "no".'
             )
         elif match["token"]:
             tokens.append(match["token"])

@@ -17,6 +17,7 @@ from engine.tools.servers.event_stream import error_words, quote
 LONGEST = 10_000  # characters in a piece, as in a token of a trace
 MOST = 20_000  # pieces, as many as a trace may have rounds
 HALF = 3  # bytes of a character that is not complete, and so tokens that a server may have counted but not shown
+MIN_REPEATS = 3  # pieces longer than the one before that begin with it; in a stream of parts that does not happen
 MOST_NAMES = 8  # of fields that a note lists
 ENDS = {"stop": "eos", "length": "length"}  # finish_reason → the reason of a trace; any other word is kept
 # The fields of a text, in the order in which it is shown. Some servers send one text under several names of a row.
@@ -283,6 +284,8 @@ class StreamedAnswer:
         """
         if self._half:
             self.leave_out("half a character")
+        self._cut_repeats()
+        self._drop_lists()
         has_sizes, sizes = all(piece.size for piece in self.pieces), self._growths()
         if sizes and not has_sizes:
             if sizes[-1] == self.pieces[-1].size == 0:  # the rest of a text that was held back
@@ -302,6 +305,29 @@ class StreamedAnswer:
         else:
             self.hidden_tokens = self.size - shown
         self._add_notes(shown)
+
+    def _cut_repeats(self) -> None:
+        """Leaves each piece what it adds, where a server sends all of the text each time (QwenLM/qwen-code#3896). The
+        text may begin once more, because thoughts and the answer are two."""
+        texts = [piece.text for piece in self.pieces]
+        steps = [(after.startswith(before), after != before) for before, after in pairwise(texts)]
+        if steps.count((True, True)) >= MIN_REPEATS and sum(not is_repeated for is_repeated, _ in steps) <= 1:
+            added = (text.removeprefix(before) for before, text in pairwise(("", *texts)))
+            self._keep([replace(piece, text=text, texts=()) for piece, text in zip(self.pieces, added, strict=True)])
+            self.notes.append("The server sent all of its text each time, so only what each event added is shown.")
+
+    def _drop_lists(self) -> None:
+        """Drops lists of more tokens than the server counted. They hold the prompt's (vllm-project/vllm#8988) or
+        earlier events' tokens (sgl-project/sglang#21583). A server may not count the token that ends a text."""
+        are_told = all("".join(piece.texts) == piece.text for piece in self.pieces)
+        if self.size and sum(piece.size for piece in self.pieces) > self.size + 1 and not are_told:
+            self._keep([replace(piece, size=0, ids=(), texts=(), ps=()) for piece in self.pieces])
+            self.notes.append("Its events list more tokens than the server counted, so these lists were left out.")
+
+    def _keep(self, pieces: list[Piece]) -> None:
+        """Keeps these pieces in the place of the ones that came, without those that are empty now."""
+        rows = [row for row in zip(pieces, self._counts, strict=True) if row[0].text or row[0].size]
+        self.pieces, self._counts = [piece for piece, _ in rows], [count for _, count in rows]
 
     def _growths(self) -> list[int] | None:
         """Returns by how much the server's count grew with each piece; None where it does not follow the text."""
@@ -327,6 +353,8 @@ class StreamedAnswer:
             )
         elif self.hidden_tokens is None:
             self.notes.append("The server does not count its tokens, so each piece of the stream is shown as one.")
+        elif not self.pieces:
+            self.notes.append("No text was read from the stream.")
         elif all(piece.size == 1 for piece in self.pieces) and not self.counters:
             self.notes.append("Each piece of the stream was one token, so rounds cannot be told apart.")
 

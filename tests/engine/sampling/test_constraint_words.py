@@ -68,6 +68,9 @@ REFUSED = {
     '{"pattern": "[[a]b]"}': "pattern is .*without \\[",
     '{"pattern": "x[a-z&&b]"}': "pattern is",
     '{"uniqueItems": true}': '"uniqueItems"',
+    '{"properties": {"a": {"type": "array", "uniqueItems": true}}}': "in properties/a, .*; leave it out, or write it",
+    '{"properties": {"a": {"type": "array", "minItems": "2"}}}': r"whole number from 0\.$",
+    '{"not": {"type": "null"}}': '"not", which cannot be enforced; leave it out',
     '{"contains": {}}': '"contains"',
     '{"if": {}, "then": {}}': '"if"',
     '{"propertyNames": {}}': '"propertyNames"',
@@ -80,6 +83,11 @@ REFUSED = {
     '{"$ref": "a/$defs/b", "$defs": {"b": {}}}': "no part of it",
     '{"$ref": "#/examples/0", "examples": [{"foo": 1}]}': "no part of it",
     '{"$ref": "#b", "$defs": {"b": {"$anchor": "b"}}}': 'refers to "#b"',
+    '{"$ref": "#"}': "within itself, without end",
+    '{"type": "object", "properties": {"a/b": {"$ref": "#"}}, "required": ["a/b"]}': "within itself, without end",
+    '{"type": "array", "minItems": 1, "items": {"$ref": "#"}}': "within itself, without end",
+    '{"type": "array", "minItems": 2, "prefixItems": [{}, {"anyOf": [{"$ref": "#"}]}]}': "within itself, without end",
+    '{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"oneOf": [{"$ref": "#"}]}}}': "within itself, without end",
     '{"const": 9007199254740993}': "number 9007199254740993",
     '{"enum": [{"a": [1e400]}]}': "number 1e400",
     '{"minimum": -1e30}': "number -1e30",
@@ -110,6 +118,14 @@ KEPT = {
     "a part by its pointer": ({"$ref": "#/$defs/a~1b%20c", "$defs": {"a/b c": {"type": "null"}}}, "null", "1"),
     "a pattern": ({"type": "string", "pattern": "^[a\\[]\\[[b-]--$"}, '"[[b--"', '"a"'),
     "itself": ({"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}, "[[null]]", "[1]"),
+    "itself, where it need not": (
+        {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "required": ["v", "w", "y"], "properties": {
+            "v": {"type": "array", "minItems": 1, "prefixItems": [{"type": "null"}, {"$ref": "#"}],
+                  "items": {"$ref": "#"}},
+            "w": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "x": {"$ref": "#"}}}}},
+        '{"v":[null],"w":null,"y":1}', '{"v":[],"w":null,"y":1}'),
+    "itself in objects only": ({"properties": {"c": {"$ref": "#"}}, "required": ["c"]}, '{"c":1}', "{}"),
+    "itself in lists only": ({"items": {"$ref": "#"}, "minItems": 1}, "[1]", "[]"),
     "the largest number": ({"const": 2**53}, "9007199254740992", "9007199254740993"),
     "a name once, however written": (OBJECT, '{"n":1,"m":"text"}', '{"n":1,"\\u006e":"text"}'),
     "a line break in a name": ({"properties": {"a\n": {"type": "null"}}}, '{"a\\n":null}', '{"a\\n":1}'),
@@ -170,6 +186,7 @@ GRAMMARS = {
     "start: <|nothing|>": "unknown special token",
     "start: <[99999]>": "too large",
     'start: @other': "unknown grammar",
+    '# GBNF\nroot ::= "yes" | "no"': "has ::=, .* write it as a Lark grammar",
     'start: A\nA.2: "a"': "line 2, priority",
     'start: %json {\n"type":\n"null"}\nA.2: "a"': "line 4",
 }  # fmt: skip
@@ -182,6 +199,7 @@ def test_a_grammar_that_cannot_be_followed_names_the_reason(text):
 
 
 RULES = {
+    'start: "::=" /[:=]+/  # root ::= "a"': "::=::=",
     'start: w "stop=1"  # max_tokens=3\nw[lazy]: /[a-z]+ \\/ temperature=1/': "a / temperature=1stop=1",
     'start: w "c"\nw[suffix="b", capture]: /[ab ]+/': "a abc",
     '%llguidance {}\nstart: "a"': "a",

@@ -229,6 +229,14 @@ def test_an_answer_that_holds_none_is_refused():
 
 # ── counts of tokens ──
 
+
+def listed(text, finish=None, **lists) -> bytes:
+    """An event of a chat with lists of its tokens: ``ids``, or ``words`` with their logprobs."""
+    rows = {"content": [{"token": word, "logprob": -0.1} for word in lists.get("words", ())]}
+    more = {"token_ids": lists["ids"]} if "ids" in lists else {"logprobs": rows}
+    return choices({"index": 0, "delta": {"content": text}, "finish_reason": finish} | more)
+
+
 GROWING = piece("a", count=1) + piece("bcd", count=4) + piece("e", count=5)
 # A stream, the tokens of its rounds, how many are hidden, and words of the notes.
 COUNTS = {
@@ -259,6 +267,15 @@ COUNTS = {
     "for the whole answer at once": (piece("One two three", finish="stop", count=20) + DONE, [1], 19, "counted 20"),
     "of a text that was held back": (
         piece("a", count=1) + piece("b", count=2) + piece("c", "stop", 2) + DONE, [1, 1], 0, ""),
+    "beside a list with the prompt's tokens": (
+        listed("", ids=[*range(50)]) + listed("a", ids=[5]) + listed("b", "stop", ids=[6]) + usage(2) + DONE, [1, 1], 0,
+        "lists were left out"),
+    "beside lists that grow": (
+        listed("a", words="a") + listed("b", words="ab") + listed("c", "stop", words="abc") + usage(3) + DONE,
+        [1, 1, 1], 0, "lists were left out"),
+    "below right lists": (listed("a", words="a") + listed("bc", words="bc") + usage(1) + END, [1, 2], 0, "showed 3"),
+    "without the end's token": (listed("a", ids=[5]) + listed("", "stop", ids=[2]) + usage(1) + DONE, [1, 1], 0,
+                                "showed 2"),
 }  # fmt: skip
 
 
@@ -333,6 +350,19 @@ def test_an_id_is_kept_where_the_count_does_not_grow():
     assert [token.id for token in trace.emitted] == [None, None, 5]
 
 
+@pytest.mark.parametrize(("texts", "parts"), [
+    (("The", "The cat", "The cat sat", "The cat sat on", "The cat sat on"), ["The", " cat", " sat", " on"]),
+    (("Hm", "Hm.", "Hm. T", "The", "The cat"), ["Hm", ".", " T", "The", " cat"]),
+    (("ha",) * 5, ["ha"] * 5),
+    (("1", "11", "111"), ["1", "11", "111"]),
+    (("a", "b", "bc", "c", "cd", "cde"), ["a", "b", "bc", "c", "cd", "cde"]),
+])  # fmt: skip
+def test_a_text_that_is_sent_whole_each_time_is_shown_once(texts, parts):
+    trace, _ = read(*map(piece, texts), END)
+    assert [token.text for token in trace.emitted] == parts and trace.finished.text == "".join(parts)
+    assert ("sent all of its text each time" in words(trace)) == (len(parts) < len(texts) or parts[1] == ".")
+
+
 def test_counting_is_linear_in_the_pieces():
     def seconds(n: int) -> float:
         answer, start = StreamedAnswer(), time.process_time()
@@ -350,6 +380,7 @@ def test_the_time_of_an_event_is_the_time_of_its_data():
 
 
 def test_an_end_without_text_is_kept_with_the_error_after_it():
+    assert read(event(choices=[]), DONE)[0].started.server.notes == ("No text was read from the stream.",)
     trace, fault = read(piece(finish="stop"), event(error="late"))
     assert not fault and not trace.rounds and trace.finished.reason == "eos" and "late" in words(trace)
 
