@@ -184,7 +184,8 @@ class Api:
         with self.service.runs.request(visitor_id(request), visitor_address(request)) as mine, suppress(Replaced):
             for update in self.service.runs.run(mine, configs, again, may_share):
                 if isinstance(update, RecordedRun):
-                    yield dict(update.traces), {"status": "recorded", "seconds_ago": round(time.time() - update.at)}
+                    ago = max(0, round(time.time() - update.at))  # the clock may have been set back
+                    yield dict(update.traces), {"status": "recorded", "seconds_ago": ago}
                     return
                 fold, status = update.fold or fold, _status(update)
                 timed_out, others = timed_out or update.timed_out, update.others

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from engine.config import METHODS, draft_of, method_of
+from engine.config import METHODS, draft_of, is_text, method_of
 from engine.errors import BadInput, explain
 from engine.files import ASSETS, expand_home
 from engine.weights.checkpoint_dir import damage, figures, head_method, missing
@@ -119,6 +119,8 @@ def get_pair(name: str) -> PairSpec:
     pairs = load_catalogue()
     if name in pairs:
         return pairs[name]
+    if not is_text(name):
+        raise BadInput(f"The name {name[:80]!a} is not written in UTF-8, so no trace could hold it; rename the folder.")
     if name_on_hub := hub_name(name):
         return _own_pair(name_on_hub, pairs)
     if re.search(rf"[/\\+]|^[.~]|\{ENDING}$", name) or Path(name).exists():

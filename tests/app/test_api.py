@@ -54,13 +54,16 @@ def test_run_streams_and_ends_with_text_figures_and_both_traces():
     json.dumps(told)
 
 
-def test_the_same_run_again_is_recorded_unless_measured_anew():
+def test_the_same_run_again_is_recorded_unless_measured_anew(monkeypatch):
     worker = FakeWorker()
     api = served(worker)
     first = list(api.run(who(), "Hi", tokens=20))[-1]
     again = list(api.run(who("b"), "Hi", tokens=20))
     assert len(again) == 1 and again[0][1]["status"] == "recorded" and again[0][0] == first[0]
     assert again[0][1]["seconds_ago"] >= 0 and again[0][2] == first[2] and len(worker.runs) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: 0.0)  # the clock was set back
+        assert list(api.run(who("b"), "Hi", tokens=20))[-1][1]["seconds_ago"] == 0
     assert list(api.run(who("b"), "Hi", tokens=20, again=True))[-1][1]["status"] == "finished"
     assert len(worker.runs) == 4
 

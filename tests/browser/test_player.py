@@ -16,6 +16,7 @@ from app.views import player_feed, tiles
 from engine.trace.trace import load
 
 pytestmark = pytest.mark.browser
+PRESS = "key => document.body.dispatchEvent(new KeyboardEvent('keydown', { bubbles: true, ...key }))"
 
 
 def test_a_round_is_told_in_order_draft_scores_verdicts_closing(open_player):
@@ -48,7 +49,14 @@ def test_keys_step_through_rounds_unless_the_reader_types(open_player):
     assert place(page) == f"Round 0 of {total}" and text_of(page) == ""
     page.keyboard.press("ArrowRight")
     assert text_of(page) == "".join(t.text for t in trace.rounds[0].emitted)
+    played = text_of(page)
+    page.evaluate(PRESS, {"key": "о", "code": "KeyJ"})  # the key J of a Cyrillic layout
+    assert text_of(page) != played
+    page.evaluate(PRESS, {"key": "л", "code": "KeyK"})
+    page.evaluate(PRESS, {"key": "b", "code": "KeyJ"})  # a Latin layout says what it means
+    assert text_of(page) == played
     before = place(page)
+    page.evaluate("document.body.dispatchEvent(new Event('keydown', { bubbles: true }))")  # as Chrome's autofill does
     page.locator("#typing").focus()
     page.keyboard.type("jk ? ")
     page.keyboard.press("Home")

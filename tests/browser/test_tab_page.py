@@ -364,6 +364,7 @@ TOLD = [  # settings of a link, the values in the form, and the note
     ("method=constructor&seed=x&auto=0&gamma=", {"method": "ngram", "seed": "0", "gamma": "auto"}, ""),
     ("auto=0&gamma=0", {"gamma": "1"}, "This tab can’t take over everything: Draft length γ 0 (1 instead)."),
     ("auto=0&gamma=-2.5", {"gamma": "1"}, "This tab can’t take over everything: Draft length γ -2.5 (1 instead)."),
+    ("seed=1&seed=2&auto=1&auto=0&gamma=3&gamma=9", {"seed": "2", "gamma": "9"}, ""),
     ("auto=1&gamma=0", {"gamma": "auto"}, ""), ("auto=0&gamma=x", {"gamma": "auto"}, ""),
     *((f"seed={seed}", {"seed": str(2**53 - 1)},
        f"This tab can’t take over everything: Seed {seed} ({2**53 - 1} instead).") for seed in (2**53 + 1, 2**63 - 1)),
@@ -393,6 +394,10 @@ def test_link_carries_the_settings_of_the_served_page(server, visit, method, cho
     page.get_by_role("button", name="Copy a link").click()
     expect(page.get_by_role("button", name="The link is in the address bar")).to_be_visible()
     assert "prompt=hello+there" in page.url and "temperature=0.8" in page.url and "tokens=12" in page.url
+    page.clock.fast_forward(5000)
+    page.evaluate("() => { history.replaceState = () => { throw new DOMException('more than 100 times'); }; }")
+    page.get_by_role("button", name="Copy a link").click()
+    expect(page.get_by_role("button", name="Not allowed here")).to_be_visible()
     page.clock.fast_forward(5000)
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.resolve(); }")
     page.get_by_role("button", name="Copy a link").click()

@@ -1,6 +1,6 @@
 // Listens for the keys of an open lesson: N and B go on and back, a digit chooses
 // that option of the first open question.
-import { closest } from '../lib/dom.js';
+import { closest, keyOf } from '../lib/dom.js';
 import { TYPING } from '../player/shortcuts.js';
 
 // ``isOpen()``: whether a lesson is open, not the list.
@@ -19,7 +19,7 @@ export function listenForKeys(element, { isOpen, next, back }) {
     )
       return;
     if (closest(event.target, TYPING)) return;
-    const key = event.key.toLowerCase(),
+    const key = keyOf(event),
       choice = body.querySelectorAll('.sl-question:not([hidden], :has(.sl-reply[data-right="true"])) .sl-options');
     if (key === 'n') next();
     else if (key === 'b') back();

@@ -1,5 +1,7 @@
 // Listens for the player's keys, which player_input.js lists, while it is in sight and the focus is not in a text field.
 
+import { keyOf } from '../lib/dom.js';
+
 export const TYPING =
   'input, textarea, select, [contenteditable=""], [contenteditable="true"], [role="listbox"], [role="slider"], dialog';
 const SLIDING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'PageUp', 'PageDown'];
@@ -18,7 +20,7 @@ export function listenForShortcuts(root, actions) {
     const slider = target.closest('.sl-player input[type="range"]');
     if (slider ? SLIDING.includes(event.key) : target.closest(TYPING)) return;
     if (event.key === ' ' && target.closest(PRESSABLE) && !target.closest('.sl-rows')) return; // Space presses it
-    const action = actions[event.key] || actions[event.key.toLowerCase()];
+    const action = actions[keyOf(event)];
     if (!action) return;
     event.preventDefault();
     action();

@@ -1,7 +1,7 @@
 // Makes share links, hides controls, and presents. The server reads a link (link_handlers); unknown names do nothing.
 
 import { copyText } from '../lib/copy_button.js';
-import { closest, makeFind, onValue } from '../lib/dom.js';
+import { closest, keyOf, makeFind, onValue } from '../lib/dom.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
@@ -71,7 +71,7 @@ export function mount(part) {
 
   document.addEventListener('keydown', event => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !element.isConnected) return;
-    if (event.key.toLowerCase() !== 'p' || closest(event.target, TYPING_HERE)) return;
+    if (keyOf(event) !== 'p' || closest(event.target, TYPING_HERE)) return;
     event.preventDefault();
     toggle();
   });

@@ -35,13 +35,29 @@ export const linkOf = (fields, base) =>
     base,
   ).href;
 
+// Writes the link into the address bar, and returns whether that was possible: Safari throws after a hundred changes in
+// half a minute, and a browser may refuse a link of this length.
+function showAddress(link) {
+  if (window.top !== window) return false;
+  try {
+    history.replaceState(null, '', link);
+  } catch {
+    return false;
+  }
+  return true;
+}
+
 export function offerLink(button, fields) {
   const label = button.textContent;
   button.addEventListener('click', async () => {
     const link = linkOf(fields, location.href);
-    if (window.top === window) history.replaceState(null, '', link);
+    const isShown = showAddress(link);
     button.textContent = await copyText(link, () =>
-      window.top === window ? 'The link is in the address bar' : 'Not allowed in this frame',
+      isShown
+        ? 'The link is in the address bar'
+        : window.top === window
+          ? 'Not allowed here'
+          : 'Not allowed in this frame',
     );
     setTimeout(() => Object.assign(button, { textContent: label }), LABEL_STAYS);
   });
@@ -62,7 +78,7 @@ export function fillForm(fields, examples, page) {
   }
   fields.prompt.value = Object.values(page.examples)[0].prompt;
   const settings = location.hash.includes('=') ? location.hash.slice(1) : location.search; // a # alone names a place
-  const absent = takeOver(fields, page, new URLSearchParams(settings));
+  const absent = takeOver(fields, page, new Map(new URLSearchParams(settings))); // the last of two counts, as on the served page
   return absent.length ? `This tab can’t take over everything: ${absent.join(', ')}.` : '';
 }
 

@@ -89,6 +89,8 @@ class _Cursor:
         fields = {}
         for _ in range(count):
             name = self._text()
+            if name in fields:  # programs differ in which of the two they take, and llama.cpp takes neither
+                raise OtherFormat(f"it has the field {name!a} twice; convert it again")
             fields[name] = self._value(self._number("I"))
         infos = [self._tensor() for _ in range(tensors)]
         alignment = fields.get("general.alignment", 32)

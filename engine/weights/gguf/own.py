@@ -18,7 +18,7 @@ from engine.weights.gguf.folder import prepare
 from engine.weights.gguf.layout import changed_source, is_prepared, stamp
 
 ENDING = ".gguf"
-_VERSION = 3  # the format of prepared folders; a higher number makes all of them again
+_VERSION = 4  # the format of prepared folders; a higher number makes all of them again
 _BESIDE_A_MODEL = {"clip", "imatrix", "adapter", "mmproj"}  # general.type or architecture
 
 

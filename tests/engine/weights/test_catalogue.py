@@ -109,6 +109,7 @@ def test_what_a_local_folder_lacks_is_named(tmp_path):
         assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
     says("There is no folder", f"{write_checkpoint(tmp_path / 'whole')}+{tmp_path / 'nowhere'}")
+    says("is not written in UTF-8", write_checkpoint(tmp_path / "whole-\udcff"))
     says("gives no num_attention_heads", write_checkpoint(tmp_path / "vision", {"image_size": 3}))
     sharded = write_checkpoint(tmp_path / "sharded")
     (sharded / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-00001-of-00002.safetensors"}}')

@@ -201,6 +201,14 @@ def test_a_file_that_cannot_be_read_completely_is_refused(tmp_path, change, word
         prepared(write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"), **change))
 
 
+def test_a_file_with_a_field_twice_is_refused(tmp_path):
+    """The two values may differ, and programs differ in which one they take."""
+    path = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model"), fields={"other.rope.freq_base": 5e5})
+    path.write_bytes(path.read_bytes().replace(b"other.rope.freq_base", b"llama.rope.freq_base"))
+    with pytest.raises(Unavailable, match=r"has the field 'llama\.rope\.freq_base' twice"):
+        prepared(path)
+
+
 def test_a_damaged_file_is_refused_in_a_sentence(tmp_path):
     whole = write_gguf(tmp_path / "m.gguf", tiny_model(tmp_path / "model")).read_bytes()
     for size in (0, 3, 30, 700, 5000, len(whole) - 64):
