@@ -34,6 +34,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:  # such as --help
+        sys.exit(__doc__)
     try:
         main()
     except EngineError as error:

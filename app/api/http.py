@@ -118,7 +118,11 @@ def _arguments(body: bytes) -> tuple[dict, bool]:
     except UnicodeDecodeError as error:
         words = "The request is not in UTF-8; where a console writes another encoding, send a file."
         raise BadInput(words) from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise BadInput("The request is nested too deeply; send a flatter one.") from error
+    except ValueError as error:
+        if not isinstance(error, json.JSONDecodeError):  # Python reads no longer ones, and names its own setting
+            raise BadInput("The request has a number with thousands of digits; send a shorter one.") from error
         raise BadInput('The request must be a JSON object, such as {"prompt": "Hello", "method": "ngram"}.') from error
     if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
         raise BadInput('The request must be a JSON object with a text as "prompt".')

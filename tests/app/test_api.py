@@ -222,7 +222,9 @@ def test_run_over_http_takes_names(url):
 
 def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
     for body, words in (
-        (b"{", "must be a JSON object"), ('{"prompt": "张三"}'.encode("gbk"), "is not in UTF-8"),
+        (b"{", "must be a JSON object"), (b"[" * 20_000 + b"]" * 20_000, "nested too deeply"),
+        (b'{"prompt": "a", "seed": ' + b"9" * 5000 + b"}", "thousands of digits"),
+        ('{"prompt": "张三"}'.encode("gbk"), "is not in UTF-8"),
         ({"tokens": 3}, '"prompt"'),
         ({"prompt": "a", "gama": 1}, "no argument 'gama'"),
         ({"prompt": "a", "gamma": 99}, "from 0 to"), ({"prompt": "a", "pair": "../.."}, "does not offer the pair"),
