@@ -82,7 +82,7 @@ def test_a_run_behind_a_proxy_with_a_path(tmp_path):
     """The proxy cuts the path off, and GRADIO_ROOT_PATH names it, as docs/container.md says."""
     document = (ROOT / "docs" / "container.md").read_text()
     path = re.search(r"location (/\w+)/ \{", document)[1]
-    assert f"-e GRADIO_ROOT_PATH={path}`" in document and f"handle_path {path}/*" in document
+    assert f"-e GRADIO_ROOT_PATH={path} -e SPECLENS_HOSTS=" in document and f"handle_path {path}/*" in document
     with serving(FAKE_APP, tmp_path / "log", GRADIO_ROOT_PATH=path) as url, proxy(url, path) as outside:
         with urllib.request.urlopen(outside, timeout=10) as answer:
             page = answer.read().decode()
