@@ -9,6 +9,8 @@ from player_page import LESSON_MODULES, page_with
 from player_page import page as player
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
+from tab_model import tab_model
+from tab_site import written_site
 from visits import DESKTOP, Visits
 
 from app import static_site
@@ -70,6 +72,18 @@ def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     static_site.write(folder)
     return folder / "index.html"
+
+
+@pytest.fixture(scope="session")
+def tiny_tab_pair(tmp_path_factory) -> str:
+    """A tiny model that the engine in a tab runs."""
+    return str(tab_model(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="session")
+def tiny_site(tmp_path_factory, tiny_tab_pair) -> Path:
+    """The site without a server, with that model."""
+    return written_site(tmp_path_factory, tiny_tab_pair)
 
 
 @pytest.fixture

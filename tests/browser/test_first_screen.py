@@ -38,6 +38,7 @@ def test_closing_the_tab_frees_the_device(visit, fake):
     first = visit(fresh=True)
     fake(step=0.5)
     press_run(first, tokens="500")
+    expect(first.locator(".sl-source")).to_have_text("Running now")
     expect(first.locator(".sl-row").nth(2)).to_be_visible()
     first.close()
     second = visit()

@@ -19,6 +19,7 @@ def shows(page: Page, prompt: str) -> None:
 def test_a_run_goes_on_through_a_reload_and_its_end_counts(page, fake):
     fake(step=0.5)
     press_run(page, prompt="Through a reload", tokens="120")
+    shows(page, "Through a reload")  # until then the rounds are those of the run before
     expect(page.locator("#stage .sl-row").nth(3)).to_be_visible()
     page.reload()
     expect(page.locator("#run")).to_have_text("Running…")
@@ -38,6 +39,7 @@ def test_a_run_goes_on_through_a_reload_and_its_end_counts(page, fake):
 def test_stop_ends_a_run_that_came_through_a_reload(page, fake):
     fake(step=0.2)
     press_run(page, prompt="Stop it later", tokens="500")
+    shows(page, "Stop it later")
     expect(page.locator("#stage .sl-row").nth(1)).to_be_visible()
     for _ in range(2):  # twice: the second page takes it from the first
         page.reload()

@@ -7,8 +7,7 @@ import shutil
 import pytest
 from fake_worker import wait_for
 from playwright.sync_api import expect
-from tab_model import tab_model
-from tab_site import fill, press_run, run, saved, serving_site, written_site
+from tab_site import fill, press_run, run, saved, serving_site
 
 from engine.trace.trace import from_json
 
@@ -18,14 +17,9 @@ ACTIVE = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'a
 SHORT = {"method": "none", "max_new_tokens": 8}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return written_site(tmp_path_factory, str(tab_model(tmp_path_factory.mktemp("tiny"))))
-
-
 @pytest.fixture
-def server(folder):
-    with serving_site(folder) as server:
+def server(tiny_site):
+    with serving_site(tiny_site) as server:
         yield server
 
 
@@ -70,9 +64,9 @@ def test_part_of_the_site_that_is_another_file_is_named(server, visit, fault, wo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/tab", "/tab/", "/tab/index.html", "/tab.html?utm_source=x#tab-title", "/a/b/tab/"])
-def test_address_may_be_written_in_another_way(folder, tmp_path, visit, path):
-    site = shutil.copytree(folder, tmp_path / "site")
-    shutil.copytree(folder, site / "a" / "b")
+def test_address_may_be_written_in_another_way(tiny_site, tmp_path, visit, path):
+    site = shutil.copytree(tiny_site, tmp_path / "site")
+    shutil.copytree(tiny_site, site / "a" / "b")
     with serving_site(site) as server:
         base = path.rpartition("/tab")[0]
         server.aliases = {path: f"{base}/tab.html"} if "html?" not in path else {}
@@ -87,8 +81,8 @@ def test_address_may_be_written_in_another_way(folder, tmp_path, visit, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/tab", "/tab/"])
-def test_page_that_the_host_has_moved_opens_without_a_network(folder, visit, path):
-    with serving_site(folder) as server:
+def test_page_that_the_host_has_moved_opens_without_a_network(tiny_site, visit, path):
+    with serving_site(tiny_site) as server:
         server.aliases, server.moved = {path: "/tab.html"}, {"/tab.html": path}
         page = visit(server)
         run(page, **SHORT)
@@ -99,8 +93,8 @@ def test_page_that_the_host_has_moved_opens_without_a_network(folder, visit, pat
 
 
 @pytest.mark.slow
-def test_page_behind_another_redirect_is_not_kept(folder, visit):
-    with serving_site(folder) as server:
+def test_page_behind_another_redirect_is_not_kept(tiny_site, visit):
+    with serving_site(tiny_site) as server:
         page = visit(server)
         server.moved = {"/engine/LICENSE-onnxruntime-web.txt": "/index.html"}  # as a network asks for a login
         run(page, **SHORT)

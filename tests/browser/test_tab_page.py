@@ -10,7 +10,6 @@ from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import LARGEST_DIFFERENCE, compare, configs_of, decisions, largest_difference
-from tab_model import tab_model
 from tab_site import fill, press_run, run, saved, serving_site, written_site
 
 from app.views import player_feed
@@ -23,19 +22,9 @@ from engine.trace.trace import fold, from_json, to_json
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    return str(tab_model(tmp_path_factory.mktemp("tiny")))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, tiny):
-    return written_site(tmp_path_factory, tiny)
-
-
 @pytest.fixture
-def server(folder):
-    with serving_site(folder) as server:
+def server(tiny_site):
+    with serving_site(tiny_site) as server:
         yield server
 
 
@@ -70,12 +59,12 @@ def test_first_visit_downloads_once_and_the_second_nothing(server, visit):
     (0.25, "ngram", 3), *(pytest.param(*case, marks=pytest.mark.slow)
                          for case in ((0.25, "ngram", "auto"), (0, "ngram", 3), (1.0, "none", 3))),
 ])  # fmt: skip
-def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny, temperature, method, gamma):
+def test_tab_writes_the_tokens_and_numbers_of_the_engine(server, visit, tiny_tab_pair, temperature, method, gamma):
     """The engine repeats the lengths that the tab chose if γ = auto."""
     page = visit(server)
     run(page, temperature=temperature, method=method, seed=11, gamma=gamma)
     texts = [saved(page)] + ([saved(page, "Save its baseline")] if method != "none" else [])
-    engine = load_engine(tiny, precision="fp32")
+    engine = load_engine(tiny_tab_pair, precision="fp32")
     for text in texts:
         ours = from_json(text)
         theirs = fold(engine.run(config_of(ours), gammas=[r.gamma for r in ours.rounds]))
@@ -210,8 +199,8 @@ KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'act
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
-def test_second_visit_runs_without_a_network(folder, visit, isolated):
-    with serving_site(folder, isolated) as server:
+def test_second_visit_runs_without_a_network(tiny_site, visit, isolated):
+    with serving_site(tiny_site, isolated) as server:
         page = visit(server)
         run(page)
         first = from_json(saved(page))
@@ -237,8 +226,8 @@ def test_deleting_the_model_deletes_the_kept_page(server, visit):
 
 
 @pytest.mark.slow
-def test_newer_site_takes_the_place_of_the_kept_one(folder, visit, tmp_path):
-    site = shutil.copytree(folder, tmp_path / "site")
+def test_newer_site_takes_the_place_of_the_kept_one(tiny_site, visit, tmp_path):
+    site = shutil.copytree(tiny_site, tmp_path / "site")
     with serving_site(site) as server:
         page = visit(server)
         run(page)
@@ -343,15 +332,15 @@ def test_model_is_deleted_after_a_stop_while_it_loads(server, visit):
 @pytest.mark.parametrize(("isolated", "cores", "threads"), [
     (True, 4, "3 threads"), (True, 2, "1 thread"), (False, 4, "1 thread"),
 ])  # fmt: skip
-def test_threads_are_used_where_the_page_is_isolated(folder, visit, tiny, isolated, cores, threads):
-    with serving_site(folder, isolated) as server:
+def test_threads_are_used_where_the_page_is_isolated(tiny_site, visit, tiny_tab_pair, isolated, cores, threads):
+    with serving_site(tiny_site, isolated) as server:
         page = visit(server)
         change_worker(page, f"Object.defineProperty(navigator, 'hardwareConcurrency', {{ value: {cores} }});")
         assert page.evaluate("crossOriginIsolated") is isolated
         run(page, temperature=0.8, seed=3)
         ours = from_json(saved(page))
     assert ours.started.device == f"browser tab, WASM, {threads}"
-    assert decisions(ours) == decisions(fold(load_engine(tiny, precision="fp32").run(config_of(ours))))
+    assert decisions(ours) == decisions(fold(load_engine(tiny_tab_pair, precision="fp32").run(config_of(ours))))
 
 
 TOLD = [  # settings of a link, the values in the form, and the note

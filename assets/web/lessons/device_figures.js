@@ -1,6 +1,6 @@
 // Figures of model cards and of the makers' data sheets. Models: the family that shares a tokenizer; billions of weights;
-// layers; key-value heads and their size, for the cache. Devices: GB/s, GB of memory, and trillions of bf16 operations a second without sparsity, where
-// the maker says. A PC's memory varies.
+// layers; key-value heads and their size, for the cache. Devices: GB/s, GB of memory, and trillions of bf16 operations a
+// second without sparsity, where the maker says. A PC's memory varies.
 export const MODELS = {
   'SmolLM2 135M': { family: 'SmolLM2', weights: 0.135, layers: 30, heads: 3, size: 64 },
   'Qwen3 0.6B': { family: 'Qwen3', weights: 0.596, layers: 28, heads: 8, size: 128 },

@@ -28,11 +28,11 @@ export const makeFind = root => selector => root.querySelector(selector);
  * @param {EventTarget} target @param {string} selector @returns {HTMLElement | null} */
 export const closest = (target, selector) => (target instanceof Element ? target.closest(selector) : null);
 
-/** Returns the key's name in small letters, or '' for an event without one, as Chrome's autofill sends it. A letter
- * that is not Latin, as on a Cyrillic or Greek layout, counts as the Latin letter of that key.
+/** Returns the key's name in small letters, or '' for an event without one, as Chrome's autofill sends it. What
+ * a letter's key writes on a Cyrillic or Greek layout counts as that letter.
  * @param {KeyboardEvent} event */
 export function keyOf({ key, code }) {
-  const isForeign = key?.length === 1 && key > '\u007f' && /^\p{L}$/u.test(key);
+  const isForeign = key?.length === 1 && key > '\u007f';
   return ((isForeign && /^Key([A-Z])$/.exec(code)?.[1]) || key || '').toLowerCase();
 }
 

@@ -292,8 +292,9 @@ def main() -> None:
 def _repair_surroundings() -> None:
     """Makes do with closed streams, a terminal without Unicode and a locale that misreads the arguments. Exits where
     the current folder has been deleted, which libraries answer with a crash."""
-    nowhere = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
-    sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+    if sys.stdout is None or sys.stderr is None:
+        nowhere = io.TextIOWrapper(io.FileIO(os.devnull, "w"))
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? instead of failing
