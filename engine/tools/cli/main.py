@@ -21,7 +21,7 @@ import typer
 from engine import __version__
 from engine.config import AUTO, DEFAULT_PAIR, is_text
 from engine.settings import make_config
-from engine.tools.cli import answer, bench, constraint, corpus, lab, options, prove, server, training
+from engine.tools.cli import answer, bench, constraint, corpus, exercise, lab, options, prove, server, training
 from engine.tools.cli.console import costs_line, pairs_table, say, screen
 from engine.tools.cli.progress import progress
 
@@ -31,6 +31,7 @@ app = options.Commands(
 app.add_typer(lab.app, name="lab")
 app.add_typer(training.app, name="training")
 app.add_typer(server.app, name="server")
+app.add_typer(exercise.app, name="exercise")
 app.command("answer")(answer.answer)
 app.command("prove")(prove.prove)
 app.command("bench")(bench.compare)

@@ -24,7 +24,7 @@ from engine.drafters.draft_model import DraftModelDrafter
 from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import DRAFTING
 from engine.sampling.warping import draw, penalise, warp
-from engine.tools.exactness.results import TOY_WORDS, TREES
+from engine.tools.exactness.results import TOY_DRAFT, TOY_TARGET, TOY_WORDS, TREES
 from engine.tools.exactness.word_tokenizer import WordTokenizer
 from engine.trace.events import PromptToken, RunFinished, RunStarted
 from engine.trace.trace import Trace
@@ -77,9 +77,7 @@ def weather_pair() -> tuple[ToyLM, ToyLM]:
 
     >>> # after "sun": p(rain) = 0.3 and q(rain) = 0.4, so a drafted rain stays with chance 0.75
     """
-    target = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
-    draft = [[0.4, 0.4, 0.2], [0.4, 0.4, 0.2], [0.2, 0.4, 0.4]]
-    return ToyLM.from_rows(target, TOY_WORDS), ToyLM.from_rows(draft, TOY_WORDS)
+    return ToyLM.from_rows(TOY_TARGET, TOY_WORDS), ToyLM.from_rows(TOY_DRAFT, TOY_WORDS)
 
 
 def exact_distribution(model: ToyLM, prompt: Sequence[int], length: int, sampling: SamplingParams = PLAIN):
