@@ -21,7 +21,7 @@ def _exercises():
 
 @app.command()
 def rule(
-    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="Your rule. Its code runs on this machine.")],
+    file: Annotated[Path, typer.Argument(help="Your rule, in Python. Its code runs on this machine.")],
     start: Annotated[
         bool, typer.Option("--start", help="Write the file that you begin with: three lines are missing.")
     ] = False,
