@@ -14,7 +14,7 @@ from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
 from engine.trace.noise import ceiling
 from engine.trace.speedup_model import best_gamma, expected_tokens, idealised_speedup, interpolate
 from engine.trace.trace import Trace
-from lessons import bpe_demo, measurements
+from lessons import bpe_demo, measurements, own_rule
 
 MOST_DRAFTS = 16
 
@@ -26,6 +26,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     first = next(iter(numbers.values()))
     common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
     common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
+    common["own_rule"] = own_rule.exercise
     common |= {name: value for name, value in vars(measurements).items() if name.startswith("measured")}
 
     def same(one: str, other: str) -> bool:

@@ -23,7 +23,7 @@ RIGHT_WRITINGS = [
     (RIGHT, RIGHT_ON_PAGE),
     (
         ("u[i] < min(1, p[i][token] / q[i][token])", "torch.maximum(p[i], q[i]) - q[i]", "p[-1] / 2"),
-        ("u < p/q", "max(p, q) − q", "2p"),
+        ("u < p/q", "max(p, q) − q", "2 * p"),
     ),
     (
         ("p[i, token] / u[i] > q[i, token]", "[max(float(a - b), 0) for a, b in zip(p[i], q[i])]", "p[N].tolist()"),

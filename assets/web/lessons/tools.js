@@ -28,6 +28,7 @@ import { makeMystery, makeRuler } from './ruler.js';
 import { makeTemperature } from './temperature.js';
 import { makeTokenizerMismatch } from './tokenizer_mismatch.js';
 import { makeUnknownRuns } from './unknown_runs.js';
+import { makeWriteRule } from './write_rule.js';
 
 export const TOOLS = {
   roofline: makeRoofline,
@@ -59,4 +60,5 @@ export const TOOLS = {
   ruler: makeRuler,
   mystery: makeMystery,
   reports: makeReports,
+  write_rule: makeWriteRule,
 };
