@@ -111,7 +111,7 @@ def test_blocks_and_keys_fill_the_holes_and_a_reload_keeps_them(at_tool):
     box.get_by_role("button", name="After a full round, draw from p", exact=True).press("Space")
     expect(page.locator(".sl-lesson-next")).to_have_text("Skip")
     field(page, "Accept a draft when u <").press("Enter")
-    expect(box.locator(".sl-rule-named")).to_contain_text("this is the known mistake q-ignored")
+    expect(box.locator(".sl-rule-named")).to_contain_text("the known mistake q-ignored. Accepts when u < p")
     wrong = box.locator(".sl-rule-decisions [data-right=false]")
     expect(wrong.first).to_contain_text("Token 1, “rain”: you rejected it at u = 0.36; the rule accepts it")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")

@@ -60,14 +60,14 @@ export function parseExpression(text, names) {
 
   function binary(level) {
     if (level === LEVELS.length) return unary();
-    let left = binary(level + 1);
+    let value = binary(level + 1);
     while (LEVELS[level].includes(tokens[at])) {
       const operate = OPERATORS[tokens[at++]],
-        first = left,
+        first = value,
         second = binary(level + 1);
-      left = scope => broadcast(operate, first(scope), second(scope));
+      value = scope => broadcast(operate, first(scope), second(scope));
     }
-    return left;
+    return value;
   }
   function unary() {
     if (!take('-')) return atom();

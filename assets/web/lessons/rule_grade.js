@@ -3,7 +3,7 @@
 
 import { parseExpression } from './rule_expression.js';
 
-// ``names``: what an expression may use. p and q are those of the draft in the first hole, and rows in the others;
+// ``names``: what an expression may use. p and q are numbers of the draft in the first hole, and rows in the others;
 // ``later`` is the target's p one row later, ``before`` its row one place earlier.
 export const HOLES = [
   { name: 'accept', label: 'Accept a draft when u <', names: ['p', 'q', 'u', 'later'] },

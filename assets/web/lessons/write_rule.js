@@ -20,13 +20,13 @@ const NOTES = [
 const percent = share => `${Math.round(100 * share)} %`;
 
 function sentenceOf({ verdict, most, alpha, rightAlpha }) {
-  const rounds = `In ${ROUNDS.toLocaleString('en')} rounds of another pair, “${most.text}” came ${most.seen.toLocaleString('en')} times`;
-  const writes = `the target alone would write it about ${most.wanted.toLocaleString('en')} times`;
-  if (verdict === 'wrong')
-    return `${rounds}; ${writes}. The text’s odds have changed, so the rule is wrong. It accepts ${percent(alpha)} of the tested drafts, the right one ${percent(rightAlpha)}.`;
-  if (verdict === 'right')
-    return `${rounds}; ${writes}. No text differs more, and exactly, none differs at all. You’ve written the rule.`;
-  return `${rounds}; ${writes}. Exactly, none differs, so it’s lossless. But it isn’t the rule: it accepts ${percent(alpha)} of the tested drafts, the rule ${percent(rightAlpha)}.`;
+  const [all, seen, wanted] = [ROUNDS, most.seen, most.wanted].map(count => count.toLocaleString('en'));
+  const rounds = `In ${all} rounds of another pair, “${most.text}” came ${seen} times; the target alone would write it about ${wanted} times.`;
+  const shares = `It accepts ${percent(alpha)} of the tested drafts, the right one ${percent(rightAlpha)}.`;
+  if (verdict === 'wrong') return `This rule changes the odds of the text. ${rounds} ${shares}`;
+  const chance = 'No text differs more, and that’s chance: exactly, none differs.';
+  if (verdict === 'right') return `You’ve written the rule. ${rounds} ${chance}`;
+  return `This is lossless, but it isn’t the rule. ${rounds} ${chance} ${shares}`;
 }
 
 // ``exercise``: as `gradeRule` takes it.
@@ -52,7 +52,7 @@ export function makeWriteRule({ exercise }, touched) {
         [make('code', '', text)],
         () => {
           field.value = text;
-          changed();
+          keepTexts();
         },
         'sl-button sl-rule-block',
         { 'aria-label': `${label} ${text}` },
@@ -82,7 +82,7 @@ export function makeWriteRule({ exercise }, touched) {
       field.removeAttribute('aria-invalid');
     }
   }
-  function changed() {
+  function keepTexts() {
     storeObject(KEY, { texts: textsNow() });
     clear();
     mark();
@@ -105,14 +105,15 @@ export function makeWriteRule({ exercise }, touched) {
     Object.assign(result.dataset, { fair: grade.verdict !== 'wrong', verdict: grade.verdict });
     if (grade.verdict === 'wrong')
       named.replaceChildren(
-        ...grade.mistakes.map(({ hole, known }) =>
-          make('p', '', [
-            make('b', '', `${HOLES[hole].label} …: ${known ? `this is the known mistake ${known.name}. ` : ''}`),
-            known
-              ? [known.words, known.resembles].filter(Boolean).join(' ')
-              : 'This is wrong, in a way without a name.',
-          ]),
-        ),
+        ...grade.mistakes.map(({ hole, known }) => {
+          if (!known) return make('p', '', `${HOLES[hole].label} …: this is wrong, in a way that has no name here.`);
+          const says = [known.words, known.resembles].filter(Boolean).join(' ');
+          return make('p', '', [
+            `${HOLES[hole].label} …: the known mistake `,
+            make('code', '', known.name),
+            `. ${says}`,
+          ]);
+        }),
       );
     decisions.replaceChildren(
       ...grade.decisions.map(({ isRight, words }) =>
@@ -137,7 +138,7 @@ export function makeWriteRule({ exercise }, touched) {
     named,
     decisions,
   );
-  box.addEventListener('input', changed);
+  box.addEventListener('input', keepTexts);
   box.addEventListener('keydown', event => {
     if (event.key === 'Enter' && event.target instanceof HTMLInputElement) press();
   });
