@@ -14,6 +14,7 @@ from operator import mul
 from engine.tools.exactness.results import MISTAKES, Law
 
 Row = Sequence[float]
+Verdict = tuple[int, list[float]]  # how many drafts are accepted, and the row of the closing token, which adds up to 1
 START, DRAFTS, LENGTH = 0, 2, 3  # the word before the round, its drafts, the words that are counted
 TARGET = ((0.25, 0.1, 0.65), (0.45, 0.3, 0.25), (0.1, 0.75, 0.15))  # p of the next word, after each word
 DRAFT = ((0.35, 0.55, 0.1), (0.1, 0.45, 0.45), (0.35, 0.15, 0.5))
@@ -101,6 +102,18 @@ def rows(
 ) -> tuple[list[Row], list[Row]]:
     """Returns p [N+1][V] and q [N][V] of a round with these drafts after the word ``start``."""
     return [target[word] for word in (start, *drafts)], [draft[word] for word in (start, *drafts)[:-1]]
+
+
+def scale(row: Row) -> list[float]:
+    return [share / sum(row) for share in row]
+
+
+def decide(rule: KnownRule, p: Sequence[Row], q: Sequence[Row], drafts: Sequence[int], u: Sequence[float]) -> Verdict:
+    """Decides about the drafts of a round by a known rule."""
+    for i, x in enumerate(drafts):
+        if not u[0 if rule.has_one_u else i] < rule.accept(p[i][x], q[i][x], p[i + 1][x]):
+            return i, scale(rule.rejected(p[i], q[i]))
+    return len(drafts), scale(rule.full(p[-1], q[-1], p[-2]))
 
 
 def law_of(rule: KnownRule = RIGHT_RULE) -> Law:

@@ -33,8 +33,11 @@ from engine.tools.exactness.known_rules import (
     TARGET,
     WRONG_RULES,
     Row,
+    Verdict,
+    decide,
     law_of,
     rows,
+    scale,
 )
 from engine.tools.exactness.results import FALSE_ALARM, TOY_DRAFT, TOY_TARGET, TOY_WORDS, Draws, RuleTestResult
 
@@ -45,7 +48,6 @@ _SEED = 60  # of the draws; a rule that decides as the right one does gets the s
 _LONGEST_CALL, _LONGEST = 5.0, 120.0  # seconds
 _SAME = 1e-6  # rows that differ by less are equal
 
-Verdict = tuple[int, list[float]]  # how many drafts are accepted, and the row of the closing token, which adds up to 1
 Rule = Callable[[list[Row], list[Row], Sequence[int], Sequence[float]], Verdict]
 
 
@@ -63,25 +65,13 @@ class Grade(NamedTuple):
     name: str
 
 
-def right_rule(p: list[Row], q: list[Row], drafts: Sequence[int], u: Sequence[float]) -> Verdict:
-    """Decides as engine/reference.py does."""
-    for i, token in enumerate(drafts):
-        if u[i] * q[i][token] >= p[i][token]:
-            return i, scale(RIGHT_RULE.rejected(p[i], q[i]))
-    return len(drafts), list(p[-1])
-
-
-def scale(row: Row) -> list[float]:
-    return [share / sum(row) for share in row]
-
-
 def grade(rule: Rule, show: Callable[[float], None] = lambda share: None) -> Grade:
     """Grades a rule; ``show`` gets the share of the work that is done. Raises BadInput for a fault in the rule."""
     tokens, place = [], 0
     for start, drafts, u in RECORDED:
         p, q = rows(start, drafts, TOY_TARGET, TOY_DRAFT)
         tokens += _decisions(p, q, drafts, u, rule(p, q, drafts, u), place)
-        place += right_rule(p, q, drafts, u)[0] + 1
+        place += decide(RIGHT_RULE, p, q, drafts, u)[0] + 1
     with redirect_stdout(StringIO()):  # what the rule prints has been seen once, in the recorded run
         draws, right_alpha, others, example = _draw(rule, show)
     result, name = judge(law_of(), draws), ""
@@ -118,7 +108,7 @@ def _decisions(
     p: list[Row], q: list[Row], drafts: Sequence[int], u: Sequence[float], mine: Verdict, place: int = 0
 ) -> Iterator[tuple[bool, str]]:
     """Yields whether each decision of a round is the right one, with a sentence about it. ``place``: tokens before."""
-    (count, mine_row), (accepted, row) = mine, right_rule(p, q, drafts, u)
+    (count, mine_row), (accepted, row) = mine, decide(RIGHT_RULE, p, q, drafts, u)
     for i, token in enumerate(drafts[: min(count, accepted) + 1]):
         did, does = ("accept" if i < each else "reject" for each in (count, accepted))
         reason = f"p/q = {p[i][token] / q[i][token]:.2f} is {'' if i < accepted else 'not '}above u"
@@ -153,7 +143,7 @@ def _draw(rule: Rule, show: Callable[[float], None]) -> tuple[Draws, float, int,
             drafts.append(choose(rows(START, (*drafts, 0))[1][-1]))
         p, q = rows(START, drafts)
         u = [numbers.random() for _ in drafts]
-        own, its = rule(p, q, drafts, u), right_rule(p, q, drafts, u)
+        own, its = rule(p, q, drafts, u), decide(RIGHT_RULE, p, q, drafts, u)
         for total, (accepted, _) in ((mine, own), (right, its)):
             total[0] += accepted
             total[1] += min(accepted + 1, DRAFTS)
@@ -199,7 +189,7 @@ class OwnRule:
         try:
             accepted, row = answer
             accepted, row = operator.index(accepted), torch.as_tensor(row, dtype=torch.float64)
-        except (TypeError, ValueError, RuntimeError, OverflowError):
+        except Exception:
             raise self._fault("this must return how many drafts are accepted, and a row of numbers") from None
         if not 0 <= accepted <= len(drafts):
             raise self._fault(f"{accepted} drafts cannot be accepted, because the round has {len(drafts)}")
