@@ -116,6 +116,7 @@ export function makeWriteRule({ exercise }, touched) {
         }),
       );
     decisions.replaceChildren(
+      make('li', 'sl-dim', 'Each decision in this lesson’s run:'),
       ...grade.decisions.map(({ isRight, words }) =>
         make('li', '', [make('span', 'sl-rule-mark', isRight ? '✓ ' : '✗ '), words], { 'data-right': isRight }),
       ),

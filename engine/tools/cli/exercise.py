@@ -45,8 +45,8 @@ def rule(
         grade = exercise.grade(exercise.OwnRule(file), lambda share: show(share, "drawing"))
     out = screen()
     out.print("On a recorded run:")
-    for is_right, words in grade.tokens:
-        out.print(f"  {'✓' if is_right else '✗'} {words}", soft_wrap=True)
+    for is_right, words in grade.tokens:  # in words, because some terminals have no marks
+        out.print(f"  {'right' if is_right else 'WRONG'}  {words}", soft_wrap=True)
     out.print(exercise.verdict(grade), soft_wrap=True)
     if not grade.result.lossless:
         raise typer.Exit(WRONG)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from engine.errors import BadInput, and_list, quantity
+from engine.errors import BadInput, and_list
 from engine.files import decode_text
 from engine.tools.exactness.distribution_test import judge
 from engine.tools.exactness.known_rules import (
@@ -92,7 +92,7 @@ def verdict(grade: Grade) -> str:
         return f"{count}, and every decision was the rule’s own. Your rule is right."
     if result.lossless:
         return (
-            f"{count}: lossless, as far as so many can tell. But {quantity(grade.others, 'round')} of them would have "
+            f"{count}: lossless, as far as so many can tell. But {grade.others:,} of them would have "
             f"been decided otherwise by the rule, such as {grade.example} {mine}"
         )
     count = (

@@ -45,7 +45,9 @@ def few_rounds(monkeypatch, count: int = 300):
 def test_a_right_rule_passes_however_it_is_written(graded, holes, monkeypatch):
     few_rounds(monkeypatch)
     result = graded(source(*holes))
-    assert result.exit_code == 0 and "Your rule is right." in result.stdout and "✗" not in result.stdout, result.output
+    assert result.exit_code == 0 and "Your rule is right." in result.stdout and "WRONG" not in result.stdout, (
+        result.output
+    )
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -59,11 +61,16 @@ def test_a_decision_is_graded_with_its_numbers(graded, monkeypatch):
     few_rounds(monkeypatch)
     said = graded(source("True", "p[i]", "q[N - 1]")).stdout
     assert (
-        "✗ token 2, “sun”: you accepted it at u = 0.69; the rule rejects it, because p/q = 0.50 is not above u." in said
+        "WRONG  token 2, “sun”: you accepted it at u = 0.69; the rule rejects it, because p/q = 0.50 is not above u."
+        in said
     )
-    assert "✗ token 6, after the full round: you draw from sun 0.40, rain 0.40 and wind 0.20; the rule draws" in said
+    assert (
+        "WRONG  token 6, after the full round: you draw from sun 0.40, rain 0.40 and wind 0.20; the rule draws" in said
+    )
     said = graded(source(RIGHT[0], "p[i]", RIGHT[2])).stdout
-    assert "✗ token 2, after the rejection: you draw from sun 0.20, rain 0.50 and wind 0.30; the rule draws " in said
+    assert (
+        "WRONG  token 2, after the rejection: you draw from sun 0.20, rain 0.50 and wind 0.30; the rule draws " in said
+    )
 
 
 @pytest.mark.slow
