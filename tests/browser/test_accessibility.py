@@ -90,7 +90,7 @@ def test_axe_finds_nothing_grave_in_any_state(visit, fake, scheme, width):
 
 @pytest.mark.slow
 def test_axe_finds_nothing_grave_in_the_lessons(visit):
-    page = visit(reduced_motion="reduce")  # otherwise each look waits for colours to fade
+    page = visit()
     page.locator("#lessons-tab-button").click()
     expect(page.locator(".sl-lesson-card").first).to_be_visible()
     check_light_and_dark(page, "#lesson")
