@@ -1,6 +1,5 @@
 """Chooses the precision that `auto` means, and tells whether a model's weights can be rounded."""
 
-
 from engine.files import read_json
 from engine.weights import hub
 from engine.weights.eight_bits import GROUP, is_read_here
