@@ -379,9 +379,14 @@ TEXTS = [
 NOTHING_LEFT = ["\x13", "\U00046131\x13 \n", "\U00046131\x1c"]  # fmt: skip
 
 
+def tokenizer_of(page: Page, folder):
+    """Makes the tokenizer of a model's folder in the page, and returns Python's."""
+    answer(page, "all => Boolean(window.tokenizer = makeTokenizer(all))", describe(folder)[1]["tokenizer"])
+    return load_tokenizer(folder)
+
+
 def check_tokens(page: Page, folder) -> None:
-    tokenizer, vocabulary = load_tokenizer(folder), describe(folder)[1]["tokenizer"]
-    page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", vocabulary)
+    tokenizer = tokenizer_of(page, folder)
     for text in TEXTS:
         config = RunConfig(text)
         ids = encode_prompt(tokenizer, config)
@@ -438,9 +443,9 @@ ENCODE_ALL = """(characters, forms) => characters.map(char =>
 @pytest.mark.slow
 def test_every_character_has_the_ids_of_the_served_engine(browser, real_folder):
     """Neither engine leaves a character out without a sentence."""
-    tokenizer, told = load_tokenizer(real_folder), 0
+    told = 0
     with page_with(browser, "tab/tokens.js") as page:
-        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
+        tokenizer = tokenizer_of(page, real_folder)
         for first in range(0, len(CHARACTERS), 5_000):
             characters = CHARACTERS[first : first + 5_000]
             texts = [form.format(each) for each in characters for form in AROUND]
@@ -455,23 +460,18 @@ def test_every_character_has_the_ids_of_the_served_engine(browser, real_folder):
 
 @pytest.mark.slow
 def test_random_texts_and_broken_bytes_have_the_ids_of_the_served_engine(browser, real_folder):
-    tokenizer, random = load_tokenizer(real_folder), np.random.default_rng(0)
+    random = np.random.default_rng(0)
     broken = [random.bytes(40).decode(errors="replace") for _ in range(500)]
     alphabet = [
-        *map(chr, range(256)),
-        *"\u0301\u200d\ufeff漢字🙂½Ⅷ١\u2028\U00046131\U0010ffff",
-        "<|im_end|>",
-        "  ",
-        "\r\n",
-    ]
-    mixed = ["".join(random.choice(alphabet, 30)) for _ in range(2_000)]
-    ours = tokenizer(broken + mixed, add_special_tokens=False).input_ids
+        *map(chr, range(256)), *"\u0301\u200d\ufeff漢字🙂½Ⅷ١\u2028\U00046131\U0010ffff", "<|im_end|>", "  ", "\r\n"
+    ]  # fmt: skip
+    texts = broken + ["".join(random.choice(alphabet, 30)) for _ in range(2_000)]
     with page_with(browser, "tab/tokens.js") as page:
-        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
-        theirs = answer(page, "texts => texts.map(tokenizer.encode)", broken + mixed)
-        told = page.evaluate("texts => texts.map(text => tokenizer.unwritten(text).sentence)", broken + mixed)
-    assert theirs == ours
-    assert [bool(sentence) for sentence in told] == [bool(unwritten(tokenizer, text)) for text in broken + mixed]
+        tokenizer = tokenizer_of(page, real_folder)
+        theirs = answer(page, "texts => texts.map(tokenizer.encode)", texts)
+        told = answer(page, "texts => texts.map(text => tokenizer.unwritten(text).sentence)", texts)
+    assert theirs == tokenizer(texts, add_special_tokens=False).input_ids
+    assert [bool(sentence) for sentence in told] == [bool(unwritten(tokenizer, text)) for text in texts]
 
 
 # ── weights ──
