@@ -113,19 +113,12 @@ def _append(model, file: str, path: Path, length: int) -> None:
                     break
 
 
-def cached_config(model: ModelSpec) -> str | None:
-    """Returns the path of the config.json that `describe` fetched; None if it is not in the hub's cache."""
+def cached_file(model: ModelSpec, file: str) -> Path | None:
+    """Returns a file of the model from the hub's cache, such as the config.json that `describe` fetched, or the GGUF
+    file that a hosted page is built with; None if it is not there."""
     from huggingface_hub import constants, try_to_load_from_cache
 
-    path = try_to_load_from_cache(model.hub_repo, "config.json", constants.HF_HUB_CACHE, model.revision)
-    return path if isinstance(path, str) else None
-
-
-def cached_file(model: ModelSpec) -> Path | None:
-    """Returns a GGUF file from the hub's cache, which a hosted page is built with; None if it is not there."""
-    from huggingface_hub import constants, try_to_load_from_cache
-
-    path = try_to_load_from_cache(model.hub_repo, model.gguf_source.file, constants.HF_HUB_CACHE, model.revision)
+    path = try_to_load_from_cache(model.hub_repo, file, constants.HF_HUB_CACHE, model.revision)
     return Path(path) if isinstance(path, str) else None
 
 

@@ -1,7 +1,5 @@
 """Chooses the precision that `auto` means, and tells whether a model's weights can be rounded."""
 
-from pathlib import Path
-
 from engine.files import read_json
 from engine.weights import hub
 from engine.weights.eight_bits import GROUP, is_read_here
@@ -52,5 +50,5 @@ def read_config(model: ModelSpec) -> dict:
         return read_json(model.folder / "config.json")
     if model.gguf:
         return read_json(gguf_config(model.gguf.sha256))
-    path = hub.cached_config(model)
-    return read_json(Path(path)) if path else {}
+    file = hub.cached_file(model, "config.json")
+    return read_json(file) if file else {}

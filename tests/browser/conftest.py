@@ -10,7 +10,7 @@ from player_page import page as player
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
 from tab_model import tab_model
-from tab_site import written_site
+from tab_site import serving_site, written_site
 from visits import DESKTOP, Visits
 
 from app import static_site
@@ -84,6 +84,13 @@ def tiny_tab_pair(tmp_path_factory) -> str:
 def tiny_site(tmp_path_factory, tiny_tab_pair) -> Path:
     """The site without a server, with that model."""
     return written_site(tmp_path_factory, tiny_tab_pair)
+
+
+@pytest.fixture
+def server(tiny_site):
+    """A host of that site."""
+    with serving_site(tiny_site) as server:
+        yield server
 
 
 @pytest.fixture

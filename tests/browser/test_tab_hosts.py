@@ -18,12 +18,6 @@ SHORT = {"method": "none", "max_new_tokens": 8}
 
 
 @pytest.fixture
-def server(tiny_site):
-    with serving_site(tiny_site) as server:
-        yield server
-
-
-@pytest.fixture
 def visit(open_page):
     return lambda server, path="/tab.html", **options: open_page(f"{server.url}{path}", fresh=True, **options)
 
@@ -147,29 +141,18 @@ def test_frame_without_rights_says_so_and_stays_usable(server, visit, rights):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("missing", "words"), [
-    ("WebAssembly", "has no WebAssembly"), ("DecompressionStream", "has no DecompressionStream"),
-    ("Worker", "has no Worker"),
+@pytest.mark.parametrize(("change", "words"), [
+    *((f"delete globalThis.{part}", f"has no {part}") for part in ("WebAssembly", "DecompressionStream", "Worker")),
+    ("globalThis.Worker = class { constructor() { throw new DOMException('', 'SecurityError'); } }",
+     "doesn’t let the page start the engine"),
 ])  # fmt: skip
-def test_browser_without_a_part_is_told_which(server, visit, missing, words):
+def test_browser_without_a_part_or_a_right_is_told_which(server, visit, change, words):
     page = visit(server)
-    page.add_init_script(f"delete globalThis.{missing};")
+    page.add_init_script(change)
     page.reload()
     fill(page)
     press_run(page)
     expect_refusal(page, words)
-
-
-@pytest.mark.slow
-def test_worker_that_may_not_start_is_said(server, visit):
-    page = visit(server)
-    page.add_init_script(
-        "globalThis.Worker = class { constructor() { throw new DOMException('', 'SecurityError'); } };"
-    )
-    page.reload()
-    fill(page)
-    press_run(page)
-    expect_refusal(page, "doesn’t let the page start the engine")
 
 
 # ── translation ──

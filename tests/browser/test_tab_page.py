@@ -23,12 +23,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("tab-page")]
 
 
 @pytest.fixture
-def server(tiny_site):
-    with serving_site(tiny_site) as server:
-        yield server
-
-
-@pytest.fixture
 def visit(open_page):
     return lambda server, query="", **options: open_page(f"{server.url}/tab.html{query}", fresh=True, **options)
 
@@ -276,18 +270,13 @@ def change_worker(page: Page, script: str) -> None:
 
 
 @pytest.mark.slow
-def test_full_storage_is_said_and_the_run_goes_on(server, visit):
+@pytest.mark.parametrize(("fault", "names"), [
+    ("QuotaExceededError", ["Cache.prototype.put"]),
+    ("SecurityError", ["CacheStorage.prototype.open", "CacheStorage.prototype.delete"]),
+])  # fmt: skip
+def test_full_or_blocked_storage_is_said_and_the_run_goes_on(server, visit, fault, names):
     page = visit(server)
-    change_worker(page, "Cache.prototype.put = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));")
-    run(page)
-    expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
-
-
-@pytest.mark.slow
-def test_blocked_storage_is_said_and_the_run_goes_on(server, visit):
-    page = visit(server)
-    block = "CacheStorage.prototype.{} = () => Promise.reject(new DOMException('blocked', 'SecurityError'));"
-    change_worker(page, block.format("open") + block.format("delete"))
+    change_worker(page, " ".join(f"{each} = () => Promise.reject(new DOMException('', '{fault}'));" for each in names))
     run(page)
     expect(page.locator(".sl-words")).to_contain_text("could not keep the file")
 

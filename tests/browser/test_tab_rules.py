@@ -47,6 +47,13 @@ def packed(array) -> str:
     return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
 
 
+def answer(page: Page, function: str, *arguments):
+    """What a function of the page returns. Both ways it is one text, because Playwright takes ten times as long for
+    hundreds of thousands of values."""
+    ask = f"texts => JSON.stringify(({function})(...JSON.parse(texts)))"
+    return json.loads(page.evaluate(ask, json.dumps(arguments)))
+
+
 # ── draws ──
 
 
@@ -85,16 +92,17 @@ def rounds():
 def decided(page: Page, case) -> list:
     p, tokens, u = case
     page.evaluate(f"arrays => {{ [window.p, window.u] = arrays.map({FLOATS}); }}", [packed(p), packed(u)])
-    return page.evaluate(
-        """([tokens, N, V]) => tokens.map((drafts, i) => {
+    return answer(
+        page,
+        """(tokens, N, V) => tokens.map((drafts, i) => {
             const row = at => p.subarray(at * V, (at + 1) * V);
             const rows = Array.from({ length: N + 1 }, (_, k) => row(i * (N + 1) + k));
             const draws = Array.from(u.subarray(i * (2 * N + 1), (i + 1) * (2 * N + 1)));
             const { accept, last, tested, closing } = verifyChain(rows, drafts, draws.slice(0, N), draws.slice(N));
             return [last, tested, closing, accept.slice(0, tested)];
         })""",
-        [tokens.tolist(), N, V],
-    )
+        tokens.tolist(), N, V,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("cases", [1_000, pytest.param(CASES, marks=pytest.mark.slow)])
@@ -207,15 +215,16 @@ def test_probabilities_and_draws_are_the_engines(probabilities, params):
     p = warp(torch.from_numpy(logits), params)
     expected = [[int(draw(row[None], torch.tensor([x]))) for x in u.tolist()] for row in p]
     settings = {name: getattr(params, name) for name in ("temperature", "top_k", "top_p", "min_p")}
-    got, drawn = probabilities.evaluate(
-        f"""([texts, settings, rows, us]) => {{
+    got, drawn = answer(
+        probabilities,
+        f"""(texts, settings, rows, us) => {{
             const [logits, p] = texts.map({FLOATS}), size = logits.length / rows;
             const row = (all, i) => all.slice(i * size, (i + 1) * size);
             return [Array.from({{ length: rows }}, (_, i) => Array.from(warp(row(logits, i), settings))),
               Array.from({{ length: rows }}, (_, i) => us.map(u => draw(row(p, i), u)))];
         }}""",
-        [[packed(logits), packed(p)], settings, rows, u.tolist()],
-    )
+        [packed(logits), packed(p)], settings, rows, u.tolist(),
+    )  # fmt: skip
     got = torch.tensor(got, dtype=torch.float32)
     both = (got > 0) & (p > 0)
     # The sum that ends the nucleus of a flat row may be rounded to the other side of top_p.
@@ -271,6 +280,12 @@ MAC, LINUX = (
 )
 
 
+@pytest.fixture(scope="module")
+def device(browser):
+    with page_with(browser, "tab/device.js") as page:
+        yield page
+
+
 @pytest.mark.parametrize(("agent", "memory", "fingers", "has_mouse", "is_small"), [
     (MAC, None, 0, True, False), (MAC, None, 5, False, True), (MAC, None, 5, True, True),  # an iPad, with a trackpad
     (LINUX, None, 0, True, False), (LINUX, None, 5, False, True), (LINUX, None, 10, True, False),
@@ -278,10 +293,9 @@ MAC, LINUX = (
     ("Mozilla/5.0 (iPhone; CPU iPhone OS 26_0)", None, 5, False, True),
     ("Mozilla/5.0 (Linux; Android 16)", 8, 5, False, True),
 ])  # fmt: skip
-def test_tablets_are_small_also_as_desktops(browser, agent, memory, fingers, has_mouse, is_small):
+def test_tablets_are_small_also_as_desktops(device, agent, memory, fingers, has_mouse, is_small):
     facts = {"userAgent": agent, "maxTouchPoints": fingers} | ({"deviceMemory": memory} if memory else {})
-    with page_with(browser, "tab/device.js") as page:
-        assert page.evaluate("([facts, hasMouse]) => isTooSmall(facts, hasMouse)", [facts, has_mouse]) is is_small
+    assert device.evaluate("([facts, hasMouse]) => isTooSmall(facts, hasMouse)", [facts, has_mouse]) is is_small
 
 
 # ── the drafter ──
@@ -365,9 +379,14 @@ TEXTS = [
 NOTHING_LEFT = ["\x13", "\U00046131\x13 \n", "\U00046131\x1c"]  # fmt: skip
 
 
+def tokenizer_of(page: Page, folder):
+    """Makes the tokenizer of a model's folder in the page, and returns Python's."""
+    answer(page, "all => Boolean(window.tokenizer = makeTokenizer(all))", describe(folder)[1]["tokenizer"])
+    return load_tokenizer(folder)
+
+
 def check_tokens(page: Page, folder) -> None:
-    tokenizer, vocabulary = load_tokenizer(folder), describe(folder)[1]["tokenizer"]
-    page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", vocabulary)
+    tokenizer = tokenizer_of(page, folder)
     for text in TEXTS:
         config = RunConfig(text)
         ids = encode_prompt(tokenizer, config)
@@ -416,7 +435,7 @@ CHARACTERS = [
     if (kind := unicodedata.category(chr(i))) != "Cs" and (kind not in ("Cn", "Co") or i % 97 == 0)
 ]  # fmt: skip
 AROUND = ("{}", " {}!a")
-ENCODE_ALL = """([characters, forms]) => characters.map(char =>
+ENCODE_ALL = """(characters, forms) => characters.map(char =>
     [...forms.map(form => tokenizer.encode(form.replace('{}', () => char))),
      tokenizer.unwritten(char).sentence !== ''])"""
 
@@ -424,14 +443,14 @@ ENCODE_ALL = """([characters, forms]) => characters.map(char =>
 @pytest.mark.slow
 def test_every_character_has_the_ids_of_the_served_engine(browser, real_folder):
     """Neither engine leaves a character out without a sentence."""
-    tokenizer, told = load_tokenizer(real_folder), 0
+    told = 0
     with page_with(browser, "tab/tokens.js") as page:
-        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
+        tokenizer = tokenizer_of(page, real_folder)
         for first in range(0, len(CHARACTERS), 5_000):
             characters = CHARACTERS[first : first + 5_000]
             texts = [form.format(each) for each in characters for form in AROUND]
             ours = tokenizer(texts, add_special_tokens=False).input_ids
-            theirs = page.evaluate(ENCODE_ALL, [characters, AROUND])
+            theirs = answer(page, ENCODE_ALL, characters, AROUND)
             assert [ids for *both, _ in theirs for ids in both] == ours, ascii(characters[0])
             lost = [each for each, (*_, is_lost) in zip(characters, theirs, strict=True) if is_lost]
             assert lost == list(unwritten(tokenizer, "\n".join(characters))), ascii(characters[0])
@@ -441,23 +460,18 @@ def test_every_character_has_the_ids_of_the_served_engine(browser, real_folder):
 
 @pytest.mark.slow
 def test_random_texts_and_broken_bytes_have_the_ids_of_the_served_engine(browser, real_folder):
-    tokenizer, random = load_tokenizer(real_folder), np.random.default_rng(0)
+    random = np.random.default_rng(0)
     broken = [random.bytes(40).decode(errors="replace") for _ in range(500)]
     alphabet = [
-        *map(chr, range(256)),
-        *"\u0301\u200d\ufeff漢字🙂½Ⅷ١\u2028\U00046131\U0010ffff",
-        "<|im_end|>",
-        "  ",
-        "\r\n",
-    ]
-    mixed = ["".join(random.choice(alphabet, 30)) for _ in range(2_000)]
-    ours = tokenizer(broken + mixed, add_special_tokens=False).input_ids
+        *map(chr, range(256)), *"\u0301\u200d\ufeff漢字🙂½Ⅷ١\u2028\U00046131\U0010ffff", "<|im_end|>", "  ", "\r\n"
+    ]  # fmt: skip
+    texts = broken + ["".join(random.choice(alphabet, 30)) for _ in range(2_000)]
     with page_with(browser, "tab/tokens.js") as page:
-        page.evaluate("all => { window.tokenizer = makeTokenizer(all); }", describe(real_folder)[1]["tokenizer"])
-        theirs = page.evaluate("texts => texts.map(tokenizer.encode)", broken + mixed)
-        told = page.evaluate("texts => texts.map(text => tokenizer.unwritten(text).sentence)", broken + mixed)
-    assert theirs == ours
-    assert [bool(sentence) for sentence in told] == [bool(unwritten(tokenizer, text)) for text in broken + mixed]
+        tokenizer = tokenizer_of(page, real_folder)
+        theirs = answer(page, "texts => texts.map(tokenizer.encode)", texts)
+        told = answer(page, "texts => texts.map(text => tokenizer.unwritten(text).sentence)", texts)
+    assert theirs == tokenizer(texts, add_special_tokens=False).input_ids
+    assert [bool(sentence) for sentence in told] == [bool(unwritten(tokenizer, text)) for text in texts]
 
 
 # ── weights ──
@@ -472,12 +486,12 @@ def test_weights_are_expanded_to_the_same_bits(browser, tmp_path, kind):
     assert {place["type"] for place in sizes["tensors"].values()} == {"F32", kind}
     assert 4 * len(weights) == sizes["bytes"]
     text = base64.b64encode(file.read_bytes()).decode()
-    ask = """([text, sizes]) => {
+    ask = """(text, sizes) => {
         const file = new DataView(Uint8Array.from(atob(text), mark => mark.charCodeAt(0)).buffer);
         return Array.from(expandAll(file, sizes.tensors, sizes.recipe, sizes.bytes));
     }"""
     with page_with(browser, "tab/gguf_tensors.js") as page:
-        assert page.evaluate(ask, [text, sizes]) == weights.tolist()
+        assert answer(page, ask, text, sizes) == weights.tolist()
 
 
 # ── the player's lines ──

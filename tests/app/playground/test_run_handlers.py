@@ -173,7 +173,7 @@ def test_a_press_before_the_end_event_of_the_run_acts_on_that_run():
 def test_updates_come_at_most_six_times_a_second(monkeypatch):
     monkeypatch.undo()  # the page's own pace
     started = time.monotonic()
-    screens = press_run(page(FakeWorker(step=0.02)), tokens=120)
+    screens = press_run(page(FakeWorker(step=0.02)), tokens=80)
     allowed = 6 * (time.monotonic() - started) + 9  # the first, the last, and the end of either lane come at once
     assert 8 < len(screens) <= allowed
 

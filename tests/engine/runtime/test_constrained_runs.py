@@ -16,7 +16,7 @@ from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
-PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", may_constrain=True)[::8]  # one of each schema
+PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", may_constrain=True)[4::8]  # one of each schema
 TOKENS = 64
 FAST = ("auto", "eagle")
 OTHERS = [pytest.param(method, 2, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]
@@ -44,9 +44,8 @@ def fits(trace, prompt) -> bool:
 
 
 @pytest.mark.slow
-def test_plain_answers_that_end_fit_their_schemas(plain):
-    ended = [fits(plain(prompt), prompt) for prompt in PROMPTS if plain(prompt).finished.reason == "eos"]
-    assert len(ended) >= 2 and all(ended)
+def test_plain_answers_end_and_fit_their_schemas(plain):
+    assert all(fits(plain(prompt), prompt) for prompt in PROMPTS)
 
 
 @pytest.mark.parametrize(("method", "prompts"), [*((method, 1) for method in FAST), *OTHERS])

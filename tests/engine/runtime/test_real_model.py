@@ -148,12 +148,10 @@ def compare_on_8_prompts(engine, plain_run, method: str, acceptance: str = "toke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "acceptance"),
-    [*((method, "token") for method in ("block", "medusa", "exit", "lookahead")), ("eagle", "block")],
-)
+@pytest.mark.parametrize(("method", "acceptance"), [("lookahead", "token"), ("eagle", "block")])
 def test_greedy_text_is_the_baselines_on_8_prompts(engine, plain, method, acceptance):
-    """The EAGLE head's trees use traversal verification, which is the token rule where p is one-hot."""
+    """The EAGLE head's trees use traversal verification, which is the token rule where p is one-hot. The other shipped
+    drafts: test_shipped_drafts.py."""
     assert compare_on_8_prompts(engine, plain, method, acceptance) > 30
 
 

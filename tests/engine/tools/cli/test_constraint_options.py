@@ -96,11 +96,6 @@ def test_prompts_may_be_one_json_list():
             parse_prompts(text, "rows")
 
 
-def test_a_trace_with_another_constraint_is_refused_where_it_would_run():
-    with pytest.raises(BadInput, match="choose from"):
-        Constraint("xml", "<a/>")
-
-
 @pytest.mark.parametrize("command", [
     ["answer", "rows.jsonl"], ["bench", "--users", "2", "--prompts", "rows.jsonl"],
     ["lab", "precisions", "--prompts", "rows.jsonl"],

@@ -6,18 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 import toy_rule
-from typer.testing import CliRunner
+from test_main import call
 
-from engine.tools.cli.main import app
 from engine.tools.cli.options import INTERRUPTED
 from engine.tools.exactness import distribution_test, proof, toy_models
 from engine.tools.exactness.results import TOY_PROOFS
 
 CHECKS = ["law", "blocks", "penalty", "constraint", "shared passes", "greedy"]
-
-
-def call(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
 
 
 def refused(*args) -> str:

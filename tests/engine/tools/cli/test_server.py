@@ -20,83 +20,79 @@ def call(*args):
     return CliRunner().invoke(app, ["server", *map(str, args)])
 
 
-def test_record_keeps_a_trace_that_replay_shows(tmp_path):
-    file = tmp_path / "run.json"
-    with serving(vllm()) as address:
-        result = call("record", address, "--model", "m", "--prompt", "Count.", "--out", file)
+@pytest.fixture
+def record(tmp_path):
+    """``record(answers, *options)`` keeps run.json of a server that gives these answers, to one prompt unless told
+    otherwise."""
+
+    def run(answers: dict, *options):
+        prompt = () if "--prompts" in options else ("--prompt", "Count.")
+        with serving(answers) as address:
+            return call("record", address, "--model", "m", "--out", tmp_path / "run.json", *prompt, *options)
+
+    return run
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A file of two prompts."""
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(
+        "".join(json.dumps({"prompt": text, "category": "chat"}) + "\n" for text in ("Count.", "Count on."))
+    )
+    return file
+
+
+def test_record_keeps_a_trace_that_replay_shows(record, tmp_path):
+    result = record(vllm())
     assert result.exit_code == 0, result.stderr
     assert "vLLM 0.32.0" in result.stdout and "17 rounds, 51 drafted, 22 accepted" in result.stdout
     assert "22 of 35 tested drafts" in result.stdout and result.stdout.count("γ=3") == 17
-    again = CliRunner().invoke(app, ["replay", str(file)])
+    again = CliRunner().invoke(app, ["replay", str(tmp_path / "run.json")])
     assert again.exit_code == 0 and again.stdout == result.stdout
 
 
-def test_record_of_several_prompts_prints_the_totals(tmp_path):
-    rows = tmp_path / "prompts.jsonl"
-    rows.write_text("\n".join(json.dumps({"prompt": p, "category": "chat"}) for p in ("Count.", "Count on.")))
-    with serving(vllm()) as address:
-        result = call("record", address, "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+def test_record_of_several_prompts_prints_the_totals(record, rows, tmp_path):
+    result = record(vllm(), "--prompts", rows)
     assert result.exit_code == 0 and "78 in 34 passes" in result.stdout and "2.294" in result.stdout
     assert [len(load(tmp_path / f"run-{n}.json").rounds) for n in (1, 2)] == [18, 18]
 
 
-def test_record_of_several_prompts_has_no_tau_where_tokens_are_hidden(tmp_path):
-    rows = tmp_path / "prompts.jsonl"
-    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
-    body = b"".join(event(choices=[{"text": word}]) for word in "ab") + event(
-        choices=[], usage={"completion_tokens": 9}
-    )
-    with serving({"/v1/completions": body + DONE}) as address:
-        made = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
-        one = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+def test_record_of_several_prompts_has_no_tau_where_tokens_are_hidden(record, rows):
+    body = b"".join(event(choices=[{"text": word}]) for word in "ab")
+    answers = {"/v1/completions": body + event(choices=[], usage={"completion_tokens": 9}) + DONE}
+    made, one = record(answers, "--raw", "--prompts", rows), record(answers, "--raw")
     assert made.exit_code == 0 and "τ" not in made.stdout and "16 in 2 passes" in made.stdout
     assert "τ, tokens per pass  unknown" in one.stdout and "showed 2, so tokens per pass are unknown" in one.stdout
 
 
-def test_record_keeps_what_came_before_a_fault_and_exits_with_1(tmp_path):
-    answers = {"/v1/completions": event(choices=[{"text": "a"}])}
-    with serving(answers) as address:
-        result = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+def test_record_keeps_what_came_before_a_fault_and_exits_with_1(record, tmp_path):
+    result = record({"/v1/completions": event(choices=[{"text": "a"}])}, "--raw")
     assert result.exit_code == 1 and "cut before the end" in result.stderr and "run.json" in result.stderr
     assert load(tmp_path / "run.json").text == "a"
 
 
 @pytest.mark.parametrize(("status", "said"), [(429, "too many requests"), (401, "SPECLENS_SERVER_KEY")])
-def test_record_keeps_the_prompts_before_a_refusal(tmp_path, status, said):
-    rows, asked = tmp_path / "prompts.jsonl", []
-    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
-
-    def completions(_):
-        asked.append(1)
-        return event(choices=[{"text": "a"}]) + DONE if len(asked) == 1 else (status, "no")
-
-    with serving({"/v1/completions": completions}) as address:
-        result = call("record", address, "--raw", "--model", "m", "--prompts", rows, "--out", tmp_path / "run.json")
+def test_record_keeps_the_prompts_before_a_refusal(record, rows, tmp_path, status, said):
+    answers = iter([event(choices=[{"text": "a"}]) + DONE])
+    result = record({"/v1/completions": lambda _: next(answers, (status, "no"))}, "--raw", "--prompts", rows)
     assert result.exit_code == 1 and said in result.stderr.split("\n")[-2] and "1 of 2" in result.stderr
     assert load(tmp_path / "run-1.json").text == "a" and not (tmp_path / "run-2.json").exists()
 
 
-def test_compare_shows_what_it_measured_before_a_fault(tmp_path):
-    rows, asked = tmp_path / "prompts.jsonl", []
-    rows.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+def test_compare_shows_what_it_measured_before_a_fault(rows):
     good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd")
     good += event(choices=[], usage={"completion_tokens": 4}) + DONE
-
-    def chat(_):
-        asked.append(1)
-        return good if len(asked) < 8 else (503, "")
-
-    with serving({"/v1/chat/completions": chat}) as on, serving({"/v1/chat/completions": good}) as off:
+    chat, answers = "/v1/chat/completions", iter([good] * 7)
+    with serving({chat: lambda _: next(answers, (503, ""))}) as on, serving({chat: good}) as off:
         result = call("compare", on, off, "--model", "m", "--prompts", rows, "--users", "1,2")
     assert result.exit_code == 1 and result.stdout.startswith("1 at once: ") and "2 at once" not in result.stdout
     assert "is not ready" in result.stderr and "measured before is above" in result.stderr
 
 
-def test_the_key_comes_from_the_environment_and_goes_into_no_file(tmp_path, monkeypatch):
+def test_the_key_comes_from_the_environment_and_goes_into_no_file(record, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_SERVER_KEY", "sk-very-secret")
-    body = event(choices=[{"text": "a"}]) + DONE
-    with serving({"/v1/completions": body}) as address:
-        result = call("record", address, "--raw", "--model", "m", "--prompt", "x", "--out", tmp_path / "run.json")
+    result = record({"/v1/completions": event(choices=[{"text": "a"}]) + DONE}, "--raw")
     assert result.exit_code == 0
     text = (tmp_path / "run.json").read_text()
     assert "sk-very-secret" not in text + result.output and "127.0.0.1" not in text

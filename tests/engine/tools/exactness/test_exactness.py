@@ -33,6 +33,14 @@ def pair(vocabulary: int, seed: int = 0) -> tuple[ToyLM, ToyLM]:
     return target, target.with_noise(1.0, seed + 1)
 
 
+def whole_p_value(target: ToyLM, drafter, sampling: SamplingParams, runs: int, length: int, **settings) -> float:
+    """Tests the first ``length`` tokens of many short runs at once, one per seed."""
+    outputs = Counter(
+        tuple(generate(target, drafter, PROMPT, seed=s, sampling=sampling, **settings)[:length]) for s in range(runs)
+    )
+    return joint_p_value(outputs, exact_distribution(target, PROMPT, length, sampling))
+
+
 def slow(*values):
     cases = [value if isinstance(value, tuple) else (value,) for value in values]
     return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
@@ -53,15 +61,11 @@ def test_chains(method, acceptance, name, gamma):
 def test_blocks_in_which_each_guess_changes_the_next(name, acceptance):
     """A long run is tested by contexts, and many short ones by four tokens at once."""
     target, draft = pair(6)
-    settings = {"sampling": SAMPLINGS[name], "gamma": 3, "acceptance": acceptance}
-    tokens = generate(target, toy_block(draft), PROMPT, max_new_tokens=1000, **settings)
-    assert markov_p_value(target, tokens, SAMPLINGS[name]) > FALSE_ALARM
+    sampling, settings = SAMPLINGS[name], {"gamma": 3, "acceptance": acceptance}
+    tokens = generate(target, toy_block(draft), PROMPT, sampling=sampling, max_new_tokens=1000, **settings)
+    assert markov_p_value(target, tokens, sampling) > FALSE_ALARM
     target, draft = pair(4, 5)
-    drafter = toy_block(draft)
-    outputs = Counter(
-        tuple(generate(target, drafter, PROMPT, seed=s, max_new_tokens=6, **settings)[:4]) for s in range(500)
-    )
-    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, SAMPLINGS[name])) > FALSE_ALARM
+    assert whole_p_value(target, toy_block(draft), sampling, 500, 4, max_new_tokens=6, **settings) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("acceptance", ["token", "block"])
@@ -101,12 +105,10 @@ def test_trees_of_lookup(name):
 )
 @pytest.mark.parametrize("method", ["lm", *slow("none", "without_replacement", "independent")])
 def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
-    """Short runs, one per seed, are tested three tokens at once, which also shows that seeds are independent."""
+    """Three tokens are tested at once, which also shows that seeds are independent."""
     target, draft = pair(6, seed)
-    settings = {"sampling": sampling, "gamma": 2, "max_new_tokens": 3}
     drafter = make_drafter(method, draft)
-    outputs = Counter(tuple(generate(target, drafter, PROMPT, seed=s, **settings)) for s in range(runs))
-    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 3, sampling)) > FALSE_ALARM
+    assert whole_p_value(target, drafter, sampling, runs, 3, gamma=2, max_new_tokens=3) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(
@@ -116,10 +118,8 @@ def test_the_joint_law_of_whole_outputs(method, sampling, seed, runs):
 def test_the_joint_law_of_whole_outputs_by_blocks(sampling, method, gamma, runs):
     """Four tokens are tested at once: three drafts of a chain, or two of a tree, can be accepted together."""
     target, draft = pair(4, 5)
-    settings = {"sampling": sampling, "gamma": gamma, "max_new_tokens": 3 + gamma, "acceptance": "block"}
-    drafter = make_drafter(method, draft)
-    outputs = Counter(tuple(generate(target, drafter, PROMPT, seed=s, **settings)[:4]) for s in range(runs))
-    assert joint_p_value(outputs, exact_distribution(target, PROMPT, 4, sampling)) > FALSE_ALARM
+    settings = {"gamma": gamma, "max_new_tokens": 3 + gamma, "acceptance": "block"}
+    assert whole_p_value(target, make_drafter(method, draft), sampling, runs, 4, **settings) > FALSE_ALARM
 
 
 def test_the_weather_pair_is_what_the_lessons_say():
