@@ -62,9 +62,9 @@ def engine_in(runtime: str, pair: str | Path, method: str, precision: str = "aut
     return engine
 
 
-def run(engine, method="none", gammas=None, **settings) -> Trace:
+def run(engine, method="none", gammas=None, drafts_first=False, **settings) -> Trace:
     """A whole `request` on the engine's own pair."""
-    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas))
+    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas, drafts_first=drafts_first))
 
 
 def read_late_at_once_and_blindly(engine, method: str) -> list[str]:
