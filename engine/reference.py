@@ -2,7 +2,7 @@
 
 A draft model guesses tokens, the target scores them all in one pass, and each is accepted or rejected so that the text
 keeps the target's own distribution (Leviathan et al. 2023, Chen et al. 2023). With the same random numbers, the method
-`lm` and a fixed γ, the loop writes the same tokens by the same verdicts: see tests/engine/test_reference.py.
+`lm` and a fixed γ, the loop with ``drafts_first`` writes the same by the same verdicts: tests/engine/test_reference.py.
 
 Dimension key: N drafts of a round (γ, or fewer at the end), T tokens of a text, V vocabulary, L new tokens at most.
 p [N+1, V], q [N, V]: row i is the distribution of the round's token i, the target's and the draft's.

@@ -14,9 +14,18 @@ from app.views.safe_json import encode, short
 from engine.config import AUTO, METHODS
 from engine.errors import quantity
 from engine.trace.events import ACCEPTED, STATUSES, TESTED, Round
-from engine.trace.metrics import PARTS, Divergence, RunMetrics, compute_metrics, first_divergence, largest_cost, wilson
+from engine.trace.metrics import (
+    PARTS,
+    Divergence,
+    RunMetrics,
+    compare,
+    compute_metrics,
+    first_divergence,
+    largest_cost,
+    wilson,
+)
 from engine.trace.noise import Speedup
-from engine.trace.speedup_words import number
+from engine.trace.speedup_words import number, whole_request
 from engine.trace.trace import Trace
 
 T = TypeVar("T")
@@ -136,7 +145,7 @@ def level(at: float, is_upright: bool = False) -> dict:
 
 
 def draw_tokens(run: Trace, baseline: Trace | None, speedup: Speedup | None, how: str = "one run each") -> Figure:
-    """Charts tokens of run and baseline against time since their first round; prefill, equal for both, is left out."""
+    """Charts tokens of run and baseline against time since their first round; reading the prompt is left out."""
     data = [timeline(run, "this run", "@run", "solid")]
     if baseline and baseline.rounds:
         data.append(timeline(baseline, "no drafting", "@plain", "dash"))
@@ -179,6 +188,29 @@ def _parting(run: Trace, divergence: Divergence) -> dict:
 
 def _speed(trace: Trace) -> str:
     return f"{number(compute_metrics(trace).tokens_per_second, 1)} tokens/s"
+
+
+# ── the whole request ──
+
+_PARTS = {"the target reads the prompt": ("@host", "."), "first round": ("@accept", "x"),
+          "drafts read the prompt": ("@draft", "/"), "further rounds": ("@verify", "")}  # fmt: skip
+
+
+def draw_request(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
+    """Charts what the run and its baseline took from Run to the last token, part by part."""
+    traces = {"this run": run, "no drafting": baseline}
+    parts = {name: compute_metrics(trace).request for name, trace in traces.items() if trace and trace.finished}
+    if not any(parts.values()):
+        return Figure(note="The end of this run is not known, so neither is what it took.")
+    data = [
+        {"type": "bar", "orientation": "h", "name": part, "y": [*parts], "marker": fill(colour, 0.5, pattern, 6),
+         "x": [short(took.get(part, 0.0)) for took in parts.values()], "hovertemplate": f"{part}: %{{x:.2f}} s"}
+        for part, (colour, pattern) in _PARTS.items() if any(part in took for took in parts.values())
+    ]  # fmt: skip
+    note = ". ".join(f"{name.capitalize()}: {sum(took.values()):.2f} s" for name, took in parts.items()) + "."
+    compared = whole_request(compare(run, baseline)) if baseline and speedup else ""
+    layout = axes("seconds from Run to the last token", "", barmode="stack", bargap=0.3)
+    return Figure(data, layout, f"{note} {compared.capitalize()}{'.' if compared else ''}".strip())
 
 
 # ── acceptance by draft position ──

@@ -9,7 +9,11 @@ from engine.trace.trace import Trace
 
 # The charts of each tab.
 TABS = {
-    "race": {"tokens": "Tokens against time", "prediction": "Measured and predicted speedup"},
+    "race": {
+        "tokens": "Tokens against time",
+        "prediction": "Measured and predicted speedup",
+        "request": "The whole request",
+    },
     "acceptance": {"acceptance": "Acceptance by draft position", "rounds": "Tokens per round"},
     "time": {
         "times": "Time per round",
@@ -33,6 +37,7 @@ def complete(
     drawn = {
         "tokens": figures.draw_tokens(run, baseline, ratio, how),
         "prediction": shared or predictions.draw_prediction(run, baseline, ratio),
+        "request": figures.draw_request(run, baseline, ratio),
         "acceptance": figures.draw_acceptance(run, metrics),
         "rounds": figures.draw_rounds(run, metrics),
         "times": figures.draw_times(run, metrics, baseline),

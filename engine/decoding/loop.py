@@ -70,8 +70,10 @@ class SpeculativeDecoder:
     copy_from: int = 0  # as in `DrafterSetup`
     reader: GrammarReader | None = None  # for the run's constraint, None without one
     sharers: Callable[[], int] = lambda: 1  # how many runs share its passes
+    drafts_first: bool = False  # drafts for the first token, too, as replays and experiments do
     started: float = 0.0
-    prefill_seconds: float = 0.0
+    prefill_seconds: float = 0.0  # in which the target read the prompt
+    reading_seconds: float = 0.0  # in which drafts read it, so far
     first_round: Round | None = None
     last_round: Round | None = None
 
@@ -81,6 +83,7 @@ class SpeculativeDecoder:
         self._judge = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         # The methods whose draft model gave numbers that are not finite, and the place from which each was left out.
         self.given_up: dict[str, int] = {}
+        self._unread = {drafter.name for drafter in self.drafters if drafter.reads_prompt}
         self._rule = ACCEPTANCE[self.config.acceptance]
         self._verify_chain, self._verify_tree = map(self.rules.function, (self._rule.chain, self._rule.tree))
         length = len(self.prompt) + self.config.max_new_tokens
@@ -128,7 +131,7 @@ class SpeculativeDecoder:
             ids = ids[(yield Prefill(target, ids)) :]
         if self._has_ended():
             return
-        setup = DrafterSetup(
+        self._setup = DrafterSetup(
             sampling=config.sampling,
             vocab_size=target.vocab_size,
             uniforms=self.uniforms,
@@ -144,8 +147,17 @@ class SpeculativeDecoder:
             reads_grammar=bool(self._constrained and self._constrained.drafts),
         )
         for drafter in self.drafters:
-            drafter.start(self.text.ids, setup, **config.settings_of(method_of(drafter.name)))
+            if drafter.name not in self._unread:
+                self._start(drafter)
         self.prefill_seconds = now(target.device) - before
+
+    def _start(self, drafter: Drafter) -> None:
+        """Starts a drafter; while one with a model then reads the prompt, the clock of the run stands still."""
+        before, known = time.perf_counter(), self.text.ids[: len(self.prompt) + len(self.config.prefix)]
+        drafter.start(known, self._setup, **self.config.settings_of(method_of(drafter.name)))
+        if drafter.name in self._unread:
+            self._unread.remove(drafter.name)
+            self.reading_seconds += now(self.target.device) - before
 
     def _has_ended(self) -> bool:
         """Polls the cancel flag; returns whether the run is over."""
@@ -155,10 +167,10 @@ class SpeculativeDecoder:
 
     def _round(self, index: int) -> Generator[Scoring, torch.Tensor, Round]:
         start, base, timer = self._now(), self.target.length, DeviceTimer(self.target.device)
-        text, position = self.text, self.text.emitted
+        text, position, reading = self.text, self.text.emitted, self.reading_seconds
         # 1 draft
         timer.start("draft")
-        offer, gamma, allowed = self._draft()
+        offer, gamma, allowed = self._draft(timer)
         draft = allowed.draft
         timer.stop()
         # 2 verify: one pass over the pending token and the drafts
@@ -185,7 +197,8 @@ class SpeculativeDecoder:
         path = [node for node, accepted in enumerate(verdict.path, start=1) if accepted]
         self.target.keep(base, [0, *path])
         if offer:
-            offer.drafter.commit(len(path))
+            if offer.drafter.name not in self._unread:
+                offer.drafter.commit(len(path))
             if len(draft):
                 offer.drafter.observe_target(logits)
         outcomes, keys = allowed.with_forbidden(verdict.outcomes, draft.keys, {0, *path})
@@ -211,6 +224,7 @@ class SpeculativeDecoder:
             row_cost=draft.estimates.row_cost if draft.estimates and self.config.trace else None,
             rows=self._shared_by,
             forbidden=self.recorder.forbidden(allowed.forbidden, depth, position),
+            reading=self.reading_seconds - reading,
         )
 
     def _check_finite(self, verdict: HostVerdict, offer: DraftOffer | None) -> None:
@@ -230,21 +244,26 @@ class SpeculativeDecoder:
             self.given_up[offer.drafter.name] = place
 
     def _now(self) -> float:
-        return time.perf_counter() - self.started
+        return time.perf_counter() - self.started - self.reading_seconds
 
-    def _draft(self) -> tuple[DraftOffer | None, int, Allowed]:
+    def _draft(self, timer: DeviceTimer) -> tuple[DraftOffer | None, int, Allowed]:
         """Returns the offer that was chosen, γ, and what the constraint allows of its draft. Leaves one place for the
-        token that closes the round."""
+        token that closes the round. Nothing is drafted for the first token, so that it never waits for a draft."""
         config, ids = self.config, self.text.ids
         room = min(config.max_new_tokens - self.text.emitted - 1, MAX_GAMMA, self.capacity - self.target.length - 2)
         if (sharers := self.sharers()) != self._shared_by:
             self.gamma_policy.share(sharers)
             self._shared_by = sharers
-        able = (drafter for drafter in self.drafters if drafter.name not in self.given_up)
+        may_draft = self.text.emitted or self.drafts_first
+        able = (drafter for drafter in self.drafters if may_draft and drafter.name not in self.given_up)
         offers = [offer for drafter in able if (offer := drafter.offer(ids))]
         offer, gamma = self.gamma_policy.choose(offers, room) if offers and room > 0 else (None, 0)
         if offer and gamma:
-            draft, name = offer.draft(gamma, self._judge), offer.drafter.name
+            name = offer.drafter.name
+            if name in self._unread:
+                self._start(offer.drafter)
+                timer.start("draft")
+            draft = offer.draft(gamma, self._judge)
         else:
             draft, name = Draft(torch.zeros(0, dtype=torch.long, device=self.target.device)), ""
         if len(draft) > MAX_NODES:

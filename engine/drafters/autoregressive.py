@@ -36,6 +36,7 @@ class AutoregressiveDrafter(Drafter):
     """
 
     name: str
+    reads_prompt: ClassVar[bool] = True
     is_parallel: ClassVar[bool] = False  # whether one pass gives the rows of all tokens
     is_scored: ClassVar[bool] = True  # whether these tokens, and no others of their text, get the target's rows
     shortest: ClassVar[int] = 1  # tokens of the shortest text after which it can draft

@@ -129,9 +129,11 @@ class Drafter:
 
     name: str
     priors: ClassVar[Any] = MappingProxyType({})
+    reads_prompt: ClassVar[bool] = False  # `start` runs a model over the prompt, and `offer` does not need it
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        """Prepares for a new run. Gets the method's own settings, too, by name."""
+        """Prepares for a new run, before the first offer, or with ``reads_prompt`` before the first draft: by then the
+        text is longer than ``prompt``. Gets the method's own settings, too, by name."""
 
     def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Returns what could be drafted after ``text``, the ids of prompt and output so far; None for nothing."""

@@ -29,7 +29,7 @@ class ForeignModelDrafter(DraftModelDrafter):
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         self.setup, self._reading = setup, Reading(self.translation, prompt)
-        self._is_full, self._accepted = False, 0
+        self._accepted = 0
         ids, more = self._reading.ids, _STRETCH * max(1, setup.capacity - len(prompt))
         self._slots = min(len(ids) + more, self.runner.max_length)
         del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # only the end of a long text is read
@@ -60,7 +60,7 @@ class ForeignModelDrafter(DraftModelDrafter):
 
     def release(self) -> None:
         super().release()
-        self._reading = None
+        self._reading, self._is_full = None, False
 
     def memory(self, capacity: int) -> int:
         return AutoregressiveDrafter.memory(self, min(_STRETCH * capacity, self.runner.max_length))

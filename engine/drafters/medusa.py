@@ -17,7 +17,8 @@ from engine.models.heads.medusa import MedusaModel
 class MedusaDrafter(AutoregressiveDrafter):
     """``runner``: the heads; ``target`` stores the last state of every token it has scored."""
 
-    name, is_parallel, shortest = "medusa", True, 2  # before that the target has read nothing
+    name, is_parallel, reads_prompt = "medusa", True, False
+    shortest = 2  # before that the target has read nothing
     runner: Any  # the heads, which have no cache
     # Shares of guesses that were right where those before were: counted with the shipped heads on 25 held-out replies.
     priors: ClassVar = {

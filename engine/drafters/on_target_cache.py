@@ -17,6 +17,7 @@ class OnTargetCache(AutoregressiveDrafter):
     """``runner`` runs the draft model on the cache of ``target``."""
 
     runner: DecoderRunner
+    reads_prompt = False
 
     def __init__(self, runner: DecoderRunner, target: DecoderRunner):
         super().__init__(runner)

@@ -155,11 +155,13 @@ class Engine:
         stop_at_eos: bool = True,
         costs: CostModel | None = None,
         own_cache: bool = False,
+        drafts_first: bool = False,
     ) -> PreparedRun:
         """Sets a request up, with everything it needs loaded. ``own_cache``: beside others in a batch it has caches of
         its own. ``gammas``: the draft lengths of a recorded run, to repeat it with `ReplayedGamma`. For experiments:
-        other ``rules``; ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those measured (with the
-        draft_costs of all drafters for method auto). Raises BadInput and Unavailable."""
+        other ``rules``; ``drafts_first`` drafts for the first token, too; ``stop_at_eos`` False ignores end-of-text
+        tokens; ``costs`` instead of those measured (with the draft_costs of all drafters for method auto).
+        Raises BadInput and Unavailable."""
         self._check_is_loaded(config)
         if config.method != "none":
             self.models.check_bits()
@@ -181,6 +183,7 @@ class Engine:
             rules=rules,
             copy_from=template_length(self.target.tokenizer, config, prompt),
             reader=reader,
+            drafts_first=drafts_first or gammas is not None,
         )
         self._ready.add(config.method)
         self._measured_lately.clear()

@@ -132,7 +132,8 @@ class Round:
     ``parents`` [N]: for each draft the index of its parent node, 0 being the pending token and i the i-th draft
     (1-based). ``gamma``: N for a chain; for a tree of fixed γ the γ of the settings,
     which N may stay below. ``draft_steps``: passes of the draft model. ``start`` and ``end`` are seconds since the run
-    started; ``context``: tokens in the target's cache before it.
+    started, on a clock that stands still while a draft reads the prompt; ``reading``: the seconds which that took just
+    before this round's draft (0 in older traces). ``context``: tokens in the target's cache before the round.
     ``drafter``: the method that drafted it, where several compete; else empty, as in a round without drafts.
     ``row_cost``: what a tree's next row would have cost, in tokens that the same time yields on average. ``rows``: how
     many runs shared the target; with more than one the times are not this run's own. ``gamma``, ``draft_steps``,
@@ -153,6 +154,7 @@ class Round:
     row_cost: float | None = None
     rows: int = 1
     forbidden: tuple[Forbidden, ...] = ()
+    reading: float = 0.0
 
     @property
     def emitted(self) -> tuple[Token, ...]:
@@ -314,8 +316,10 @@ class RunFinished:
     """Why the run ended, and totals that only the engine can measure.
 
     ``reason``: a `Reason`, or in a recording the word of another server where it is none of these.
-    ``prefill``: seconds for the prompt; ``ttft``: seconds to the end of the first round; ``seconds``: end to end;
-    ``decode_seconds``: first round's start to last round's end; ``peak_memory`` in bytes (None where not measurable).
+    ``prefill``: seconds in which the target read the prompt; ``ttft``: seconds to the end of the first round;
+    ``decode_seconds``: first round's start to last round's end, on their clock, so without the drafts' ``reading`` of
+    the prompt; ``seconds``: end to end, with it. In older traces drafts read before the first round, in ``prefill``.
+    ``peak_memory`` in bytes (None where not measurable).
     ``text``: the output up to, not including, a stop string. ``notes``: as in `RunStarted`, learnt during the run.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.trace.costs import CostModel
-from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, Round
+from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, Round, RunFinished
 from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs, single_speedup
 from engine.trace.speedup_model import predicted_speedup
 from engine.trace.trace import Trace
@@ -31,9 +31,9 @@ class RunMetrics:
 
     alpha: accepted ÷ tested (Wilson interval). tau: tokens emitted per target pass. by_depth: depth → (accepted,
     tested). wasted: drafted and scored but not emitted ÷ scored. time: seconds by phase. tokens_per_second counts
-    decoding, end_to_end the prompt too. drafters: rounds drafted by each method, where several competed. by_rule: as
+    decoding, end_to_end the whole request. drafters: rounds drafted by each method, where several competed. by_rule: as
     `expected_lengths`. decoded: the tokens of ``passes``; a server's first token is not among them: the prompt's own
-    pass gave it.
+    pass gave it. request: the seconds of the whole request by part, in the order of time.
     """
 
     counts: dict[str, int]
@@ -56,6 +56,7 @@ class RunMetrics:
     drafters: dict[str, int] = field(default_factory=dict)
     by_rule: dict[str, float] = field(default_factory=dict)
     decoded: int = 0
+    request: dict[str, float] = field(default_factory=dict)
 
     @property
     def accepted(self) -> int:
@@ -119,6 +120,17 @@ def _predict(rounds: Iterable[Round], costs: CostModel) -> float:
     return predicted_speedup(shape, costs.v)
 
 
+def _request(rounds: Sequence[Round], finished: RunFinished) -> dict[str, float]:
+    first = rounds[0].end - rounds[0].start if rounds else 0.0
+    parts = {
+        "the target reads the prompt": finished.prefill,
+        "first round": first,
+        "drafts read the prompt": sum(r.reading for r in rounds),
+        "further rounds": finished.decode_seconds - first,
+    }
+    return {part: seconds for part, seconds in parts.items() if seconds > 0}
+
+
 def compute_metrics(trace: Trace) -> RunMetrics:
     rounds = trace.rounds
     counts = dict.fromkeys(STATUSES, 0)
@@ -160,6 +172,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter and r.parents).most_common()),
         by_rule=expected_lengths(rounds),
         decoded=decoded,
+        request=_request(rounds, finished) if finished else {},
     )
 
 
@@ -200,12 +213,16 @@ class Divergence:
 @dataclass(frozen=True, slots=True)
 class RunComparison:
     """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. The
-    efficiency of an impossible speedup is None, too."""
+    efficiency of an impossible speedup is None, too. end_to_end = ratio of tokens/s of the whole requests; pays_from:
+    the tokens of an answer that makes up for the drafts' reading of the prompt, predicted from the pace of both runs;
+    None where drafts did not read it apart, or saved no time."""
 
     speedup: Speedup | None
     predicted: float | None
     efficiency: float | None
     divergence: Divergence | None
+    end_to_end: float | None = None
+    pays_from: int | None = None
 
 
 def compare(trace: Trace, baseline: Trace) -> RunComparison:
@@ -219,7 +236,13 @@ def compare(trace: Trace, baseline: Trace) -> RunComparison:
         speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
-    return RunComparison(speedup, predicted, efficiency, first_divergence(trace, baseline))
+    end_to_end, pays_from = None, None
+    if speedup and ours.end_to_end and plain.end_to_end:
+        end_to_end = ours.end_to_end / plain.end_to_end
+        saved = plain.decode_seconds / plain.decoded - ours.decode_seconds / ours.decoded
+        reading = ours.request.get("drafts read the prompt", 0.0)
+        pays_from = math.ceil(reading / saved) if reading and saved > 0 else None
+    return RunComparison(speedup, predicted, efficiency, first_divergence(trace, baseline), end_to_end, pays_from)
 
 
 def others_share(*traces: Trace | None) -> float | None:

@@ -41,7 +41,7 @@ def check_told(r: Round) -> None:
 
 def check_round(r: Round, position: int) -> None:
     at, parts = f"round {r.index}", r.timings
-    times = ((parts.draft, parts.verify, parts.accept, parts.host) if parts else ()) + (r.start, r.end)
+    times = ((parts.draft, parts.verify, parts.accept, parts.host) if parts else ()) + (r.start, r.end, r.reading)
     require(all(0 <= t <= 1e7 for t in times) and r.start <= r.end, f"a time in {at} is out of range")
     require(r.row_cost is None or 0 <= r.row_cost <= 1e6, f"a cost in {at} is out of range")
     counts = (n for n in (r.gamma, r.draft_steps, r.context) if n is not None)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from engine.trace.metrics import Interval
+from engine.errors import quantity
+from engine.trace.metrics import Interval, RunComparison
 from engine.trace.noise import Speedup, about_machine, largest_share
 
 DASH = "–"  # in place of a number that is not known
@@ -44,6 +45,19 @@ def no_difference(speedup: Speedup, note: str = "") -> str:
         return f"About as fast as without drafting ({', '.join(filter(None, [f'{speedup.value:.2f}×', note]))})."
     truth = f"the true speedup may be anywhere from {low:.2f} to {high:.2f}×"
     return f"No certain difference: {speedup.value:.2f}×, but {truth}{f' ({note})' if note else ''}."
+
+
+def whole_request(result: RunComparison) -> str:
+    """Words the comparison of two whole requests, as a part of a sentence; empty where there is none.
+
+    >>> whole_request(RunComparison(Speedup(1.5, 1.4, 1.6), None, None, None, 1.1, 34))
+    '1.10× from Run to the last token; drafting pays from 34 tokens on (predicted)'
+    """
+    if result.end_to_end is None or not (result.speedup and result.speedup.is_possible):
+        return ""
+    is_known = result.pays_from and result.speedup.tone == "faster"
+    pays = f"drafting pays from {quantity(result.pays_from, 'token')} on (predicted)" if is_known else ""
+    return "; ".join(filter(None, [f"{result.end_to_end:.2f}× from Run to the last token", pays]))
 
 
 def doubts(has_noise: bool, busy: Iterable[float | None]) -> str:

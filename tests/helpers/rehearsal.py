@@ -252,7 +252,8 @@ def run_together(
         for i, (runner, own) in enumerate(zip(runners, drafters, strict=True)):
             recorder = PlayedRecorder(config, words)
             policy = policy_of(own, 3)
-            batch.add(i, SpeculativeDecoder(config, PROMPT, runner, own, policy, frozenset(), recorder).steps())
+            parts = (config, PROMPT, runner, own, policy, frozenset(), recorder)
+            batch.add(i, SpeculativeDecoder(*parts, drafts_first=True).steps())
         while batch:
             for i, event in batch.step():
                 if isinstance(event, Exception):
@@ -272,7 +273,8 @@ def run(
     recorder, reads = PlayedRecorder(config, WordTokenizer([str(i) for i in range(V)])), cuda.reads
     with cuda.running():
         policy = policy or policy_of(drafters, gamma)
-        decoder = SpeculativeDecoder(config, list(prompt), target, drafters, policy, frozenset(), recorder, rules=rules)
+        parts = (config, list(prompt), target, drafters, policy, frozenset(), recorder)
+        decoder = SpeculativeDecoder(*parts, rules=rules, drafts_first=True)
         rounds = list(decoder.rounds())
     assert decoder.text.reason == "length" and cuda.reads - reads == len(rounds), "a round reads the device once"
     return rounds

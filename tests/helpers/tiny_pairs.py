@@ -62,9 +62,25 @@ def engine_in(runtime: str, pair: str | Path, method: str, precision: str = "aut
     return engine
 
 
-def run(engine, method="none", gammas=None, **settings) -> Trace:
+def run(engine, method="none", gammas=None, drafts_first=False, **settings) -> Trace:
     """A whole `request` on the engine's own pair."""
-    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas))
+    return fold(engine.run(request(engine.pair.name, method, **settings), gammas=gammas, drafts_first=drafts_first))
+
+
+def read_late_at_once_and_blindly(engine, method: str) -> list[str]:
+    """Returns one sampled run as text, three times: its draft reads the prompt after the first token, as it should;
+    before it, as in older versions; and takes another prompt of that length for it."""
+    kind = type(engine.drafts.drafter(method, is_greedy=False))
+    start, texts = kind.start, []
+    blind = {"start": lambda self, prompt, *more: start(self, [9] * len(prompt), *more)}
+    for changes in ({}, {"reads_prompt": False}, blind):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in changes.items():
+                patch.setattr(kind, name, value)
+            whole = run(engine, method, gamma=3, temperature=0.8)
+        assert not whole.rounds[0].parents and any(each.parents for each in whole.rounds)
+        texts.append(without_clocks(whole))
+    return texts
 
 
 def ids_of(whole: Trace) -> tuple[list[int], list[int]]:
@@ -84,6 +100,6 @@ def generated(model, ids: list[int], count: int, eos=(END,), **settings) -> list
 def without_clocks(trace) -> str:
     """A trace as text with everything in it that a second run cannot repeat left out."""
     still = Timings(0.0, 0.0, 0.0, 0.0)
-    rounds = tuple(replace(r, timings=still, start=0.0, end=0.0) for r in trace.rounds)
+    rounds = tuple(replace(r, timings=still, start=0.0, end=0.0, reading=0.0) for r in trace.rounds)
     end = replace(trace.finished, prefill=0.0, ttft=0.0, decode_seconds=0.0, seconds=0.0, peak_memory=None, extra={})
     return to_json(replace(trace, started=replace(trace.started, costs=None, at=""), rounds=rounds, finished=end))

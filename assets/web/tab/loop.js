@@ -83,7 +83,7 @@ export async function* decode(run) {
       position = committed.length - prompt.length;
     // 1 draft
     const room = Math.min(most - position - 1, MAX_GAMMA, capacity - base - 2),
-      { tokens: copied, keys } = look(committed, MAX_GAMMA),
+      { tokens: copied, keys } = position ? look(committed, MAX_GAMMA) : NOTHING, // the first token waits for no draft
       drafts = room < 1 || !keys.length ? [] : copied.slice(0, draftLength.choose(keys, room));
     const drafted = clock();
     // 2 verify: one pass over the pending token and the drafts

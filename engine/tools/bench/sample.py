@@ -53,7 +53,7 @@ class Sample:
         start, first, last = (rounds[0].start, rounds[0].end, rounds[-1].end) if rounds else (0.0, 0.0, 0.0)
         return cls(
             tokens=len(emitted),
-            seconds=last,
+            seconds=last + sum(r.reading for r in rounds),
             decode_seconds=last - start,
             decode_tokens=len(emitted),
             ttft=first,

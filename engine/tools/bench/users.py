@@ -261,7 +261,7 @@ class _Writing:
         is_full = len(rounds) == self.users
         if is_full and self._before is not None:
             self.tokens += sum(len(r.emitted) for r in rounds)
-            self.seconds += self._before
+            self.seconds += self._before - sum(r.reading for r in rounds)  # it was in that step, too
             self.steps += _plain_steps(rounds, self.costs)
             self.passes += 1
             self.drafted += sum(len(r.parents) for r in rounds)

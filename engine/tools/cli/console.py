@@ -30,7 +30,7 @@ from engine.trace.metrics import (
     others_share,
 )
 from engine.trace.noise import NOISE, Speedup, about_machine
-from engine.trace.speedup_words import DASH, impossible, no_difference, number
+from engine.trace.speedup_words import DASH, impossible, no_difference, number, whole_request
 from engine.trace.trace import Trace
 
 # status -> (its mark where the terminal has no Unicode, style)
@@ -205,8 +205,10 @@ def _rows(trace: Trace, s: RunMetrics):
     if s.wasted is not None:
         yield "wasted work", f"{s.wasted:.1%} of what was scored"
     yield "decode speed", f"{number(s.tokens_per_second, 1)} tokens/s, {number(s.end_to_end, 1)} with the prompt"
-    if s.ttft is not None:
-        yield "first token after", f"{_time(s.ttft)}, of which the prompt took {_time(s.prefill)}"
+    if trace.finished:
+        yield "first token after", _time(s.ttft)
+        parts = ", ".join(f"{part} {_time(seconds)}" for part, seconds in s.request.items())
+        yield "whole request", f"{_time(trace.finished.seconds)}: {parts}"
     if not started.server:
         yield "time", ", ".join(f"{PARTS[part]} {_share(t, sum(s.time.values()))}" for part, t in s.time.items())
     if s.peak_memory:
@@ -259,6 +261,7 @@ def comparison(console: Console, trace: Trace, baseline: Trace) -> None:
     speeds = f"{number(ours.tokens_per_second, 1)} against {number(plain.tokens_per_second, 1)} tokens/s"
     _print_rows(console, [
         ("measured speedup", f"{ratio}, {speeds} without drafting, one run each"),
+        ("whole request", whole_request(result) or DASH),
         ("predicted", f"{number(result.predicted, 2)}×, efficiency {number(result.efficiency, 2)}"),
         ("first divergence", _divergence(trace, baseline, result.divergence)),
     ])  # fmt: skip

@@ -131,12 +131,13 @@ def engine_runs(
     rules: Rules = TRUE_RULES,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Runs:
-    """Returns seed → rounds as `toy_runs` does, for a real pair."""
+    """Returns seed → rounds as `toy_runs` does, for a real pair, whose first token may be a draft, too."""
     spare = 1 if isinstance(config.gamma, str) else max(1, config.gamma)  # a run's last positions get shorter drafts
     short = replace(config, max_new_tokens=length + spare, trace=False)
 
     def rounds(seed: int) -> Iterator[Round]:
-        with closing(engine.run(replace(short, seed=config.seed + seed), cancelled, rules=rules)) as events:
+        own = replace(short, seed=config.seed + seed)
+        with closing(engine.run(own, cancelled, rules=rules, drafts_first=True)) as events:
             yield from (event for event in events if isinstance(event, Round))
 
     return rounds

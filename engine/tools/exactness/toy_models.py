@@ -229,10 +229,11 @@ def toy_decoder(
     eos: Sequence[int] = (),
     gamma_policy=None,
     reader: GrammarReader | None = None,
+    drafts_first: bool = True,
     **config: Any,
 ) -> SpeculativeDecoder:
     """Returns the real loop on a toy target; ``list(toy_decoder(…).rounds())`` runs it, ``.text.ids`` then has all
-    tokens. ``drafter``: one, or a list of those that compete."""
+    tokens. ``drafter``: one, or a list of those that compete. A toy has no prompt to read, so it drafts at once."""
     drafters = drafter if isinstance(drafter, list) else [drafter]
     config = {"method": AUTO if drafters is drafter else drafter.name, "max_new_tokens": 32} | config
     run_config = RunConfig("toy", gamma=gamma, sampling=sampling, **config)
@@ -240,7 +241,7 @@ def toy_decoder(
     policy = gamma_policy or FixedGamma(gamma)
     return SpeculativeDecoder(
         run_config, list(prompt), ToyRunner(target), drafters, policy, frozenset(eos), recorder, rules=rules,
-        reader=reader,
+        reader=reader, drafts_first=drafts_first,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from engine.trace.trace import Trace
 
 HOSTILE = "<b>bold</b> <a href='https://example.com'>x</a> </script> ${1} {{1}} \ud800 🌊"
 COSTS = CostModel(0.25, {1: 1.0, 2: 1.1, 4: 1.3, 8: 2.0}, 256, 0.03)
-NAMES = {"tokens", "prediction", "acceptance", "rounds", "times", "scoring", "idealised"}
+NAMES = {"tokens", "prediction", "request", "acceptance", "rounds", "times", "scoring", "idealised"}
 OF_TREES = {"sizes", "ranks"}
 
 
@@ -97,6 +97,18 @@ def test_every_position_has_its_count_in_one_size_above_its_bar(run, plain):
     assert labels["x"] == bars["x"] and labels["text"] == bars["customdata"] and "text" not in bars
     assert labels["mode"] == "text" and isinstance(labels["textfont"]["size"], int)
     assert all(label >= bar for label, bar in zip(labels["y"], bars["y"], strict=True))
+
+
+def test_the_whole_request_is_drawn_part_by_part(run, plain):
+    reading = replace(run.rounds[1], reading=0.5)
+    ours = replace(run, rounds=(run.rounds[0], reading, *run.rounds[2:]))
+    bars = drawn(run_charts.complete(ours, plain))["request"]["data"]
+    assert [bar["name"] for bar in bars] == [*compute_metrics(ours).request] and all(
+        bar["y"] == ["this run", "no drafting"] for bar in bars
+    )
+    (drafts,) = (bar["x"] for bar in bars if bar["name"] == "drafts read the prompt")
+    assert drafts == [0.5, 0.0]
+    assert "not known" in drawn(run_charts.complete(replace(run, finished=None)))["request"]["note"]
 
 
 def still(trace: Trace) -> Trace:

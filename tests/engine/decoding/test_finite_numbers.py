@@ -76,7 +76,7 @@ def test_a_draft_that_is_not_finite_is_left_out_and_named(own_cache, tmp_path, r
     assert written == generated(model, prompt, 24)
     (note,) = whole.finished.notes
     assert note.startswith("The draft of lm gave numbers that are not finite")
-    assert note.endswith("the run went on without it from token 1 on.")
+    assert note.endswith("the run went on without it from token 2 on.")
     assert not any(each.parents for each in whole.rounds)
     sampled = run(engine, "lm", gamma=gamma, temperature=0.8, max_new_tokens=12)
     assert sampled.finished.notes == (note,) and len(sampled.emitted) == 12

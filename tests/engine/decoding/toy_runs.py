@@ -16,4 +16,4 @@ def ids_of(rounds) -> list[int]:
 
 
 def timeless(rounds, **changes) -> list:
-    return [replace(r, timings=None, start=0.0, end=0.0, **changes) for r in rounds]
+    return [replace(r, timings=None, start=0.0, end=0.0, reading=0.0, **changes) for r in rounds]

@@ -121,7 +121,8 @@ def test_reference_writes_the_loops_text_with_real_models(engine, reference, tem
         return probabilities(draft.forward(torch.tensor(ids)), temperature)
 
     sampling = SamplingParams(temperature)
-    loop = fold(engine.run(RunConfig(PROMPTS["maths-1"], PAIR, "lm", 4, sampling, max_new_tokens=16, seed=seed)))
+    config = RunConfig(PROMPTS["maths-1"], PAIR, "lm", 4, sampling, max_new_tokens=16, seed=seed)
+    loop = fold(engine.run(config, drafts_first=True))
     rounds = speculate(p, q, ids_of(loop)[0], 16, 4, random_numbers(seed, 4, 16), engine.target.eos)
     assert [verdicts(r) for r in rounds] == [[(token.id, token.status) for token in r.tokens] for r in loop.rounds]
     assert {token.status for r in loop.rounds for token in r.tokens} >= {"accepted", "rejected", "resampled"}

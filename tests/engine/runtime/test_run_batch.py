@@ -81,7 +81,7 @@ def test_memory_is_counted_once(tiny, monkeypatch):
 
 def test_memory_is_that_of_the_caches(tiny):
     """The budget is the size of both caches, and of a round's rows of words."""
-    decoding = tiny.prepare(request(tiny.pair.name, "lm"), own_cache=True).decoding
+    decoding = tiny.prepare(request(tiny.pair.name, "lm"), own_cache=True, drafts_first=True).decoding
     steps = decoding.steps()
     steps.send(len(next(steps).ids))
     caches = [runner.cache for runner in (decoding.target, decoding.drafters[0].runner)]

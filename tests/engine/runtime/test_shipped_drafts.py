@@ -123,7 +123,7 @@ def test_sampled_text_keeps_the_targets_law(engine, reference, method, gamma, ac
         BEGUN, method=method, gamma=gamma, sampling=SamplingParams(1.3, top_k=3), max_new_tokens=4, chat=False,
         acceptance=acceptance,
     )  # fmt: skip
-    runs = [fold(until(2, engine.run(replace(asked, seed=seed, trace=False)))) for seed in range(80)]
+    runs = [fold(until(2, engine.run(replace(asked, seed=seed, trace=False), drafts_first=True))) for seed in range(80)]
     first = Counter(t.status for r in runs for t in r.rounds[0].tokens)
     assert min(first["accepted"], first["rejected"]) > 10, "one side of the rule was hardly tried"
     seen = Counter(tuple(ids_of(each)[1][:2]) for each in runs)

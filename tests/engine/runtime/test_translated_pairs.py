@@ -5,7 +5,16 @@ from types import SimpleNamespace
 import pytest
 from shared_passes import drive
 from test_run_batch import tokens_of
-from tiny_pairs import engine_of, generated, ids_of, model_folder, request, run, without_clocks
+from tiny_pairs import (
+    engine_of,
+    generated,
+    ids_of,
+    model_folder,
+    read_late_at_once_and_blindly,
+    request,
+    run,
+    without_clocks,
+)
 from unlike_tokenizers import CHAT, OTHER_CHAT, byte_level, letters, sentence_piece
 
 from engine.runtime.run_batch import RunBatch
@@ -98,8 +107,14 @@ def test_a_text_that_outgrows_the_draft_s_context_is_finished_without_it(unlike,
     made = engine(unlike, "bytes", tmp_path / "short")
     whole = run(made, "lm", gamma=3, **settings)
     lossless_from(unlike, "bytes", whole)
-    assert whole.rounds[0].parents or whole.rounds[1].parents
+    assert any(each.parents for each in whole.rounds[:3])
     assert not whole.rounds[-2].parents
+
+
+@pytest.mark.parametrize(("target", "draft"), PAIRS[:1])
+def test_a_draft_that_reads_late_drafts_as_if_it_had_read_before(unlike, target, draft):
+    late, at_once, blindly = read_late_at_once_and_blindly(engine(unlike, target, draft), "lm")
+    assert late == at_once != blindly
 
 
 def test_a_pair_without_a_common_token_keeps_its_other_methods(unlike):

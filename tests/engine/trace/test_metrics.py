@@ -12,6 +12,7 @@ from engine.trace import metrics
 from engine.trace.costs import CostModel
 from engine.trace.events import Timings
 from engine.trace.metrics import PARTS, compare, compute_metrics, equal_to_the_bit, first_divergence, largest_cost
+from engine.trace.speedup_words import whole_request
 from engine.trace.trace import Trace
 
 STATUS = {"A": "accepted", "B": "rescued", "R": "rejected", "D": "discarded", "s": "resampled", "b": "bonus",
@@ -59,6 +60,26 @@ def test_time_and_speed():
     assert isclose(found.end_to_end, 4 / 0.9) and isclose(found.ttft, 0.7) and found.prefill == 0.45
     assert found.time == pytest.approx({"draft": 0.04, "verify": 0.24, "accept": 0.04, "host": 0.08})
     assert found.gammas == {1: 1, 2: 1} and found.peak_memory == 10**9
+
+
+def test_a_request_is_more_than_its_rounds():
+    """A draft that takes 0.29 s to read the prompt and saves 0.05 s a token makes up for it in six tokens."""
+    ours, plain = trace("AAAb", "AAAb", seconds=0.2), trace(*["p"] * 8, seconds=0.1)
+    ends = {"decode_seconds": 0.4, "seconds": 1.2}
+    read = replace(ours.rounds[1], reading=0.29)
+    ours = replace(ours, rounds=(ours.rounds[0], read), finished=replace(ours.finished, **ends))
+    expected = {
+        "the target reads the prompt": 0.45,
+        "first round": 0.2,
+        "drafts read the prompt": 0.29,
+        "further rounds": 0.2,
+    }
+    assert compute_metrics(ours).request == pytest.approx(expected)
+    found = compare(ours, plain)
+    assert isclose(found.speedup.value, 2) and isclose(found.end_to_end, 1.3 / 1.2) and found.pays_from == 6
+    assert whole_request(found) == "1.08× from Run to the last token; drafting pays from 6 tokens on (predicted)"
+    assert compare(trace("AAAb", "AAAb", seconds=0.2), plain).pays_from is None, "older traces do not tell"
+    assert compare(plain, ours).pays_from is None, "nothing read, and nothing saved"
 
 
 def test_predicted_speedup_is_emitted_over_measured_costs():

@@ -12,7 +12,16 @@ from closeness import approx, assert_close
 from head_cases import CASE_OF, CASES, CHEAP, KINDS, PLAIN, TEXT, WORDS, E, begin, changed, engine_with
 from safetensors.torch import load_file
 from tiny_models import RUNTIMES
-from tiny_pairs import VOCABULARY, generated, ids_of, model_folder, request, run, without_clocks
+from tiny_pairs import (
+    VOCABULARY,
+    generated,
+    ids_of,
+    model_folder,
+    read_late_at_once_and_blindly,
+    request,
+    run,
+    without_clocks,
+)
 
 from engine.config import METHODS, SamplingParams
 from engine.drafters.autoregressive import LONGEST_CATCH_UP
@@ -126,6 +135,12 @@ def test_greedy_output_is_the_targets_own(heads, engines, method, runtime):
         assert {each.draft_steps for each in whole.rounds if each.parents} == {1}
 
 
+@pytest.mark.parametrize("method", ["eagle-chain", "eagle", "block"])
+def test_a_head_that_reads_late_drafts_as_if_it_had_read_before(engines, method):
+    late, at_once, blindly = read_late_at_once_and_blindly(engines(method), method)
+    assert late == at_once != blindly
+
+
 FEW, MANY = SamplingParams(0.7, top_k=4), SamplingParams(0.5, top_p=0.9)
 DRAWN = [  # method, γ, settings, acceptance, runs
     ("eagle", 3, FEW, "block", 160),
@@ -145,7 +160,7 @@ def p_value(heads, engine, method, gamma, params, acceptance, count) -> float:
     """Tests the first two tokens of many seeds against the target's joint law in transformers."""
     settings = {"gamma": gamma, "max_new_tokens": 4, "sampling": params, "acceptance": acceptance}
     asked = request(engine.pair.name, method, trace=False, **settings)
-    runs = [fold(engine.run(replace(asked, seed=seed))) for seed in range(count)]
+    runs = [fold(engine.run(replace(asked, seed=seed), drafts_first=True)) for seed in range(count)]
     assert {len({*r.rounds[0].parents}) < len(r.rounds[0].parents) for r in runs} == {method == "eagle"}
     statuses = Counter(token.status for each in runs for token in each.rounds[0].tokens)
     assert min(statuses["accepted"], statuses["rejected"]) > 20, "one side of the rule was hardly tried"

@@ -78,6 +78,8 @@ def test_rounds_count_where_all_write_and_so_did_the_round_before():
     assert (writing.tokens, writing.seconds) == (8, 1.0 + 8.0), "a round took the time of the step that scored it"
     assert (writing.passes, writing.drafted, writing.drafting) == (2, 4, 2)
     assert writing.steps == pytest.approx(2 * (2 * 0.1 + 1.3)), "v(4) = 1.3, and two draft steps"
+    writing.add([replace(each, reading=3.0) for each in both], 1.0)
+    assert writing.seconds == 9.0 + 16.0 - 6.0, "drafts read the prompts in the step that scored it"
 
 
 def test_a_drafted_token_costs_more_with_every_user():

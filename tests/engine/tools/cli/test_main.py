@@ -52,7 +52,10 @@ def test_run_shows_tokens_answer_and_summary_and_keeps_the_trace(tiny_pair, tmp_
     numbers = compute_metrics(trace)
     assert f"{numbers.tokens} in {numbers.passes} target passes" in result.stdout
     assert result.stdout.count("γ=3") == numbers.gammas[3]
-    assert all(words in result.stdout for words in ("acceptance α", "wasted work", "first token after", "v(16)"))
+    assert all(
+        words in result.stdout
+        for words in ("acceptance α", "wasted work", "first token after", "further rounds", "v(16)")
+    )
     assert "\x1b" not in result.stdout, "no escape sequences through a pipe"
     again = call("replay", file)
     assert again.exit_code == 0 and again.stdout == result.stdout
