@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -113,13 +112,14 @@ def read_session(paths: Sequence[str]) -> Session:
     traces = read_each(paths)
     if len(traces) == 1:
         return Session(traces[0])
-    plain = [trace for trace in traces if not trace.has_drafts]
-    ours = [trace for trace in traces if trace.has_drafts]
+    plain = [trace for trace in traces if trace.started.method == "none"]
+    plain = plain or [trace for trace in traces if not trace.has_drafts]
     if len(plain) != 1:
         raise BadInput("Two traces are shown together when one drafted and the other, its baseline, did not.")
-    if ours[0].started.prompt != plain[0].started.prompt or _setting(ours[0]) != _setting(plain[0]):
+    (ours,) = (trace for trace in traces if trace is not plain[0])
+    if _request(ours) != _request(plain[0]):
         raise BadInput("These two traces are not of the same request, so one is not the other's baseline.")
-    return Session(ours[0], plain[0])
+    return Session(ours, plain[0])
 
 
 def read_each(paths: Sequence[str]) -> list[Trace]:
@@ -163,15 +163,9 @@ def _check(trace: Trace) -> None:
         _check(trace.branch)
 
 
-def _setting(trace: Trace) -> Trace:
-    """Returns the trace reduced to everything that a run and its baseline must share."""
-    started, config = trace.started, dict(trace.started.config)
-    for own in ("method", "gamma"):
-        config.pop(own, None)
-    return replace(
-        trace,
-        started=replace(started, config=config, weights={}, costs=None, at="", server=None),
-        rounds=(),
-        finished=None,
-        branch=None,
-    )
+def _request(trace: Trace) -> tuple:
+    """Returns what a run and its baseline share: the request but for what drafts, and what computed it."""
+    started = trace.started
+    config = {name: value for name, value in started.config.items() if name not in ("method", "gamma")}
+    computed = (started.pair, started.revision, started.weights.get("target"), started.device, started.dtype)
+    return config, started.prompt, started.prefix, computed, started.versions

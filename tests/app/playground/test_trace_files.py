@@ -13,8 +13,10 @@ from fake_worker import FakeEngine, FakeWorker, play, recorded
 from lab_pages import VISITOR
 from sample_traces import constrained, small
 from test_run_handlers import line, said
+from tiny_pairs import request
 
 from app.form import NAMES, defaults, settings
+from app.jobs.baseline import baseline_of
 from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export, trace_files
@@ -29,6 +31,7 @@ from app.views import run_facts
 from app.views.token_csv import COLUMNS, tokens_csv
 from engine.errors import BadInput
 from engine.files import escape_formula
+from engine.runtime.engine import load_engine
 from engine.trace.branch import config_of
 from engine.trace.trace import fold, load, to_json
 
@@ -164,6 +167,27 @@ def test_two_files_must_be_a_run_and_its_baseline(tmp_path):
     ):
         with pytest.raises(BadInput, match=words):
             read_session([one, file(tmp_path, to_json(two), "two.json")])
+
+
+@pytest.mark.slow
+def test_a_saved_run_opens_with_its_baseline_for_every_method(real_folder, tmp_path):
+    """What a run alone has, such as its draft's precision and notes, makes it no other request."""
+    engine = load_engine("smollm2-135m", "cpu", "fp32")
+    for method in engine.methods[1:]:
+        config = request("smollm2-135m", method, gamma="auto", max_new_tokens=4)
+        run, baseline = (fold(engine.run(each)) for each in (config, baseline_of(config)))
+        paths = [file(tmp_path, to_json(trace), f"{i}.json") for i, trace in enumerate((baseline, run))]
+        assert read_session(paths) == Session(run, baseline), method
+
+
+def test_a_run_that_drafted_nothing_opens_with_its_baseline(tmp_path):
+    plain = recorded("none", 0)
+    idle = replace(plain, started=replace(plain.started, config=plain.started.config | {"method": "auto"}))
+    paths = [file(tmp_path, to_json(trace), f"{i}.json") for i, trace in enumerate((plain, idle))]
+    assert read_session(paths) == Session(idle, plain)
+    moved = replace(idle, started=replace(idle.started, weights={"target": "another"}))
+    with pytest.raises(BadInput, match="not of the same request"):
+        read_session([paths[0], file(tmp_path, to_json(moved), "moved.json")])
 
 
 @pytest.fixture
