@@ -77,7 +77,7 @@ def _numbers(run: Totals, measuring: bool, others: int = 0) -> dict:
     if run.started and run.started.constraint:
         numbers["grammar"] = _from_grammar(run)
     if beside := run.others or others:
-        numbers["speedup"] = ["No speedup", f"ran beside {quantity(beside, 'other run')}"]
+        numbers["speedup"] = ["Not measured", f"ran beside {quantity(beside, 'other run')}"]
         line |= {"shared": True, "measuring": False}
     return line | {"tiles": numbers}
 

@@ -282,7 +282,7 @@ def test_rounds_come_right_after_run_on_a_phone(visit, fake):
 def test_a_run_beside_others_says_so_and_is_measured_alone_with_one_click(page):
     run = recorded(tokens=30)
     open_texts(page, to_json(replace(run, rounds=tuple(replace(event, rows=3) for event in run.rounds))))
-    expect(speedup(page)).to_have_text("No speedup")
+    expect(speedup(page)).to_have_text("Not measured")
     expect(page.locator("[data-part=speedup] .sl-note")).to_have_text("ran beside 2 other runs")
     button = page.get_by_role("button", name="Measure alone")
     expect(button).to_have_count(1)

@@ -353,7 +353,7 @@ def test_shared_run_has_no_speedup_until_it_is_measured_alone():
         numbers, session = line(screens[-1], "numbers"), screens[-1].session
         assert session.trace.others == 1 and session.baseline is None and session.trace.finished.reason == "length"
         assert numbers["shared"] is True and not numbers["measuring"]
-        assert numbers["tiles"]["speedup"] == ["No speedup", "ran beside 1 other run"]
+        assert numbers["tiles"]["speedup"] == ["Not measured", "ran beside 1 other run"]
         assert said(screens[-1])["text"].startswith("1 other run shared the model") and "×" not in screens[-1].stage
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
     handlers.begin(visitor("a"), handlers.presses["a"])
