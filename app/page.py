@@ -51,8 +51,9 @@ STYLES = [
     "present.css",
 ]
 # A link to a lesson, or to the page before them, opens their tab, which then opens it and writes its own address. The
-# lab's tab has one, too, and so has each tab in it (#lab-sweep), so that a reload comes back to it. The lab is drawn
-# when its tab is first opened. On a narrow screen some of its tabs are entries of a menu, which have only titles.
+# lab's tab has one, too, and so has each tab in it (#lab-sweep), so that a reload comes back to it, and so does Back.
+# The lab is drawn when its tab is first opened. On a narrow screen some of its tabs are entries of a menu, which have
+# only titles.
 OPEN_NAMED_TAB = """() => {
   const titles = LABS, find = query => document.querySelector(query);
   const tab = name => document.getElementById(`${name}-tab-button`);
@@ -63,18 +64,21 @@ OPEN_NAMED_TAB = """() => {
     else if (tries) setTimeout(openLab, 50, name, tries - 1);
   };
   const open = () => {
+    if (!location.hash && tab('playground')?.ariaSelected === 'false') tab('playground').click();
     if (/^#(lesson|minute)/.test(location.hash)) tab('lessons')?.click();
     if (/^#lab\\b/.test(location.hash)) tab('lab')?.click();
     const name = location.hash.slice('#lab-'.length);
     if (location.hash.startsWith('#lab-') && Object.hasOwn(titles, name)) openLab(name);
   };
-  const write = hash => history.replaceState(history.state, '', location.pathname + location.search + hash);
+  const write = hash => {
+    if (location.hash !== hash) history.pushState(history.state, '', location.pathname + location.search + hash);
+  };
   const isOf = (button, name) => button?.id === `lab-${name}-button` || button?.textContent.trim() === titles[name];
   const writeLab = button => {
     const name = Object.keys(titles).find(each => isOf(button, each));
     if (name) write(name === 'answer' ? '#lab' : `#lab-${name}`);
   };
-  window.addEventListener('hashchange', open);
+  window.addEventListener('popstate', open); // also where only the hash changes
   document.addEventListener('click', ({ isTrusted, target }) => {
     const buttons = '#playground-tab-button, #lab-tab-button, #lab-tabs .tab-wrapper button';
     const button = isTrusted && target.closest?.(buttons);

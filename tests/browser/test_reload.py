@@ -82,3 +82,23 @@ def test_the_lab_is_open_again_after_a_reload_and_a_link_opens_its_tab(visit):
     expect(page).to_have_url(re.compile("/$"))
     lab.click()
     expect(page).to_have_url(re.compile("#lab-sweep$"))
+
+
+@pytest.mark.slow
+def test_back_goes_from_tab_to_tab_and_keeps_the_runs_address(page, fake):
+    fake()
+    tab = {name: page.get_by_role("tab", name=name, exact=True) for name in ("Playground", "Lessons", "Lab")}
+    tab["Lessons"].click()
+    page.locator("[href^='#lesson-']:visible").first.click()
+    expect(page).to_have_url(re.compile("#lesson-"))
+    tab["Playground"].click()
+    run(page, tokens="8", prompt="Before going back")
+    tab["Lab"].click()
+    expect(page).to_have_url(re.compile("prompt=Before.*#lab$"))
+    for name, ending in (("Playground", ""), ("Lessons", r"#lesson-\w+"), ("Lessons", "#lessons"), ("Playground", "")):
+        page.go_back()
+        expect(page).to_have_url(re.compile(f"prompt=Before[^#]*{ending}$"))
+        expect(tab[name]).to_have_attribute("aria-selected", "true")
+    shows(page, "Before going back")
+    page.go_forward()
+    expect(page.locator("#sl-lesson-list-title")).to_be_visible()

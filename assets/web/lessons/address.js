@@ -26,10 +26,14 @@ const NUMBERED = [
 // text)``: opens it, at the game with that text if there is one; ``list()``: opens the list; ``element``: has the links
 // to lessons. Returns functions that write the address or clear it, and that open what it names, if anything.
 export function makeAddress(element, { isHere, current, open, list }) {
+  const isOurs = hash => /^#(lesson|minute)/.test(hash);
+
   function write(hash) {
     if (location.hash === hash) return;
+    const address = location.pathname + location.search + hash;
     try {
-      history.replaceState(history.state, '', location.pathname + location.search + hash);
+      if (isOurs(hash) === isOurs(location.hash)) history.replaceState(history.state, '', address);
+      else history.pushState(history.state, '', address); // another tab, from which Back returns
     } catch {
       /* a page without an address */
     }
@@ -38,6 +42,10 @@ export function makeAddress(element, { isHere, current, open, list }) {
   const clear = () => write('');
 
   function openNamed() {
+    if (location.hash === '#lessons') {
+      list();
+      return true;
+    }
     if (location.hash === '#minute') {
       list();
       element.querySelector('#sl-minute').open = true;
@@ -57,7 +65,7 @@ export function makeAddress(element, { isHere, current, open, list }) {
     event.preventDefault();
     location.hash = link.hash;
   });
-  window.addEventListener('hashchange', () => {
+  window.addEventListener('popstate', () => {
     if (isHere()) openNamed();
   });
   // The address names the lesson only while its tab is open, because the playground has an address of its own.

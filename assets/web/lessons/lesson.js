@@ -54,7 +54,7 @@ export function mount({ element, props, trigger }) {
 
   function list() {
     const comesFromLesson = page !== null;
-    page = null;
+    page = opening = null; // one that is still being fetched is not opened any more
     frame.dataset.open = 'list';
     idea.show(progress.isEmpty());
     stage.clearGlow();

@@ -14,8 +14,14 @@ export function makeUrlQuery(names) {
     return new URLSearchParams(foreign).toString();
   }
 
+  let written = null;
+  window.addEventListener('popstate', () => {
+    if (written !== null) write(written); // an entry from before has the settings of then
+  });
+
   function write(query) {
     const search = query ? `?${query}` : '';
+    written = query;
     try {
       history.replaceState(history.state, '', location.pathname + search + location.hash);
     } catch {
