@@ -115,6 +115,7 @@ def test_blocks_and_keys_fill_the_holes_and_a_reload_keeps_them(at_tool):
     wrong = box.locator(".sl-rule-decisions [data-right=false]")
     expect(wrong.first).to_contain_text("Token 1, “rain”: you rejected it at u = 0.36; the rule accepts it")
     expect(page.locator(".sl-lesson-next")).to_have_text("Next")
+    page.requests.clear()  # the tests after this one count what a page loads
     page.reload()
     expect(page.locator("#sl-lesson-title")).to_be_visible()
     expect(box.locator(".sl-rule-named")).to_contain_text("q-ignored")
