@@ -139,6 +139,7 @@ export const roundOf = (index, drafts, tokens, context, timings, start, end) => 
   row_cost: null,
   rows: 1,
   forbidden: [],
+  reading: 0, // a lookup reads no prompt
 });
 
 export const finishedEvent = (reason, text, prefill, first, last, seconds) => ({
