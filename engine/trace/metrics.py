@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from engine.trace.costs import CostModel
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, Round, RunFinished
 from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs, single_speedup
-from engine.trace.speedup_model import predicted_speedup
+from engine.trace.speedup_model import pays_from, predicted_speedup
 from engine.trace.trace import Trace
 
 NEAR_TIE = 1e-3  # between the two best logits, under which rounding in fp32 may decide
@@ -236,13 +236,12 @@ def compare(trace: Trace, baseline: Trace) -> RunComparison:
         speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
-    end_to_end, pays_from = None, None
+    end_to_end, length = None, None
     if speedup and ours.end_to_end and plain.end_to_end:
         end_to_end = ours.end_to_end / plain.end_to_end
-        saved = plain.decode_seconds / plain.decoded - ours.decode_seconds / ours.decoded
-        reading = ours.request.get("drafts read the prompt", 0.0)
-        pays_from = math.ceil(reading / saved) if reading and saved > 0 else None
-    return RunComparison(speedup, predicted, efficiency, first_divergence(trace, baseline), end_to_end, pays_from)
+        pace = [numbers.decode_seconds / numbers.decoded for numbers in (plain, ours)]
+        length = pays_from(ours.request.get("drafts read the prompt", 0.0), *pace)
+    return RunComparison(speedup, predicted, efficiency, first_divergence(trace, baseline), end_to_end, length)
 
 
 def others_share(*traces: Trace | None) -> float | None:

@@ -3,6 +3,7 @@
 Costs are relative to one plain target step: c for one draft step, v(W) for scoring W tokens at once (v(1) = 1).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,16 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     if alpha >= 1.0:
         return gamma + 1.0
     return (1.0 - alpha ** (gamma + 1)) / (1.0 - alpha)
+
+
+def pays_from(later: float, plain: float, drafting: float) -> int | None:
+    """Returns how many tokens an answer needs until drafting pays, if its first token comes ``later`` seconds later and
+    each further one takes ``drafting`` seconds instead of ``plain``; None if it is not later, or never pays.
+
+    >>> pays_from(0.29, 0.1, 0.05)
+    6
+    """
+    return math.ceil(later / (plain - drafting)) if later > 0 and plain > drafting else None
 
 
 def interpolate(v: Mapping[Any, float], width: float) -> float:

@@ -5,7 +5,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from engine.config import MAX_NEW_TOKENS
 from engine.constraint import CONSTRAINTS, Constraint
 from engine.errors import BadInput
 from engine.files import ASSETS, read_text
@@ -19,6 +21,11 @@ class Prompt:
     text: str
     category: str
     constraint: Constraint | None = None
+    settings: tuple[tuple[str, Any], ...] = ()  # (name, value) of what its row says of its own request
+
+    @property
+    def own(self) -> dict[str, Any]:
+        return dict(self.settings)
 
 
 def read_prompts(path: Path, limit: int | None = None, may_constrain: bool = False) -> list[Prompt]:
@@ -42,8 +49,8 @@ def check_free(prompts: list[Prompt]) -> list[Prompt]:
 
 def parse_prompts(text: str, where: str) -> list[Prompt]:
     """Reads the rows of JSON lines, or of one JSON list: `prompt`, or the first of `turns`, and `kind` or `category`;
-    with `json_schema` and `compact`, or `regex`, `choice` or `grammar`, what the answer must match. BadInput names the
-    line that is wrong, and ``where`` it is."""
+    with `json_schema` and `compact`, or `regex`, `choice` or `grammar`, what the answer must match; `system` and
+    `max_new_tokens`. BadInput names the line that is wrong, and ``where`` it is."""
     entries, lines = rows_of_list(text), text.split("\n")  # splitlines() would cut at U+2028 in a string
     rows, kind = (entries, "Entry") if entries else (lines, "Line")
     prompts = [_prompt(f"{kind} {number} of {where}", row) for number, row in enumerate(rows, 1) if row.strip()]
@@ -74,8 +81,15 @@ def _prompt(place: str, line: str) -> Prompt:
     if other := next((name for name in _OTHER_NAMES if row.get(name) is not None), None):
         raise BadInput(f"{place} has {other}, which is not read; write its schema as json_schema.")
     own = {name: row.get(name) for name in CONSTRAINTS}
+    settings = {name: row[name] for name in ("system", "max_new_tokens") if row.get(name) is not None}
+    if not isinstance(settings.get("system", ""), str):
+        raise BadInput(f"{place} has a system that is no text.")
+    most = settings.get("max_new_tokens", 1)
+    if type(most) is not int or not 1 <= most <= MAX_NEW_TOKENS:
+        raise BadInput(f"{place} has a max_new_tokens that is no number from 1 to {MAX_NEW_TOKENS:,}.")
     try:
-        return Prompt(text, category, Constraint.from_texts(row.get("compact") is True, **own))
+        constraint = Constraint.from_texts(row.get("compact") is True, **own)
+        return Prompt(text, category, constraint, tuple(settings.items()))
     except BadInput as error:
         raise BadInput(f"{place}: {error}") from error
 
@@ -109,7 +123,7 @@ def with_free(prompts: Sequence[Prompt]) -> list[Prompt]:
 
 def digest(prompts: Sequence[Prompt]) -> str:
     """Tells these prompts from others."""
-    text = "\0".join(f"{p.category}\1{p.text}{p.constraint or ''}" for p in prompts)
+    text = "\0".join(f"{p.category}\1{p.text}{p.constraint or ''}{p.settings or ''}" for p in prompts)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -44,7 +44,7 @@ def record(
     seconds: Seconds = 600.0,
 ):
     """Turn answers of a server into traces that `replay` and the page open."""
-    from engine.tools.bench.prompts import read_prompts
+    from engine.tools.bench.prompts import Prompt, read_prompts
     from engine.tools.cli import console
     from engine.tools.servers.recording import Recorder
     from engine.tools.servers.streamed_answer import ServerRequest
@@ -53,12 +53,12 @@ def record(
     if bool(prompt.strip()) == bool(prompts):
         raise BadInput("Give either --prompt or --prompts FILE.")
     options.check_writable(out)
-    texts = [prompt] if prompts is None else [row.text for row in read_prompts(prompts, limit)]
+    texts = [Prompt(prompt, "")] if prompts is None else read_prompts(prompts, limit)
     recorder, screen_ = Recorder(_client(address, seconds)), screen()
     say(f"Recording {recorder.adapter.name} {recorder.settings.get('version', '')} at {address}.")
     traces, printer = [], console.RoundPrinter(screen_)
     for number, text in enumerate(texts, 1):
-        request = ServerRequest(model, text, max_new_tokens, temperature, seed, not raw, logprobs)
+        request = ServerRequest(model, "", max_new_tokens, temperature, seed, not raw, logprobs).of_row(text)
         try:
             trace, fault = recorder.record(request)
         except Unavailable as error:
@@ -209,23 +209,28 @@ def compare(
     users: Annotated[str, typer.Option(help="Users at once, commas between, as in 1,4,16.")] = "1",
     repeats: Annotated[int, typer.Option(min=1, max=20)] = 2,
     max_new_tokens: options.NewTokens = 128,
+    system: Annotated[Path | None, typer.Option(metavar="FILE", help="A system prompt for rows without one.")] = None,
     seconds: Seconds = 600.0,
 ):
-    """Measure a server with drafts beside one without, and say whether drafting pays."""
+    """Measure a server with drafts beside one without, and say whether drafting pays for whole requests."""
+    from engine.files import read_text
     from engine.tools.bench.prompts import read_prompts
-    from engine.tools.servers.comparison import SIDES, Arm, verdict
+    from engine.tools.servers.comparison import SIDES, Arm, compare_reading, verdict
     from engine.tools.servers.comparison import compare as loads_of
     from engine.tools.servers.streamed_answer import ServerRequest
-    from engine.trace.speedup_words import number
 
-    numbers = options.parse_users(users, MOST_USERS)
-    request = ServerRequest(model, "", max_new_tokens)
+    numbers, rows = options.parse_users(users, MOST_USERS), read_prompts(prompts, limit)
+    request = ServerRequest(model, "", max_new_tokens, system=read_text(system, "system prompt") if system else "")
     arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
-    out, loads, fault = screen(), [], ""
+    out, loads, readings, fault = screen(), [], None, ""
     try:
         with progress() as show:
-            for load in loads_of(arms, read_prompts(prompts, limit), numbers, repeats, show):
+            for load in loads_of(arms, rows, numbers, repeats, show):
                 loads.append(load)
+            longest = max(
+                (request.system, *(text for row in rows for text in (row.own.get("system", ""), row.text))), key=len
+            )
+            readings = compare_reading(arms, longest, repeats)
     except Unavailable as error:
         if not loads:
             raise
@@ -236,23 +241,44 @@ def compare(
         out.print(
             f"{load.users} at once: {words}, {load.speed('on'):.1f} against {load.speed('off'):.1f} tokens/s (measured)"
         )
-    first = loads[0]
-    for category in dict.fromkeys(prompt.category for prompt in first.prompts):
-        alpha = first.acceptance(category)
-        share = "unknown" if alpha is None else f"{alpha:.2f}"
-        out.print(f"{visible(category)}: τ {number(first.tau(category), 2)}, α {share}")
-    places = ", ".join(f"{place}: {a}/{n}" for place, (a, n) in first.by_place().items())
-    out.print(f"accepted by place: {places or 'unknown'}", soft_wrap=True)
-    differing = first.differing()
-    where = "; ".join(f"{visible(category)} at token {place + 1}" for category, place in differing[:5])
-    out.print(
-        f"texts that differ: {len(differing)} of {len(first.prompts)}{f' ({where})' if where else ''}", soft_wrap=True
-    )
-    gammas = [r.gamma or 0 for trace in first.traces["on"][0] for r in trace.rounds]
-    if first.users == 1 and max(gammas, default=0) and (tau := first.tau()):
-        points = f"0:{first.speed('off'):.1f} {max(gammas)}:{first.speed('on'):.1f}:{tau:.3f}"
-        out.print(f"for `server explain`, with another γ measured: {points}", soft_wrap=True)
+    _print_kinds(out, loads[0])
+    for side, visits in (readings or {}).items():
+        out.print(f"first token {'with' if side == 'on' else 'without'} drafts, {_visit_words(visits)}", soft_wrap=True)
     out.print(verdict(loads), soft_wrap=True)
     if fault:
         say(fault)
         raise typer.Exit(1)
+
+
+def _print_kinds(out, load) -> None:
+    """Prints the first load by kind of text, the acceptance by place, and the texts that differ."""
+    from engine.trace.speedup_words import number
+
+    for category in dict.fromkeys(prompt.category for prompt in load.prompts):
+        alpha = load.acceptance(category)
+        share = "unknown" if alpha is None else f"{alpha:.2f}"
+        words = f". {load.request_of(category).sentence}" if load.users == 1 else ""
+        out.print(f"{visible(category)}: τ {number(load.tau(category), 2)}, α {share}{words}", soft_wrap=True)
+    places = ", ".join(f"{place}: {a}/{n}" for place, (a, n) in load.by_place().items())
+    out.print(f"accepted by place: {places or 'unknown'}", soft_wrap=True)
+    differing = load.differing()
+    where = "; ".join(f"{visible(category)} at token {place + 1}" for category, place in differing[:5])
+    out.print(
+        f"texts that differ: {len(differing)} of {len(load.prompts)}{f' ({where})' if where else ''}", soft_wrap=True
+    )
+    gammas = [r.gamma or 0 for trace in load.traces["on"][0] for r in trace.rounds]
+    if load.users == 1 and max(gammas, default=0) and (tau := load.tau()):
+        points = f"0:{load.speed('off'):.1f} {max(gammas)}:{load.speed('on'):.1f}:{tau:.3f}"
+        out.print(f"for `server explain`, with another γ measured: {points}", soft_wrap=True)
+
+
+def _visit_words(visits: dict) -> str:
+    """Words how long one side takes to read a long prompt, for the first time and later."""
+    from engine.tools.servers.prompt_cache import VISITS
+
+    new = visits["new"]
+    size = f"a prompt of {new.size:,} tokens" if new.size else "a long prompt"
+    caches = {name: "" if each.cached is None else f" ({each.cached:,} tokens cached)" for name, each in visits.items()}
+    times = ", ".join(f"{VISITS[name]} {each.first:.2f} s{caches[name]}" for name, each in visits.items())
+    rate = f"; {(new.size - (new.cached or 0)) / new.first:,.0f} new tokens/s" if new.size else ""
+    return f"{size}: {times}{rate}"

@@ -13,11 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.errors import Unavailable
+from engine.errors import Unavailable, and_list
 from engine.tools.bench.answer_words import people
-from engine.tools.bench.metrics import interval, ratio
 from engine.tools.bench.prompts import Prompt
+from engine.tools.bench.whole_request import WholeRequest, weigh
 from engine.tools.servers.client import Client
+from engine.tools.servers.prompt_cache import VISITS, PromptReading, middle, read_prompt
 from engine.tools.servers.recording import Recorder
 from engine.tools.servers.streamed_answer import ServerRequest
 from engine.trace.events import ACCEPTED, TESTED
@@ -43,7 +44,7 @@ class Arm:
         """Returns the answer to every prompt, ``users`` at once, and the seconds of all streams. The server's counts
         and its tokens' texts are requested outside of them. Raises Unavailable where a stream breaks off: half an
         answer has no speed."""
-        requests = [replace(self.request, prompt=prompt.text) for prompt in prompts]
+        requests = [self.request.of_row(prompt) for prompt in prompts]
         traces, seconds = [], 0.0
         for group in [requests] if users > 1 else [[request] for request in requests]:
             before = self.recorder.counts_before() if len(group) == 1 else None
@@ -70,10 +71,17 @@ class ServerLoad:
         """Returns the speed with drafts ÷ without, over all prompts."""
         if self.users > 1:
             return self._over_repeats()
-        ours, plain = (np.array([self._fastest(side, i) for i in range(len(self.prompts))], float) for side in SIDES)
-        value = ratio(ours, plain)
-        low, high = interval(ours, plain) or (None, None)
-        return Speedup(value, low, high, ceiling=ceiling(self.tau() or 1.0)) if value else None
+        return self.request_of().decoding
+
+    def request_of(self, category: str = "") -> WholeRequest:
+        """Weighs the whole requests of one user. A prompt's first token is the one of its first answer, because later
+        ones find the prompt in the server's cache."""
+        chosen = [i for i, prompt in enumerate(self.prompts) if category in ("", prompt.category)]
+        sides = [
+            [((end := self.traces[side][0][i].finished) and end.ttft, *self._fastest(side, i)) for i in chosen]
+            for side in SIDES
+        ]
+        return weigh(*(np.array(side, float) for side in sides), ceiling=ceiling(self.tau() or 1.0))
 
     def _over_repeats(self) -> Speedup | None:
         rates = [self.rates(side) for side in SIDES]
@@ -135,7 +143,9 @@ def compare(
 ) -> Iterator[ServerLoad]:
     """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn."""
     for arm in arms.values():
-        (first, *_), _ = arm.answer_all(prompts[:1], 1)  # the first answer of a server is slow
+        # The first answer of a server is slow. It has another question, because servers keep prompts, after the system
+        # prompt that a server in use has kept.
+        (first, *_), _ = arm.answer_all([replace(prompts[0], text="Count from 1 to 9.")], 1)
         if (server := first.started.server) and server.hidden_tokens is None:
             raise Unavailable(f"{arm.client.address} does not count its tokens, so its speed is unknown.")
     done, count = 0, len(users) * repeats * len(SIDES)
@@ -151,14 +161,21 @@ def compare(
         yield load
 
 
+def compare_reading(arms: dict[str, Arm], text: str, repeats: int) -> dict[str, dict[str, PromptReading]]:
+    """Returns how each side reads a long text, as `read_prompt` does: the medians of ``repeats``, in turn."""
+    rows: dict[str, list[dict[str, PromptReading]]] = {side: [] for side in SIDES}
+    for repeat in range(repeats):
+        for side in SIDES if repeat % 2 == 0 else SIDES[::-1]:
+            rows[side].append(read_prompt(arms[side].recorder, replace(arms[side].request, system=""), text))
+    return {side: {name: middle([row[name] for row in each]) for name in VISITS} for side, each in rows.items()}
+
+
 def verdict(loads: Sequence[ServerLoad]) -> str:
-    """Says in one sentence whether drafting pays, and what to try."""
+    """Says whether drafting pays, in decoding and for whole requests, and what to try."""
     for load in loads:
         speedup = load.speedup()
         if speedup is None or speedup.low is None or speedup.high is None:
             return "Too few measurements for a verdict; give more prompts or --repeats."
-        if speedup.low > 1:
-            continue
         who = people(load.users)
         if speedup.high < 1:
             tau = load.tau() or 1.0
@@ -169,8 +186,34 @@ def verdict(loads: Sequence[ServerLoad]) -> str:
             )
             how = "`server explain` says what a step costs"
             return f"For {who} drafting is slower ({speedup.words}); τ is {tau:.2f}, so {why}; {how}."
-        return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
-    first = loads[0]
+        if speedup.low <= 1:
+            return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
+        if load.users == 1 and (words := _request_verdict(load, speedup)):
+            return words
+    first, speedup = loads[0], loads[0].speedup()
     most = f" up to {loads[-1].users} users" if len(loads) > 1 else ""
-    words = speedup.words if (speedup := first.speedup()) else ""
-    return f"Drafting pays{most}: {words} for {people(first.users)}."
+    words = f"{speedup.words if speedup else ''} for {people(first.users)}."
+    if first.users > 1:
+        return f"Drafting pays{most}: {words}"
+    return f"Drafting pays{most}: decoding {words} {first.request_of().sentence}{_kinds(first)}"
+
+
+def _request_verdict(load: ServerLoad, decoding: Speedup) -> str:
+    """Returns the verdict where decoding is faster and whole requests are not certainly so; "" where they are."""
+    requests = load.request_of()
+    if requests.request is None or requests.request.tone == "faster":
+        return ""
+    effect = "loses" if requests.request.tone == "slower" else "makes no certain difference"
+    words = f"Drafting {effect} for one user, although decoding is {decoding.words}."
+    return f"{words} {requests.sentence}{_kinds(load)}"
+
+
+def _kinds(load: ServerLoad) -> str:
+    """Names the kinds of text whose whole requests are faster or slower, unlike all prompts together."""
+    overall, sentences = load.request_of().request, []
+    kinds = {kind: load.request_of(kind).request for kind in dict.fromkeys(prompt.category for prompt in load.prompts)}
+    for tone, verb in (("faster", "pays"), ("slower", "loses")):
+        rows = [f"{kind} ({each.words})" for kind, each in kinds.items() if each and each.tone == tone]
+        if rows and overall and overall.tone != tone:
+            sentences.append(f" It {verb} for {and_list(rows)}.")
+    return "".join(sentences)

@@ -136,6 +136,7 @@ def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Str
     config = {
         "prompt": request.prompt, "method": "server", "sampling": {"temperature": request.temperature},
         "max_new_tokens": request.max_tokens, "seed": request.seed, "chat": request.chat,
+        "system": request.system or None,
     }  # fmt: skip
     prompt = tuple(PromptToken(id, "") for id in answer.prompt_ids)
     started = RunStarted(config, prompt, request.model, "", {}, "", "", {}, at=answer.date, server=server)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from engine.errors import Unavailable, quantity
+from engine.errors import BadInput, Unavailable, quantity
+from engine.tools.bench.prompts import Prompt
 from engine.tools.servers.event_stream import error_words, quote
 
 LONGEST = 10_000  # characters in a piece, as in a token of a trace
@@ -45,7 +46,7 @@ DRAFT_COUNTS = {
 @dataclass(frozen=True)
 class ServerRequest:
     """``chat``: as the user's message of a chat; otherwise the text is continued. ``logprobs``: ask for p. ``more``:
-    fields beyond these."""
+    fields beyond these. ``system``: a chat's system prompt."""
 
     model: str
     prompt: str
@@ -55,6 +56,15 @@ class ServerRequest:
     chat: bool = True
     logprobs: bool = False
     more: dict = field(default_factory=dict)
+    system: str = ""
+
+    def of_row(self, row: Prompt) -> "ServerRequest":
+        """Returns the request for a row of a file, with the row's own system prompt and length. Raises BadInput for a
+        system prompt of a raw text."""
+        own = {"max_new_tokens": self.max_tokens, "system": self.system} | row.own
+        if own["system"] and not self.chat:
+            raise BadInput(f"The prompt {row.text[:40]!r} has a system prompt, for which a raw text has no place.")
+        return replace(self, prompt=row.text, system=own["system"], max_tokens=own["max_new_tokens"])
 
     @property
     def path(self) -> str:
@@ -62,7 +72,9 @@ class ServerRequest:
 
     def body(self, **fields) -> dict:
         """Returns the request as OpenAI's API has it, with the fields that an adapter adds."""
-        words = {"messages": [{"role": "user", "content": self.prompt}]} if self.chat else {"prompt": self.prompt}
+        turns = {"system": self.system, "user": self.prompt}
+        messages = [{"role": role, "content": text} for role, text in turns.items() if text]
+        words = {"messages": messages} if self.chat else {"prompt": self.prompt}
         extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
         stream = {"stream": True, "stream_options": {"include_usage": True}}
@@ -95,6 +107,7 @@ class StreamedAnswer:
     pieces: list[Piece] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     prompt_size: int | None = None
+    cached: int | None = None  # tokens of the prompt that the server took from its cache
     size: int | None = None
     hidden_tokens: int | None = 0
     reason: str = ""  # the reason in a trace; empty until the server says why it ended
@@ -239,13 +252,20 @@ class StreamedAnswer:
             if usage and not isinstance(usage, dict):
                 self.leave_out("usage")
             self.prompt_size = as_count(mapping(usage).get("prompt_tokens")) or self.prompt_size
+            details = mapping(mapping(usage).get("prompt_tokens_details"))
+            self.add_cached(as_count(details.get("cached_tokens")))
             own = as_count(mapping(usage).get("completion_tokens"))
             count = count if own is None else own
-        own = as_count(mapping(event.get("timings")).get("predicted_n"))
+        timings = mapping(event.get("timings"))
+        self.add_cached(as_count(timings.get("cache_n")))
+        own = as_count(timings.get("predicted_n"))
         count = count if own is None else own
         if count:
             self.size, self._newest = count, (at, drafted, accepted)
         return count
+
+    def add_cached(self, count: int | None) -> None:
+        self.cached = self.cached if count is None else count
 
     def _add_draft_counts(self, event: dict) -> tuple[int | None, int | None]:
         """Takes the totals of an event, and returns llama-server's counts up to here: it leaves both out while they are

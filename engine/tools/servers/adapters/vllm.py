@@ -7,6 +7,8 @@ num_accepted_draft_tokens and num_draft_tokens; ``summary`` leaves out the lists
 /metrics before and after are used, which count every user of the server.
 """
 
+import re
+
 from engine.errors import EngineError
 from engine.tools.servers.adapters.adapter import Adapter, owners, version
 from engine.tools.servers.client import Client
@@ -14,6 +16,7 @@ from engine.tools.servers.log_reader import read_metrics
 from engine.tools.servers.streamed_answer import NAMES, StreamedAnswer
 
 FLAG = "--per-request-spec-decode-metrics detailed"
+CACHED = "vllm:prefix_cache_hits_total"
 
 
 class Vllm(Adapter):
@@ -32,15 +35,16 @@ class Vllm(Adapter):
 
     def add_counts(self, client: Client, answer: StreamedAnswer, before: dict[str, int]) -> None:
         """Adds the whole server's numbers where the request has none of its own."""
+        if answer.counters and answer.cached is not None:
+            return
+        grown = {name: max(0, now - before[name]) for name, now in _counters(client).items() if name in before}
+        if answer.cached is None:
+            answer.add_cached(grown.pop(CACHED, None))
         if answer.counters:
             return
-        now = _counters(client)
-        if now and before:
-            answer.counters = {name: max(0, now[name] - before[name]) for name in now}
-            if any(answer.counters.values()):
-                answer.notes.append(
-                    f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s."
-                )
+        answer.counters = {name: count for name, count in grown.items() if name != CACHED}
+        if any(answer.counters.values()):
+            answer.notes.append(f"The counts are of all users, from /metrics; start vLLM with {FLAG} for this one’s.")
 
 
 def _counters(client: Client) -> dict[str, int]:
@@ -49,4 +53,6 @@ def _counters(client: Client) -> dict[str, int]:
         text = client.get("/metrics")
     except EngineError:
         return {}
-    return read_metrics(text) or (dict.fromkeys(NAMES, 0) if "vllm:" in text else {})
+    drafts = read_metrics(text) or (dict.fromkeys(NAMES, 0) if "vllm:" in text else {})
+    hits = re.findall(rf"(?m)^{CACHED}(?:{{.*}})? ([\d.e+]+)$", text)
+    return drafts | ({CACHED: int(sum(map(float, hits)))} if hits else {})

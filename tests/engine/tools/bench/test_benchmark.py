@@ -112,7 +112,8 @@ def test_prompts_and_turns_are_read_and_only_a_line_feed_ends_a_row(tmp_path):
 
 def test_a_bad_line_is_named(tmp_path):
     file = tmp_path / "p.jsonl"
-    for line in ("{", "[]", "3", '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}'):
+    rows = [f'{{"prompt": "a", {own}}}' for own in ('"system": 3', '"max_new_tokens": 0', '"max_new_tokens": true')]
+    for line in ("{", "[]", "3", '{"turns": []}', '{"prompt": " "}', '{"prompt": 3}', *rows):
         file.write_text('{"prompt": "a"}\n' + line + "\n")
         with pytest.raises(BadInput, match="Line 2"):
             read_prompts(file)

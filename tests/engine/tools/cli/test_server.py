@@ -90,6 +90,29 @@ def test_compare_shows_what_it_measured_before_a_fault(rows):
     assert "is not ready" in result.stderr and "measured before is above" in result.stderr
 
 
+def test_rows_bring_their_system_prompts_and_lengths(tmp_path):
+    """`compare` and `record` send them, and `compare` reads the longest text of the rows as its long prompt."""
+    rows, asked = [{"prompt": "a", "system": "Be brief. " * 500, "max_new_tokens": 3}, {"prompt": "b"}], []
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "own.txt").write_text("Be kind.")
+    usage = {"completion_tokens": 1, "prompt_tokens": 900, "prompt_tokens_details": {"cached_tokens": 300}}
+    answers = {"/v1/chat/completions": event(choices=[{"delta": {"content": "x"}}]) + event(usage=usage) + DONE}
+    options = ("--model", "m", "--prompts", tmp_path / "p.jsonl")
+    with serving(answers, asked) as on, serving(answers) as off:
+        result = call("compare", on, off, *options, "--system", tmp_path / "own.txt", "--repeats", 1)
+        bodies = [body for path, _, body in asked if path.endswith("completions")]
+        recorded = call("record", on, *options, "--out", tmp_path / "run.json")
+        raw = call("record", on, *options, "--out", tmp_path / "run.json", "--raw")
+    assert "first token with drafts, a prompt of 900 tokens: for the first time" in result.stdout
+    assert result.stdout.count("(300 tokens cached)") == 6 and recorded.exit_code == 0
+    systems = [body["messages"][0]["content"] for body in bodies[1:3]]
+    assert systems == [rows[0]["system"], "Be kind."] and [body["max_tokens"] for body in bodies[:3]] == [3, 3, 128]
+    long = [body["messages"][0] for body in bodies[3:]]
+    assert len(long) == 3 and all(each["role"] == "user" and rows[0]["system"] in each["content"] for each in long)
+    assert load(tmp_path / "run-1.json").started.config["system"] == rows[0]["system"]
+    assert raw.exit_code and "no place" in raw.stderr
+
+
 def test_the_key_comes_from_the_environment_and_goes_into_no_file(record, tmp_path, monkeypatch):
     monkeypatch.setenv("SPECLENS_SERVER_KEY", "sk-very-secret")
     result = record({"/v1/completions": event(choices=[{"text": "a"}]) + DONE}, "--raw")

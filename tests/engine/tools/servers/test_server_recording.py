@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from stand_in_server import DONE, RECORDED, event, llama, recorded, vllm
+from stand_in_server import DONE, RECORDED, event, llama, recorded, serving, vllm
 
 from app.playground import html_export, trace_files
 from app.views import player_feed, run_charts, run_facts, tiles
@@ -14,9 +14,9 @@ from app.views.token_csv import tokens_csv
 from engine.errors import BadInput, Unavailable
 from engine.tools.servers import client as http
 from engine.tools.servers.client import Client
-from engine.tools.servers.recording import recognise
+from engine.tools.servers.recording import Recorder, recognise
 from engine.tools.servers.rounds import rounds_of
-from engine.tools.servers.streamed_answer import Piece, StreamedAnswer
+from engine.tools.servers.streamed_answer import Piece, ServerRequest, StreamedAnswer
 from engine.trace.branch import branch_config
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load, save, to_json
@@ -43,6 +43,22 @@ def test_vllm_rounds_are_those_it_lists():
     assert numbers.tokens == 40 and numbers.alpha.value == 22 / 35
     server = trace.started.server
     assert (server.engine, server.version, server.counters["accepted"]) == ("vLLM", "0.32.0", 22) and not server.notes
+
+
+@pytest.mark.parametrize(("told", "cached"), [
+    ({"usage": {"prompt_tokens_details": {"cached_tokens": 640}}}, 640), ({"timings": {"cache_n": 0}}, 0),
+    ({"usage": {"prompt_tokens_details": None}}, 7), ({"usage": {}}, 7),
+])  # fmt: skip
+def test_cached_tokens_are_read_where_a_server_tells_them(told, cached):
+    """vLLM's /metrics counts them for all users, so the growth is read where the answer does not tell its own."""
+    hits, body = iter((5, 12)), event(choices=[{"delta": {"content": "a"}}]) + event(choices=[], **told) + DONE
+    metrics = 'vllm:prefix_cache_hits_total{{engine="0"}} {}.0\nvllm:prefix_cache_hits_total{{engine="1"}} 1.0\n'
+    answers = VLLM | {"/v1/chat/completions": body, "/metrics": lambda _: metrics.format(next(hits))}
+    with serving(answers) as address:
+        recorder, request = Recorder(Client(address)), ServerRequest("m", "Count.")
+        before, answer = recorder.counts_before(), recorder.ask(request)
+        recorder.finish(request, answer, before)
+    assert answer.cached == cached
 
 
 def test_vllm_rounds_add_up_to_the_stream():
