@@ -93,8 +93,9 @@ class Choice:
 class Target:
     """Another engine: its name, the version followed, a recipe's fields for each method it supports, and the reason for
     each that it does not. A recipe's ``translated`` are the fields that differ for a draft with another tokenizer.
-    ``port``: where its server listens by default; None for a library. ``record_note``: what its recording needs.
-    ``schema``: how it takes a JSON schema while it drafts, and in which versions that breaks."""
+    ``missing`` may have "others", the reason for any method not listed. ``port``: where its server listens by default;
+    None for a library. ``record_note``: what its recording needs. ``schema``: how it takes a JSON schema while it
+    drafts, and in which versions that breaks."""
 
     name: str
     version: str
@@ -196,8 +197,9 @@ def _answer(target: Target, choice: Choice) -> dict:
     if _plain(choice):
         return line | {"note": "Nothing to configure: plain decoding is what it does by itself."}
     method = choice.recipe
-    if method in target.missing:
-        return line | {"note": f"Not supported: {target.missing[method]}"}
+    why = target.missing.get(method) or ("" if method in target.recipes else target.missing.get("others"))
+    if why:
+        return line | {"note": f"Not supported: {why}"}
     if method not in target.recipes:
         return line | {"note": "Not described yet for this method."}
     recipe = target.recipes[method]

@@ -12,6 +12,8 @@ HOW_TO_COUNT = {  # adapter → how its engine tells how many guesses it rejecte
     "vLLM": "vLLM lists them for each round if it is started with --per-request-spec-decode-metrics detailed.",
     "SGLang": "SGLang gives totals, which say it only where all rounds are alike.",
     "llama-server": "llama-server counts them from its first round with drafts on.",
+    "LM Studio": "LM Studio gives totals; they do not say which round drafted what.",
+    "Ollama": "Ollama tells nothing of its drafts; since 0.30 its log does, and engine server read reads it.",
     "TensorRT-LLM": "TensorRT-LLM gives totals with return_perf_metrics, which say it only where all rounds are alike.",
 }
 WHO_CAN_COUNT = "vLLM, llama-server, SGLang and TensorRT-LLM can tell it; docs/servers.md says how."

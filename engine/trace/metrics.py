@@ -146,8 +146,8 @@ def compute_metrics(trace: Trace) -> RunMetrics:
     server = trace.started.server
     has_counts = server is None or server.has_counts
     decoding = rounds[1:] if server else rounds  # a server's first token comes out of the prompt's own pass
-    decoded = sum(len(r.emitted) for r in decoding)
-    hidden = server.hidden_tokens if server else 0
+    sizes, hidden = [len(r.emitted) for r in decoding], server.hidden_tokens if server else 0
+    decoded, is_one_by_one = sum(sizes), not has_counts and max(sizes, default=0) < 2  # which does not show the passes
     if decoding:
         decoded, emitted = decoded + (hidden or 0), emitted + (hidden or 0)
     finished, costs = trace.finished, trace.started.costs and monotone_costs(trace.started.costs)
@@ -156,7 +156,7 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         tokens=emitted,
         passes=len(decoding),
         alpha=wilson(sum(counts[s] for s in ACCEPTED), sum(counts[s] for s in TESTED)) if has_counts else None,
-        tau=None if hidden != 0 else _mean([len(r.emitted) for r in decoding]),
+        tau=None if hidden != 0 or is_one_by_one else _mean(sizes),
         by_depth=depths(rounds) if has_counts else {},
         wasted=(counts["rejected"] + counts["discarded"]) / scored if scored and has_counts else None,
         time={phase: sum(getattr(r.timings, phase) for r in rounds if r.timings) for phase in PARTS},
@@ -230,10 +230,10 @@ def compare(trace: Trace, baseline: Trace) -> RunComparison:
     ours, plain = compute_metrics(trace), compute_metrics(baseline)
     speedup: Speedup | None = None
     is_shared = trace.others or baseline.others
-    if ours.tokens_per_second and plain.tokens_per_second and ours.tau and not is_shared:
-        ratio = ours.tokens_per_second / plain.tokens_per_second
+    if ours.tokens_per_second and plain.tokens_per_second and ours.passes and not is_shared:
+        ratio, tau = ours.tokens_per_second / plain.tokens_per_second, ours.tau.value if ours.tau else math.inf
         runs = (trace.rounds, baseline.rounds)
-        speedup = single_speedup(ratio, ours.tau.value, ours.costs, *runs, busy=others_share(trace, baseline))
+        speedup = single_speedup(ratio, tau, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
     end_to_end, length = None, None

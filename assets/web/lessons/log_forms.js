@@ -151,17 +151,18 @@ function countsOf(found, names) {
 // text than JSON is searched for the names.
 function readAnswers(text, entry) {
   const names = Object.values(entry.keys);
-  const last = new Map();
+  const last = new Map(),
+    totals = new Map();
   for (const [id, each] of objectsOf(text)) {
     const counts = countsOf(each, names);
-    if (counts) last.set(id ?? last.size, [counts, each]);
+    for (const name of entry.total ?? []) if (countsOf(each, [name])) totals.set(id ?? each, each[name]);
+    if (counts) last.set(id ?? each, [counts, each]);
   }
   const columns = names.map(name => [...text.matchAll(new RegExp(`["']${name}["']: *(${NUMBER})`, 'g'))].at(-1)?.[1]);
   if (!last.size && !columns.includes(undefined)) last.set(0, [columns.map(Number), {}]);
-  return [...last.values()].map(([counts, more]) => {
+  return [...last].map(([answer, [counts, more]]) => {
     const figures = Object.fromEntries(Object.keys(entry.keys).map((role, i) => [role, counts[i]]));
-    const total = entry.total && countsOf(more, [entry.total]);
-    if (total) [figures.tokens] = total;
+    if (totals.has(answer)) figures.tokens = totals.get(answer);
     return derive(entry, figures, histogram(more[entry.histogram]));
   });
 }
@@ -174,6 +175,10 @@ function histogram(rounds) {
 }
 
 const READERS = { line: readLines, averages: readAverages, prefix: readMetrics, keys: readAnswers };
+
+// Sentences on what else to read, for the signs in a text that tells nothing of drafts.
+export const sentencesOfSilent = text =>
+  DATA.silent.filter(({ sign }) => new RegExp(sign).test(text)).map(({ sentence }) => sentence);
 
 // Each form: {engine, name, source, rowsOf: a reader from a text to rows}.
 export const FORMS = DATA.forms.map(entry => {

@@ -1,6 +1,6 @@
 // Reads acceptance figures from a log, /metrics or saved answers of an engine, as engine/tools/servers/log_reader.py does.
 
-import { FORMS, sumOf } from './log_forms.js';
+import { FORMS, sentencesOfSilent, sumOf } from './log_forms.js';
 
 const LONGEST = 1_000_000; // characters; only the end of a longer text is read
 
@@ -17,6 +17,7 @@ export function readLog(whole) {
     else if (form.source !== 'answer' || first.source !== 'answer')
       unused.push(`${form.engine}, ${form.name}: not added, because it may count the same drafts.`);
   }
+  if (!found.length) unused.push(...sentencesOfSilent(text));
   return { readings: first ? readingsOf(first) : [], unused };
 }
 

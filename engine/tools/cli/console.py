@@ -195,7 +195,7 @@ def _rows(trace: Trace, s: RunMetrics):
         is_counted = started.server is None or started.server.has_counts
         yield "acceptance α", "no draft was tested" if is_counted else f"unknown: {started.server.why_uncounted}"
     if s.tau or s.passes:
-        yield "τ, tokens per pass", _interval(s.tau) if s.tau else "unknown: the stream does not show every token"
+        yield "τ, tokens per pass", _interval(s.tau) if s.tau else "unknown: the stream does not show the passes"
     if s.by_rule:
         yield "accepted a round", "expected {block:.3f} by blocks; {token:.3f} token by token".format(**s.by_rule)
     if s.gammas:

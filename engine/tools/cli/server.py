@@ -16,7 +16,7 @@ from engine.tools.cli.progress import progress
 
 KEY = "SPECLENS_SERVER_KEY"
 MOST_USERS = 64
-app = options.Commands("server", "Record and check the server that you run: vLLM, SGLang, llama-server, TensorRT-LLM.")
+app = options.Commands("server", "Record and check the server that you run: vLLM, llama-server, LM Studio or another.")
 Address = Annotated[str, typer.Argument(metavar="URL", help="http://HOST:PORT of an OpenAI-compatible server.")]
 Model = Annotated[str, typer.Option(help="The model's name, as the server lists it.")]
 Seconds = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="The most that one answer may take.")]
@@ -175,18 +175,17 @@ def read_log(
         out.print(f"    τ {tau}{share} (reported by the server)", soft_wrap=True)
         least = "; at least, because some drafts were shorter" if reading.has_short_drafts else ""
         out.print(f"    α by place: {f'{places} (derived{least})' if places else 'not told'}", soft_wrap=True)
+    if not figures.readings:
+        why = next((why.format(file) for pattern, why in NO_FIGURES.items() if re.search(pattern, text)), "")
+        say(why or " ".join(figures.unused) or f"No acceptance figures of a known engine in {file}.")
+        raise typer.Exit(1)
     for sentence in figures.unused:
         out.print(f"Not used: {sentence}", soft_wrap=True)
-    if not figures.readings:
-        why = next((why for pattern, why in NO_FIGURES.items() if re.search(pattern, text)), "")
-        say(why.format(file) or f"No acceptance figures of a known engine in {file}.")
-        raise typer.Exit(1)
 
 
 NO_FIGURES = {  # what a text without figures may be
     r"\A\s*\Z": "{} is empty.",
     "\0": "{} is not a text; give a log, what /metrics serves, or an answer as JSON.",
-    r"(?m)^eval rate:|\"eval_count\":": "Ollama does not tell how many drafts it accepts, so {} has no figures.",
 }
 
 

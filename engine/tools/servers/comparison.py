@@ -5,6 +5,7 @@ prompts, each with its fastest repeat, as `engine.tools.bench.metrics` has it; f
 whole set. Imports no torch.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +82,7 @@ class ServerLoad:
             [((end := self.traces[side][0][i].finished) and end.ttft, *self._fastest(side, i)) for i in chosen]
             for side in SIDES
         ]
-        return weigh(*(np.array(side, float) for side in sides), ceiling=ceiling(self.tau() or 1.0))
+        return weigh(*(np.array(side, float) for side in sides), ceiling=ceiling(self.tau() or math.inf))
 
     def _over_repeats(self) -> Speedup | None:
         rates = [self.rates(side) for side in SIDES]

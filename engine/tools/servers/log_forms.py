@@ -7,8 +7,9 @@ and assets/web/lessons/log_forms.js read them in the same way, and one file of c
   is the drafter. ``totals_of``: the last line of each such value has all, because it counts from the start on.
 - ``averages``: SGLang's lines. ``is_average``: the counts are averages, so γ is rounded.
 - ``prefix``: how the names of counters on /metrics begin.
-- ``keys``: counts in the JSON of an answer, by what they count. ``total``: the tokens of the answer, where it says so.
+- ``keys``: counts in the JSON of an answer, by what they count. ``total``: names for the tokens of the answer.
   ``histogram``: how many rounds accepted 0, 1, 2 … drafts; it ``ends_early`` where no round accepted more.
+- ``silent``: the signs of an engine whose text tells nothing of its drafts, and what does.
 """
 
 import json
@@ -208,17 +209,20 @@ def _read_counts(each: Mapping, names: Sequence) -> list[float] | None:
 def _answers(text: Text, entry: Mapping) -> Iterator[LogRow]:
     """Reads answers by the names of their counts. The counts of one answer grow, so its last ones are its totals. Any
     other text than JSON is searched for the names."""
-    names, last = list(entry["keys"].values()), {}
-    for answer, each in text.objects:
+    names, last, totals = list(entry["keys"].values()), {}, {}
+    for id_, each in text.objects:
+        answer = id(each) if id_ is None else id_
+        for total in filter(None, (_read_counts(each, [name]) for name in entry.get("total", ()))):
+            totals[answer] = total[0]
         if counts := _read_counts(each, names):
-            last[answer if answer is not None else len(last)] = counts, each
+            last[answer] = counts, each
     if not last:
         columns = [re.findall(rf"[\"']{name}[\"']: *({_NUMBER})", text) for name in names]
         last = {0: ([float(column[-1]) for column in columns], {})} if all(columns) else {}
-    for counts, more in last.values():
+    for answer, (counts, more) in last.items():
         figures = dict(zip(entry["keys"], counts, strict=True))
-        if total := _read_counts(more, [entry["total"]] if "total" in entry else ()):
-            figures["tokens"] = total[0]
+        if answer in totals:
+            figures["tokens"] = totals[answer]
         yield _derive(entry, figures, _histogram(more.get(entry.get("histogram"))))
 
 
@@ -231,4 +235,5 @@ def _histogram(rounds: Any) -> tuple[float, ...]:
 _READERS: dict[str, Callable[[Text, Mapping], Iterator[LogRow]]] = {
     "line": _lines, "averages": _averages, "prefix": _metrics, "keys": _answers,
 }  # fmt: skip
+SILENT = [(each["sign"], each["sentence"]) for each in _DATA["silent"]]
 FORMS = [Form(entry["engine"], entry["name"], entry["source"], entry) for entry in _DATA["forms"]]

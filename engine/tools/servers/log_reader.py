@@ -4,11 +4,12 @@ Rows of different draft lengths are never added up: each length has its own `Log
 that is left out. In the browser assets/web/lessons/log_reader.js does the same; one file of cases tests both.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.tools.servers.log_forms import FORMS, Form, LogRow, Text, counters
+from engine.tools.servers.log_forms import FORMS, SILENT, Form, LogRow, Text, counters
 
 LONGEST = 1_000_000  # characters; only the end of a longer text is read
 
@@ -59,7 +60,8 @@ class LogReport:
 def report(text: str) -> LogReport:
     """Returns the readings of the first form that tells something, the longest draft last."""
     unused = [f"Only the last {LONGEST:,} characters were read."] if len(text) > LONGEST else []
-    tables = _tables(Text(text[-LONGEST:]))
+    text = Text(text[-LONGEST:])
+    tables = _tables(text)
     usable = {form: [row for row in rows if not _fault(row)] for form, rows in tables}
     first = next((form for form, rows in usable.items() if rows), None)
     for form, rows in tables:
@@ -67,6 +69,8 @@ def report(text: str) -> LogReport:
             unused += _faults(form, rows)
         elif form.source != "answer" or first.source != "answer":
             unused.append(f"{form.engine}, {form.name}: not added, because it may count the same drafts.")
+    if not tables:
+        unused += [sentence for sign, sentence in SILENT if re.search(sign, text)]
     return LogReport(_readings(first, usable[first]) if first else [], unused)
 
 

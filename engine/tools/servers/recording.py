@@ -10,6 +10,8 @@ from engine.errors import EngineError, Unavailable, and_list
 from engine.tools.servers.adapters.adapter import Adapter
 from engine.tools.servers.adapters.chunks import Chunks
 from engine.tools.servers.adapters.llama_server import LlamaServer
+from engine.tools.servers.adapters.lm_studio import LmStudio
+from engine.tools.servers.adapters.ollama import Ollama
 from engine.tools.servers.adapters.sglang import Sglang
 from engine.tools.servers.adapters.tensorrt_llm import TensorRtLlm
 from engine.tools.servers.adapters.vllm import Vllm
@@ -20,7 +22,7 @@ from engine.tools.servers.streamed_answer import NAMES, Piece, ServerRequest, St
 from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
 from engine.trace.trace import Trace
 
-ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorRtLlm)
+ENGINES: tuple[Callable[[], Adapter], ...] = (Vllm, Sglang, LlamaServer, TensorRtLlm, LmStudio, Ollama)
 
 NO_ANSWER = "The server sent no answer of an OpenAI-compatible server; what came holds {}."
 

@@ -126,6 +126,8 @@ def _uniform(answer: StreamedAnswer) -> list[Step] | None:
         return []
     sizes = [size for size in (sizes[0] - 1, *sizes[1:]) if size]
     rounds = counts.get("rounds", len(sizes))
+    if "rounds" not in counts and counts["accepted"] and max(sizes, default=0) < 2:
+        return None  # each piece is a token, so pieces say nothing about rounds
     if not rounds or rounds != len(sizes) or counts["drafted"] % rounds:
         return None
     gamma, accepted = counts["drafted"] // rounds, [size - 1 for size in sizes]

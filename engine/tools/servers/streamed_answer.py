@@ -34,13 +34,14 @@ IN_PART = dict.fromkeys(("text", "content", "thinking", "summary"))  # one of th
 IN_DELTA = SILENT | {name for row in TEXTS for name in row}
 IN_CHOICE = IN_DELTA | {"delta", "message", "error", "logprobs", "token_ids", "finish_reason"}
 NAMES = ("rounds", "drafted", "accepted")
-# Engine → where its events count drafts, and its own names for these.
-DRAFT_COUNTS = {
-    "vLLM": (("metrics", "speculative_decoding"), ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")),
-    "SGLang": (("sglext", "spec_tokens_details"),
-               ("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts")),
-    "LM Studio": (("stats",), ("", "total_draft_tokens_count", "accepted_draft_tokens_count")),
-}  # fmt: skip
+_LM_STUDIO = ("", "total_draft_tokens_count", "accepted_draft_tokens_count")
+# Engine, where its events count drafts, and its own names for these.
+DRAFT_COUNTS = (
+    ("vLLM", ("metrics", "speculative_decoding"), ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")),
+    ("SGLang", ("sglext", "spec_tokens_details"),
+     ("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts")),
+    ("LM Studio", ("stats",), _LM_STUDIO), ("LM Studio", ("usage",), _LM_STUDIO),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ class StreamedAnswer:
     def _add_draft_counts(self, event: dict) -> tuple[int | None, int | None]:
         """Takes the totals of an event, and returns llama-server's counts up to here: it leaves both out while they are
         0."""
-        for engine, (path, names) in DRAFT_COUNTS.items():
+        for engine, path, names in DRAFT_COUNTS:
             details: Any = event
             for name in path:
                 details = mapping(details).get(name)

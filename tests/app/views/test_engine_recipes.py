@@ -19,11 +19,11 @@ from app.server.limits import Limits
 from app.views.engine_recipes import TYPICAL, Choice, examples, production
 from engine.runtime.worker import get_worker
 
-ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI")
+ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI", "LM Studio", "Ollama")
 SUPPORTED = {
     "ngram": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "TGI"},
     "corpus": {"vLLM", "SGLang"},
-    "lm": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"},
+    "lm": {"transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LM Studio"},
     "eagle": {"vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy"},
     "block": {"vLLM"},
     "medusa": {"TGI"},
@@ -77,7 +77,7 @@ def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
             line = methods[method][str(drafts)]
             assert ("code" in line) != line["note"].startswith("Not supported: "), line
             assert ("enable_thinking: false" in line["note"]) == (method == "dflash" and "code" in line)
-    assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 6
+    assert sum("code" in methods["mtp"]["1"] for methods in found.values()) == 8
     assert options(found["SGLang"]["dflash"]["7"]["code"])["--speculative-num-draft-tokens"] == "8"
 
 
@@ -92,6 +92,9 @@ def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
         ("LMDeploy", "eagle", True, "--speculative-num-draft-tokens 5"),
         ("TGI", "medusa", True, "--speculate 5"),
         ("TensorRT-LLM", "eagle", True, "decoding_type: Eagle3"),
+        ("LM Studio", "lm", True, "--speculative-draft-simple --speculative-draft-model owner/draft"),
+        ("LM Studio", "mtp", False, "--speculative-draft-max-tokens 5"),
+        ("Ollama", "dflash", True, "DRAFT draft.gguf PARAMETER draft_num_predict 5"),
         ("llama.cpp", "lm", False, "--spec-draft-sampling probabilistic"),
         ("llama.cpp", "mtp", False, "--spec-draft-sampling probabilistic"),
     ],
@@ -139,7 +142,7 @@ def test_a_draft_with_another_tokenizer_is_translated_where_an_engine_can():
     assert {name for name, line in found.items() if line.get("code")} == {"transformers", "vLLM"}
     drafting = drafting_of(found["vLLM"])
     assert drafting["method"] == "draft_model" and drafting["use_heterogeneous_vocab"] is True
-    assert "must have the target's tokenizer" in found["SGLang"]["note"] and "no separate" in found["TGI"]["note"]
+    assert "must have the target's tokenizer" in found["SGLang"]["note"] and "nothing else" in found["TGI"]["note"]
 
 
 def test_names_cannot_break_out_of_a_command():

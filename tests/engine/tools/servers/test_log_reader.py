@@ -66,6 +66,7 @@ def test_nothing_of_a_text_is_kept():
 @pytest.mark.parametrize("words", [
     "Speculative metrics: efficiency: 1 speculative tokens: 1 accepted tokens: 1 ", "statistics a: #gen drafts = 1, ",
     "draft acceptance = 0.5 ( 1 accepted / 1 generated) acc per pos = (", "accept len: 2, accept rate: ",
+    "Generated prediction: {\n", "type: llm.prediction.output\n", "Generated prediction: {\n  \"total_draft\n",
     "SpecDecoding metrics: Mean acceptance length: Accepted: Per-position acceptance rate: ",
 ])  # fmt: skip
 def test_a_long_line_without_its_last_figure_is_read_soon(words):

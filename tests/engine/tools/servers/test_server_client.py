@@ -55,7 +55,8 @@ def test_a_whole_address_is_understood(tail, spaces):
         Recorder(Client(spaces + address.replace("http", "HTTP") + tail + spaces)).record(
             ServerRequest("m", "x", chat=False)
         )
-    assert [path for path, *_ in asked] == ["/v1/models", "/get_server_info", "/props", "/v1/models", "/v1/completions"]
+    probes = ["/v1/models", "/get_server_info", "/props", "/v1/models", "/api/v1/models", "/"]
+    assert [path for path, *_ in asked] == [*probes, "/v1/completions"]
 
 
 @pytest.mark.parametrize(("tail", "api", "root"), [

@@ -5,13 +5,17 @@ import json
 import re
 import time
 import zlib
+from dataclasses import replace
 
 import pytest
+from server_recordings import timed
 from stand_in_server import DONE, event, llama, recorded, vllm
 
+from app.views import servers
 from engine.errors import BadInput, Unavailable
 from engine.tools.servers.event_stream import read_events
 from engine.tools.servers.streamed_answer import StreamedAnswer
+from engine.trace.metrics import compare as compare_runs
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, to_json
 
@@ -286,7 +290,8 @@ def test_counts_never_become_rounds_that_were_not_seen(name):
     seen, numbers = "".join(re.findall(r'"content": "([^"]*)"', body.decode())), compute_metrics(trace)
     assert not fault and trace.text == seen and [len(r.emitted) for r in trace.rounds if r.emitted] == _split(sizes)
     assert trace.started.server.hidden_tokens == hidden and note in words(trace), words(trace)
-    assert bool(numbers.tau) == (hidden == 0 and len(trace.rounds) > 1)
+    is_one_by_one = all(len(r.emitted) == 1 for r in trace.rounds[1:])
+    assert bool(numbers.tau) == (hidden == 0 and not is_one_by_one)
     assert not numbers.tau or numbers.tau.low >= 1
     assert numbers.tokens == sum(sizes) + (hidden or 0) * (len(trace.rounds) > 1)
 
@@ -336,6 +341,37 @@ def test_totals_of_drafts_are_told_where_their_rounds_are_not():
         ONE, TWO, event(choices=[], stats={"total_draft_tokens_count": 8, "accepted_draft_tokens_count": 5}), END
     )
     assert trace.started.server.engine == "LM Studio" and trace.started.server.counters == {"drafted": 8, "accepted": 5}
+
+
+# What LM Studio and Ollama send as their documentation and sources have it (September and August 2026): a token each.
+_LOADED = {"context_length": 4096, "speculative_draft_mtp": False, "speculative_draft_model": "small"}
+_USAGE, _COUNTS = {"prompt_tokens": 9, "completion_tokens": 3}, {"drafted": 8, "accepted": 1}
+_DRAFTS = {"total_draft_tokens_count": 8, "accepted_draft_tokens_count": 1, "rejected_draft_tokens_count": 7}
+LOCAL = {  # engine → its other answers, the end of its stream, and its version, settings and counts in the trace
+    "LM Studio": ({
+        "/api/v1/models": json.dumps({"models": [{"key": "m", "loaded_instances": [{"id": "m", "config": _LOADED}]}]}),
+        "/props": '{"error": "Unexpected endpoint or method. (GET /props)"}',
+    }, event(choices=[], usage=_USAGE | _DRAFTS, stats={}), ("", {"speculative_draft_model": "small"}, _COUNTS)),
+    "Ollama": ({
+        "/": "Ollama is running", "/api/version": '{"version": "0.32.14"}',
+        "/v1/models": '{"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "library"}]}',
+    }, event(choices=[], system_fingerprint="fp_ollama", usage=_USAGE), ("0.32.14", {}, {})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+def test_servers_of_a_token_an_event_show_no_passes(engine):
+    answers, end, known = LOCAL[engine]
+    deltas = [choices({"delta": {"content": text}, "finish_reason": None}) for text in ("a", " b", " c")]
+    stop = choices({"delta": {}, "finish_reason": "stop"})
+    on = timed(recorded(answers | {"/v1/chat/completions": b"".join([*deltas, stop, end, DONE])})[0], 0.1)
+    server, numbers = on.started.server, compute_metrics(on)
+    assert server.engine == server.adapter == engine and on.text == "a b c" and on.finished.reason == "eos"
+    assert (server.version, server.flags, server.counters) == known
+    assert numbers.tau is None and numbers.alpha is None and numbers.tokens_per_second and numbers.passes == 2
+    faster = replace(on, rounds=tuple(replace(r, end=r.start + (r.end - r.start) / 4) for r in on.rounds))
+    assert compare_runs(faster, on).speedup.is_possible, "a gain is no noise because the passes are unknown"
+    assert servers.HOW_TO_COUNT[engine] in servers.inspector_sentences(server)[0]
 
 
 def test_totals_that_come_with_the_last_text_are_no_round():
