@@ -317,7 +317,7 @@ class RunConfig:
     is the one that `usual_precision` chooses. ``prefix``: ids that the output begins with, counted as output; the last
     one is the token that a branch forces. ``acceptance``: one of ``ACCEPTANCE``. ``own_settings``: the settings of
     single methods and rules by name; absent ones are at their defaults. ``constraint``: what the answer must match, if
-    any.
+    any. ``earlier``: the turns of the chat before the prompt, of user and assistant in turn.
     """
 
     prompt: str
@@ -338,15 +338,18 @@ class RunConfig:
     acceptance: str = "token"
     own_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     constraint: Constraint | None = None
+    earlier: tuple[str, ...] = ()
 
     def __post_init__(self):
         if not isinstance(self.prompt, str) or not self.prompt.strip():
             raise BadInput("The prompt is empty; type something for the model to answer.")
-        if not all(is_text(t) for t in (self.prompt, self.system or "", *self.stop)):
+        if not all(is_text(t) for t in (self.prompt, self.system or "", *self.earlier, *self.stop)):
             raise BadInput(
                 "The prompt, the system prompt or a stop text holds half of a surrogate pair or a byte that is not "
                 "UTF-8, and neither is a character; type it again."
             )
+        if self.earlier and (len(self.earlier) % 2 or not self.chat):
+            raise BadInput("Earlier turns are a user's and the answer to each, in a chat; leave out what follows them.")
         if self.gamma != AUTO:
             _check_integer("gamma", self.gamma, 0, MAX_GAMMA)
         _check_integer("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
@@ -397,6 +400,6 @@ class RunConfig:
                     if entry.settings
                 }
                 known |= {each.trace_key: value[each.name] for rule in ACCEPTANCE.values() for each in rule.settings}
-            elif name != "prefix" and (name, value) != ("constraint", None):
+            elif name != "prefix" and (value or name not in ("constraint", "earlier")):
                 known[name] = value
         return known | {"stop": list(self.stop)}

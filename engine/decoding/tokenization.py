@@ -1,14 +1,15 @@
 """Encodes prompts with the chat template, and decodes token ids to text piece by piece."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import cycle
 from weakref import WeakKeyDictionary
 
 from engine.config import RunConfig
 from engine.decoding.unwritten_text import check_prompt
 from engine.errors import BadInput
 
-_NAMES = {"user": "prompt", "system": "system prompt"}  # of roles
+_NAMES = {"user": "prompt", "system": "system prompt", "assistant": "earlier answer"}  # of roles
 _MORE = "and more"
 _ON_RAW = 'run it on raw text instead (the page\'s Prompt form, "form": "raw" over HTTP, --raw on the command line).'
 _UNFINISHED = "\ufffd"  # the decoder's replacement for bytes whose character is not complete
@@ -27,7 +28,8 @@ def _encode(tokenizer, config: RunConfig) -> list[int]:
         return list(tokenizer(config.prompt).input_ids)
     if not tokenizer.chat_template:
         raise BadInput(f"This model has no chat template; {_ON_RAW}")
-    texts = {"user": config.prompt} if config.system is None else {"system": config.system, "user": config.prompt}
+    texts = [] if config.system is None else [("system", config.system)]
+    texts += zip(cycle(("user", "assistant")), (*config.earlier, config.prompt), strict=False)
     refusal, dropped = None, ""
     for form in (str, _as_parts):
         try:
@@ -48,7 +50,7 @@ def template_text(tokenizer, config: RunConfig) -> str:
     """Returns the prompt as the chat template writes it up to the assistant's turn, without a system prompt. Raises
     BadInput for a template that refuses it."""
     try:
-        return _apply(tokenizer, config, {"user": config.prompt}, str, tokenize=False)
+        return _apply(tokenizer, config, [("user", config.prompt)], str, tokenize=False)
     except Exception as error:  # templates are programs and raise any exception
         raise _refusal(error) from error
 
@@ -62,30 +64,32 @@ def _as_parts(text: str) -> list[dict]:
     return [{"type": "text", "text": text}]
 
 
-def _apply(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable, tokenize: bool):
+def _apply(tokenizer, config: RunConfig, texts: Sequence[tuple[str, str]], form: Callable, tokenize: bool):
     extra = {} if config.thinking is None else {"enable_thinking": config.thinking}
-    messages = [{"role": role, "content": form(text)} for role, text in texts.items()]
+    messages = [{"role": role, "content": form(text)} for role, text in texts]
     return tokenizer.apply_chat_template(
         messages, add_generation_prompt=True, tokenize=tokenize, return_dict=tokenize, **extra
     )
 
 
-def _dropped_role(tokenizer, config: RunConfig, texts: Mapping[str, str], form: Callable) -> str:
+def _dropped_role(tokenizer, config: RunConfig, texts: Sequence[tuple[str, str]], form: Callable) -> str:
     """Returns the role whose text the template leaves out, so that a longer one makes no difference; "" if it leaves
     out none. The text itself is not looked for, because a template may rewrite it."""
     rendered = _apply(tokenizer, config, texts, form, tokenize=False)
-    for role, text in texts.items():
-        longer = {**texts, role: f"{text} {_MORE}"}
+    for place, (role, text) in enumerate(texts):
+        longer = [*texts[:place], (role, f"{text} {_MORE}"), *texts[place + 1 :]]
         if text.strip() and _apply(tokenizer, config, longer, form, tokenize=False) == rendered:
             return role
     return ""
 
 
 def template_length(tokenizer, config: RunConfig, ids: Sequence[int]) -> int:
-    """Counts the prompt's ids that come before the user's own text: those that another text would have, too."""
+    """Counts the prompt's ids that come before the user's own first text: those that another text would have, too."""
     if not config.chat:
         return 0
-    other = _encode(tokenizer, replace(config, prompt="y" if config.prompt.startswith("x") else "x"))
+    first, *rest = *config.earlier, config.prompt
+    *earlier, prompt = ["y" if first.startswith("x") else "x", *rest]
+    other = _encode(tokenizer, replace(config, prompt=prompt, earlier=tuple(earlier)))
     return next((i for i, pair in enumerate(zip(ids, other, strict=False)) if pair[0] != pair[1]), 0)
 
 

@@ -58,6 +58,7 @@ def _compare(tokenizer, text: str) -> tuple[str, str]:
 
 def _texts(config: RunConfig) -> Iterator[tuple[str, str]]:
     yield "prompt", config.prompt
+    yield from (("chat before it", text) for text in config.earlier)
     if config.chat and config.system:
         yield "system prompt", config.system
 

@@ -69,7 +69,7 @@ class Grammars:
             self._check_tokens(read_grammar(constraint.text)[1])
         raw = llguidance.LLMatcher(self._vocabulary, lark_of(constraint), log_level=0)
         if raw.is_error():
-            raise BadInput(f"The {CONSTRAINTS[constraint.kind]} cannot be used: {_reason(raw)}.")
+            raise BadInput(f"The {CONSTRAINTS[constraint.kind]} cannot be used: {_reason(raw.get_error())}.")
         return GrammarMatcher(raw, self.vocab_size, self._cut)
 
     def _check_tokens(self, names: list[str]) -> None:
@@ -88,6 +88,12 @@ class Grammars:
             tokens = self._vocabulary.tokenize_str(text)
             is_same = self._vocabulary.decode_bytes(tokens) == text.encode()  # some tokenizers put a space before it
             return tuple(tokens if is_same else self._vocabulary.greedy_tokenize(text))
+
+
+def check_syntax(constraint: Constraint) -> None:
+    """Raises BadInput for a constraint that is broken with any model's tokens, before one is loaded."""
+    if mistake := _library().LLMatcher.validate_grammar(lark_of(constraint)):
+        raise BadInput(f"The {CONSTRAINTS[constraint.kind]} cannot be used: {_reason(mistake)}.")
 
 
 def _library():
@@ -173,7 +179,7 @@ class GrammarMatcher:
 
     def _check(self) -> None:
         if self._raw.is_error() and not self._raw.get_error().startswith("NoExtensionBias"):  # no token can come next
-            raise BadInput(f"The constraint became too complex to follow: {_reason(self._raw)}.")
+            raise BadInput(f"The constraint became too complex to follow: {_reason(self._raw.get_error())}.")
 
     def is_complete(self) -> bool:
         return self._raw.is_accepting()
@@ -191,9 +197,9 @@ class GrammarMatcher:
         return []
 
 
-def _reason(raw) -> str:
+def _reason(error: str) -> str:
     """Cuts an error down to the line that matters, else its first; its line number counts in the constraint."""
-    lines = raw.get_error().strip().split("\n")
+    lines = error.strip().split("\n")
     gist = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), lines[0])
     gist = gist.partition(". Enable")[0]  # an option that would not enforce the schema
     gist = _AT.sub(lambda match: f"line {max(1, int(match[1]) - 1)}, ", gist)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from engine.errors import BadInput, quantity
 from engine.files import cache_root, decode_text
 from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.tools.bench.answer_words import duration
-from engine.tools.bench.prompts import check_free, parse_prompts, rows_of_list
+from engine.tools.bench.prompts import MEASUREMENT, Prompt, parse_prompts, rows_of_list, to_config
 from engine.trace.noise import is_crowded
 
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
@@ -106,32 +107,33 @@ class Answer(Measurement):
         sampling = SamplingParams(float(form["temperature"] or 0))
         place = ELSEWHERE if is_elsewhere else HERE
         plan = AnswerPlan(texts, methods, (form["users"],), tokens, sampling.temperature, place=place)
-        longest = max((text for _, text in texts), key=len)
-        method = largest_method(methods)
-        return RunConfig(longest, pair=pair, method=method, sampling=sampling, max_new_tokens=tokens), plan
+        longest, method = max(texts, key=lambda prompt: prompt.length), largest_method(methods)
+        most = max(prompt.own.get("max_new_tokens", tokens) for prompt in texts)
+        config = to_config(longest, pair=pair, method=method, temperature=sampling.temperature, max_new_tokens=tokens)
+        return replace(config, max_new_tokens=most), plan
 
-    def _texts(self, own: str, kind: str) -> tuple[tuple[str, str], ...]:
-        """Returns each text as (kind, prompt): from JSON lines or one list, from texts with --- between them, or all of
+    def _texts(self, own: str, kind: str) -> tuple[Prompt, ...]:
+        """Returns the texts: from JSON lines or one list, from texts with --- between them, or all of
         the chosen kind."""
         own = own.replace("\r\n", "\n").strip()
         if own.startswith("{") or rows_of_list(own):
-            texts = tuple((prompt.category, prompt.text) for prompt in check_free(parse_prompts(own, "your text")))
+            texts = tuple(parse_prompts(own, "your text", MEASUREMENT))
         else:
-            texts = tuple((OWN, text.strip()) for text in SEPARATOR.split(own) if text.strip())
+            texts = tuple(Prompt(text.strip(), OWN) for text in SEPARATOR.split(own) if text.strip())
         if not texts:
             if kind not in prompts():
                 raise BadInput("Paste a text of your own, or choose a kind of text.")
-            return tuple((kind, text) for text in prompts()[kind][:EACH])
+            return tuple(Prompt(text, kind) for text in prompts()[kind][:EACH])
         if len(texts) > MOST_TEXTS:
             raise BadInput(
                 f"These are {len(texts)} texts, and this page takes up to {MOST_TEXTS}: leave some out, or run "
                 "`python -m engine answer FILE.jsonl`, which takes any number."
             )
         limit = self.service.limits.prompt_chars
-        for number, (_, prompt) in enumerate(texts, 1):
-            if len(prompt) > limit:
+        for number, prompt in enumerate(texts, 1):
+            if prompt.length > limit:
                 raise BadInput(
-                    f"Text {number} of {len(texts)} has {len(prompt):,} characters, and this page takes up to "
+                    f"Text {number} of {len(texts)} has {prompt.length:,} characters, and this page takes up to "
                     f"{limit:,} of each. Nothing was cut: shorten it, or raise SPECLENS_MAX_PROMPT_CHARS."
                 )
         return texts

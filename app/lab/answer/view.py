@@ -22,6 +22,7 @@ from engine.tools.bench.answer import (
     schedule,
 )
 from engine.tools.bench.answer_words import COLUMNS, name, people, sentences, to_dict, to_rows
+from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
@@ -53,7 +54,7 @@ def read_saved(saved: bytes) -> Recorded:
     it."""
     content = json.loads(saved)
     question, rows = content["question"], content["rows"]
-    texts = tuple((kind, "") for kind, count in question["kinds"].items() for _ in range(count))
+    texts = tuple(Prompt("-", kind) for kind, count in question["kinds"].items() for _ in range(count))
     plan = parse_values(AnswerPlan, question | {"texts": texts, "tokens": question["max_new_tokens"]})
     alone = [row | {"category": row["kind"], "temperature": plan.temperature} for row in rows if row["users"] == 1]
     loads = [
@@ -156,7 +157,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
 def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -> Choice:
     """Makes the choice of the commands. The pair's draft belongs to its target; for another target they leave a gap."""
     names, loads = models(method), None if result.is_elsewhere else schedule(result, method)
-    greedy = result.plan.temperature == 0
+    greedy = result.plan.is_greedy
     if model:
         draft = None if METHODS[method].reads == "text" else f"DRAFT_OF_{model.rsplit('/', 1)[-1]}"
         return Choice(method, gamma, model, draft, None, greedy, schedule=loads)

@@ -12,6 +12,7 @@ from typing import Any
 from engine.config import METHODS
 from engine.tools.bench.expected_time import prompt_steps, together_steps
 from engine.tools.bench.metrics import ALL
+from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.winners import costs_for_all, fastest
@@ -32,16 +33,29 @@ _DRAFTS = 2  # per round at a load; only an estimate
 
 @dataclass(frozen=True)
 class AnswerPlan:
-    """``texts``: (kind, prompt); ``users``: the loads asked for; ``tokens``: the most in each answer; ``place``: HERE,
-    or ELSEWHERE, where only the tokens per pass are counted."""
+    """``texts``: the rows, or pairs of kind and prompt; what a row says itself comes before ``tokens`` and
+    ``temperature``; ``users``: the loads asked for; ``tokens``: the most in each answer; ``place``: HERE, or ELSEWHERE,
+    where only the tokens per pass are counted."""
 
-    texts: tuple[tuple[str, str], ...]
+    texts: tuple[Prompt, ...]
     methods: tuple[str, ...]
     users: tuple[int, ...] = (1,)
     tokens: int = 48
     temperature: float = 0.0
     repeats: int = 3
     place: str = HERE
+
+    def __post_init__(self):
+        texts = (each if isinstance(each, Prompt) else Prompt(each[1], each[0]) for each in self.texts)
+        object.__setattr__(self, "texts", tuple(texts))
+
+    @property
+    def mean_tokens(self) -> float:
+        return sum(prompt.own.get("max_new_tokens", self.tokens) for prompt in self.texts) / len(self.texts)
+
+    @property
+    def is_greedy(self) -> bool:
+        return not any(prompt.own.get("temperature", self.temperature) for prompt in self.texts)
 
     @property
     def largest_load(self) -> int:
@@ -90,13 +104,13 @@ class AnswerPlan:
     def steps_alone(self, v: Mapping[int, float]) -> float:
         """Estimates how many plain steps one of the runs of one user alone takes, on average. Drafts make fewer passes,
         and each of them longer."""
-        return self.tokens + sum(prompt_steps(v, text) for _, text in self.texts) / len(self.texts)
+        return self.mean_tokens + sum(prompt_steps(v, prompt.length) for prompt in self.texts) / len(self.texts)
 
     def steps_together(self, v: Mapping[int, float]) -> float:
         """Estimates how many plain steps all loads take, if as many settings as possible are worth it."""
         each = 0.0
         for users in self.loads:
-            texts = [text for _, text in texts_of_users(self.texts, users)]
+            texts = [prompt.length for prompt in texts_of_users(self.texts, users)]
             each += sum(together_steps(v, texts, users, self.tokens, drafts, True) for drafts in (0, _DRAFTS))
         return self.settings_of_a_load * self.turns_of_a_load * each
 
@@ -148,7 +162,7 @@ class AnswerResult:
     @property
     def kinds(self) -> list[str]:
         """The kinds of text, if there are several."""
-        kinds = [kind for kind in dict.fromkeys(kind for kind, _ in self.plan.texts) if self.of_kind(kind)]
+        kinds = [kind for kind in dict.fromkeys(prompt.category for prompt in self.plan.texts) if self.of_kind(kind)]
         return kinds if len(kinds) > 1 else []
 
     @property

@@ -24,8 +24,8 @@ from engine.tools.bench.answer import (
     texts_of_users,
 )
 from engine.tools.bench.answer_words import name
-from engine.tools.bench.benchmark import Cancelled, describe, never, prompt_form
-from engine.tools.bench.prompts import Prompt, digest
+from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
+from engine.tools.bench.prompts import digest
 from engine.tools.bench.result_file import file_of
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep import Grid, Sweep
@@ -56,7 +56,7 @@ class AnswerPoints:
         keep: Callable[[Path], None] = lambda path: None,
     ):  # fmt: skip
         self.engine, self.plan, self.folder, self.keep = engine, plan, folder, keep
-        self.prompts = [Prompt(text, kind) for kind, text in plan.texts]
+        self.prompts = answer_earlier_turns(engine, plan.texts, plan.tokens)
         grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, plan.turns_of_a_text)
         self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
         self._files: list[_LoadFile] | None = None

@@ -188,10 +188,8 @@ def _measured_texts(result: AnswerResult) -> int:
     forgotten; of each kind every text has its first turn before one has its second."""
     if result.is_complete:
         return len(result.plan.texts)
-    turns = {
-        kind: max((cell.turns for cell in result.of_kind(kind).values()), default=0) for kind, _ in result.plan.texts
-    }
-    return sum(min(count, turns[kind]) for kind, count in Counter(kind for kind, _ in result.plan.texts).items())
+    turns = {kind: max((cell.turns for cell in result.of_kind(kind).values()), default=0) for kind in kinds_of(result)}
+    return sum(min(count, turns[kind]) for kind, count in Counter(kind for kind in kinds_of(result)).items())
 
 
 def _where(result: AnswerResult) -> str:
@@ -214,6 +212,10 @@ def _form_note(result: AnswerResult) -> str:
 # ── for programs ──
 
 
+def kinds_of(result: AnswerResult) -> list[str]:
+    return [prompt.category for prompt in result.plan.texts]
+
+
 def to_dict(result: AnswerResult) -> dict:
     """Returns the answer as JSON values, with where it comes from. Intervals are those that are shown: none goes above
     what the tokens per pass allow."""
@@ -221,7 +223,7 @@ def to_dict(result: AnswerResult) -> dict:
     return {
         "speclens": "answer", "pair": result.pair, **result.about,
         "question": {
-            "users": list(plan.users), "texts": len(plan.texts), "kinds": Counter(kind for kind, _ in plan.texts),
+            "users": list(plan.users), "texts": len(plan.texts), "kinds": Counter(kinds_of(result)),
             "methods": list(plan.methods), "repeats": plan.repeats,
             "max_new_tokens": plan.tokens, "temperature": plan.temperature, "place": plan.place,
         },

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from engine.config import AUTO, Constraint, RunConfig, SamplingParams, method_of
+from engine.config import AUTO, RunConfig, method_of
+from engine.errors import BadInput
 from engine.files import ProgressCallback
 from engine.models.loader import device_name
 from engine.runtime.engine import Engine
-from engine.tools.bench.prompts import Prompt
+from engine.tools.bench.prompts import Prompt, to_config
 from engine.tools.bench.result_file import ResultFile
 from engine.tools.bench.sample import BASELINE, Sample, from_rows, to_rows
 from engine.trace.trace import fold
@@ -58,20 +59,44 @@ def prompt_form(engine: Engine) -> str:
 
 
 def run_config(
-    engine: Engine, prompt: str, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO,
-    constraint: Constraint | None = None,
-) -> RunConfig:  # fmt: skip
-    """Returns the settings with which every system runs, in the target's `prompt_form`."""
-    return RunConfig(
-        prompt, engine.pair.name, gamma=gamma, sampling=SamplingParams(temperature), max_new_tokens=max_new_tokens,
-        seed=seed, chat=prompt_form(engine) == "chat", constraint=constraint,
+    engine: Engine, prompt: Prompt, temperature: float, max_new_tokens: int, seed: int, gamma: int | str = AUTO
+) -> RunConfig:
+    """Returns the request with which every system runs a row. What the row does not say itself is as given here, in the
+    target's `prompt_form`. Raises BadInput where that is raw and the row is a chat of several texts."""
+    is_chat, lost = prompt_form(engine) == "chat", ["earlier turns"] if prompt.earlier else []
+    lost += [name for name in ("system", "thinking") if name in prompt.own]
+    if is_chat and "enable_thinking" in str(engine.target.tokenizer.chat_template):
+        lost = []
+    if lost and (not is_chat or lost[-1] == "thinking"):
+        raise BadInput(
+            f"{prompt.place} has {lost[-1]}, for which this model's chat template has no place; leave it out, or "
+            "choose another pair."
+        )
+    if not is_chat:
+        prompt = replace(prompt, settings=tuple(each for each in prompt.settings if each[0] != "chat"))
+    return to_config(
+        prompt, pair=engine.pair.name, gamma=gamma, temperature=temperature, max_new_tokens=max_new_tokens, seed=seed,
+        chat=is_chat,
     )  # fmt: skip
+
+
+def answer_earlier_turns(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> list[Prompt]:
+    """Returns the rows with an answer to each earlier turn of a user: the target's own, greedy."""
+    rows = []
+    for prompt in prompts:
+        turns = list(prompt.earlier)
+        for place in (i for i, turn in enumerate(turns) if turn is None):
+            question = replace(prompt, text=turns[place - 1] or "", earlier=tuple(turns[: place - 1]), constraint=None)
+            config = replace(run_config(engine, question, 0.0, max_new_tokens, 0), method=BASELINE)
+            turns[place] = fold(engine.run(config)).text.strip() or "…"
+        rows.append(replace(prompt, earlier=tuple(turns)))
+    return rows
 
 
 def greedy_answers(engine: Engine, prompts: Sequence[Prompt], max_new_tokens: int) -> Iterator[tuple[list, list]]:
     """Yields the ids of each prompt, and of what the target writes after it."""
     for prompt in prompts:
-        config = replace(run_config(engine, prompt.text, 0.0, max_new_tokens, 0), method=BASELINE)
+        config = replace(run_config(engine, prompt, 0.0, max_new_tokens, 0), method=BASELINE)
         trace = fold(engine.run(config))
         yield [token.id for token in trace.started.prompt], [token.id for token in trace.emitted]
 

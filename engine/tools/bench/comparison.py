@@ -21,7 +21,7 @@ from engine.models.onnx.session import threads
 from engine.runtime import calibration
 from engine.runtime.engine import Engine, versions
 from engine.tools.bench import validity
-from engine.tools.bench.benchmark import Benchmark, System, Turn, run_config, warm_up
+from engine.tools.bench.benchmark import Benchmark, System, Turn, answer_earlier_turns, run_config, warm_up
 from engine.tools.bench.metrics import BenchResults, end_to_end, rows
 from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sample import BASELINE, UNTRACED, Sample, fastest, rule_suffix
@@ -58,15 +58,15 @@ class Comparison:
         self, engine: Engine, settings: Settings, prompts: Sequence[Prompt],
         progress: ProgressCallback = lambda fraction, message: None,
     ):  # fmt: skip
-        self.engine, self.settings, self.prompts, self.progress = engine, settings, list(prompts), progress
+        self.engine, self.settings, self.progress = engine, settings, progress
+        self.prompts = answer_earlier_turns(engine, prompts, settings.max_new_tokens)
         names = check_names(list(settings.methods), engine.methods, engine.pair.drafts)
         if settings.untraced:
             ours = {method + rule for method in (*engine.methods, AUTO) for rule in map(rule_suffix, ACCEPTANCE)}
             names += [n + UNTRACED for n in names if n.partition(":")[0] in ours and n + UNTRACED not in names]
         s = settings
         configs = [
-            run_config(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed, s.gamma, prompt.constraint)
-            for prompt in self.prompts
+            run_config(engine, prompt, s.temperature, s.max_new_tokens, s.seed, s.gamma) for prompt in self.prompts
         ]
         check_constraints(names, configs)
         lengths = [self._length(config) for config in configs]
@@ -158,7 +158,7 @@ class Comparison:
     def results(self) -> BenchResults:
         """Returns the results so far; each system has its setting that is the fastest end to end."""
         categories = [prompt.category for prompt in self.prompts[: self._count_finished()]]
-        results = BenchResults(categories, {}, greedy=self.settings.temperature == 0)
+        results = BenchResults(categories, {}, greedy=all(turn.config.sampling.greedy for turn in self.benchmark.turns))
         for system in self.systems:
             column, best = self._column(system), results.samples.get(system.name)
             if best is None or _speed(column) > _speed(best):
@@ -183,7 +183,7 @@ class Comparison:
 
     def _environment(self, prompts_file: Path | None) -> dict:
         about = environment(self.engine, self.settings, prompts_file)
-        about["prompts"] |= {"run": self._count_finished(), "asked": len(self.prompts), "turns": "the first of each"}
+        about["prompts"] |= {"run": self._count_finished(), "asked": len(self.prompts), "turns": "the last of each"}
         return about | {
             "interrupted": self.interrupted,
             "costs": [{method: asdict(costs) for method, costs in each.items()} for each in self._costs],

@@ -9,17 +9,17 @@ _TOKENS = 1.5  # per pass with drafts
 _QUICKEST = 3.5  # per pass of the answer that ends first, with drafts
 
 
-def prompt_steps(v: Mapping[int, float], text: str) -> float:
+def prompt_steps(v: Mapping[int, float], characters: int) -> float:
     """Returns how many plain steps it takes to read a prompt."""
-    return interpolate(v, 1 + len(text) / _CHARACTERS)
+    return interpolate(v, 1 + characters / _CHARACTERS)
 
 
 def together_steps(
-    v: Mapping[int, float], texts: Iterable[str], users: int, tokens: int, drafts: int, until_one_ends: bool = False
+    v: Mapping[int, float], lengths: Iterable[int], users: int, tokens: int, drafts: int, until_one_ends: bool = False
 ) -> float:  # fmt: skip
-    """Returns how many plain steps it takes to answer all texts with ``users`` at once and ``drafts`` per round. The
-    other arguments are as in `UsersSettings` of `engine.tools.bench.users`."""
-    prompts = [prompt_steps(v, text) for text in texts]
+    """Returns how many plain steps it takes to answer texts of these ``lengths`` (characters) with ``users`` at once
+    and ``drafts`` per round. The other arguments are as in `UsersSettings` of `engine.tools.bench.users`."""
+    prompts = [prompt_steps(v, characters) for characters in lengths]
     passes = tokens / (1 if not drafts else _QUICKEST if until_one_ends else _TOKENS)
     times = 1 if until_one_ends else len(prompts) / users
     return sum(prompts) + times * passes * interpolate(v, users * (1 + drafts))

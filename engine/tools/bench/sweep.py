@@ -12,7 +12,17 @@ from engine.config import AUTO, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.files import ProgressCallback
 from engine.runtime.engine import Engine
-from engine.tools.bench.benchmark import Benchmark, Cancelled, Turn, describe, never, run_config, sample_file, warm_up
+from engine.tools.bench.benchmark import (
+    Benchmark,
+    Cancelled,
+    Turn,
+    answer_earlier_turns,
+    describe,
+    never,
+    run_config,
+    sample_file,
+    warm_up,
+)
 from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import Prompt, digest
 from engine.tools.bench.result_file import file_of
@@ -71,7 +81,7 @@ class Sweep:
         if unknown:
             offered = ", ".join(engine.methods)
             raise BadInput(f"{engine.pair.name} has no method {unknown[0][:40]!r}; choose from {offered}.")
-        self.engine, self.grid, self.prompts = engine, grid, prompts
+        self.engine, self.grid, self.prompts = engine, grid, answer_earlier_turns(engine, prompts, grid.max_new_tokens)
         about = self._description()
         if folder is not None:
             out = file_of(folder, "sweep", about, again)
@@ -87,7 +97,7 @@ class Sweep:
         systems = [SpecLensSystem(self.engine, method, gamma=gamma) for method, gamma in g.settings()]
         order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
         configs = (
-            run_config(self.engine, prompt.text, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
+            run_config(self.engine, prompt, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
             for t, i, prompt, repeat in order
         )
         return [

@@ -234,10 +234,11 @@ def check_names(names: list[str], offered: tuple[str, ...], drafts) -> list[str]
 
 
 def check_constraints(names: list[str], configs: list[RunConfig]) -> None:
-    """Raises BadInput for a system that answers as it likes where a prompt has a schema."""
+    """Raises BadInput for a system that answers as it likes where a prompt has a schema or a stop text."""
     theirs = [name for name in names if name in (*TRANSFORMERS, *LLAMA_CPP)]
-    if theirs and any(config.constraint for config in configs):
-        raise BadInput(f"These prompts have a JSON schema, which {theirs[0]} does not follow here; leave it out.")
+    for what, has in (("a JSON schema", any(c.constraint for c in configs)), ("stop", any(c.stop for c in configs))):
+        if theirs and has:
+            raise BadInput(f"These prompts have {what}, which {theirs[0]} does not follow here; leave it out.")
     needing = [name for name in names if _parts(name)[0] in constraint_methods()]
     if needing and not all(config.constraint for config in configs):
         raise BadInput(f"The method {needing[0]} needs prompts that each have a JSON schema; leave it out.")

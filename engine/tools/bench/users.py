@@ -19,7 +19,7 @@ from engine.models.onnx.session import threads
 from engine.runtime.engine import Engine
 from engine.runtime.other_programs import OtherPrograms
 from engine.runtime.run_batch import NoRoom, RunBatch
-from engine.tools.bench.benchmark import Cancelled, describe, never, run_config
+from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, run_config
 from engine.tools.bench.expected_time import together_steps
 from engine.tools.bench.prompts import Prompt, digest
 from engine.tools.bench.result_file import ResultFile, file_of, parse_values
@@ -90,9 +90,13 @@ class ManyUsers:
         self.engine = engine
         self.settings = s = check(settings, engine, prompts)
         self.configs = [
-            run_config(engine, prompt.text, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
-            for i, prompt in enumerate(prompts)
+            run_config(engine, prompt, s.temperature, s.max_new_tokens, s.seed + i, s.gamma)
+            for i, prompt in enumerate(answer_earlier_turns(engine, prompts, s.max_new_tokens))
         ]
+        self.lengths = [prompt.length for prompt in prompts]
+        if s.until_one_ends:  # the longest length of all keeps the batch full
+            longest = max(config.max_new_tokens for config in self.configs)
+            self.configs = [replace(config, max_new_tokens=longest) for config in self.configs]
         about = about or (self._description(prompts) if folder else {})
         path = file_of(folder, kind, about, again) if folder else None
         self.file = ResultFile(path, about, asdict, partial(parse_values, Served))
@@ -136,10 +140,10 @@ class ManyUsers:
     def expected_steps(self, cell: UsersCell) -> float:
         """Estimates how many plain steps the cell takes. It calibrates nothing again, because that would take the cache
         of the text that a cell under way is writing."""
-        texts, gamma = [config.prompt for config in self.configs], self._gamma(cell.method)
+        lengths, gamma = self.lengths, self._gamma(cell.method)
         drafts = 2 if gamma == AUTO else int(gamma)
         return together_steps(
-            self.engine.costs(BASELINE, retry=False).v, texts, cell.users, self.settings.max_new_tokens, drafts,
+            self.engine.costs(BASELINE, retry=False).v, lengths, cell.users, self.settings.max_new_tokens, drafts,
             self.settings.until_one_ends,
         )  # fmt: skip
 
@@ -229,7 +233,8 @@ class ManyUsers:
 
     def _add(self, batch: RunBatch, name: int, config: RunConfig, costs: CostModel) -> None:
         try:
-            batch.add(name, config, stop_at_eos=False, costs=costs)
+            # A constraint ends an answer: nothing may follow it.
+            batch.add(name, config, stop_at_eos=config.constraint is not None, costs=costs)
         except NoRoom as error:
             raise Unavailable(
                 f"The memory suffices for {len(batch)} of {batch.limit} users with {config.method}: choose fewer "

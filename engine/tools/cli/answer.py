@@ -17,7 +17,7 @@ TOO_BUSY = 4  # exit code: other programs took so much of the processor that not
 
 
 def answer(
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Rows with `prompt` and `kind`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help=options.PROMPT_ROWS)],
     users: Annotated[str, typer.Option(help="How many ask at once; commas between.")] = "1",
     methods: Annotated[str, typer.Option(help="Commas between; by default those that most engines have.")] = "",
     max_new_tokens: options.NewTokens = 48,
@@ -37,7 +37,7 @@ def answer(
     130 after Ctrl-C, with what there is. Exits with 4 if other programs took 15 % of the processor or more, because
     then speeds cannot decide.
     """
-    from engine.tools.bench.prompts import check_free, read_prompts
+    from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
     with options.option_checks():
         loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
@@ -47,8 +47,7 @@ def answer(
         for name in names:
             options.check_method(pair, name, is_measured=True)
         options.check_folder(out)
-        chosen = read_prompts(file, limit, may_constrain=True)
-    check_free(chosen)
+        chosen = read_prompts(file, limit, MEASUREMENT)
 
     from engine.files import cache_root
     from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
@@ -58,7 +57,7 @@ def answer(
     engine = options.load(pair, device, precision)
     names = names or usual(engine.drafts.usable())
     plan = AnswerPlan(
-        tuple((prompt.category, prompt.text) for prompt in chosen), names, loads, max_new_tokens, sampling.temperature,
+        tuple(chosen), names, loads, max_new_tokens, sampling.temperature,
         repeats, ELSEWHERE if elsewhere else HERE,
     )  # fmt: skip
     interrupted = False

@@ -53,7 +53,7 @@ def compare(
 
     from engine.tools.bench.comparison import Comparison, Settings
     from engine.tools.bench.metrics import markdown
-    from engine.tools.bench.prompts import read_prompts, with_free
+    from engine.tools.bench.prompts import MEASUREMENT, read_prompts, with_free
     from engine.tools.bench.users import UsersSettings
     from engine.tools.bench.validity import markdown as validity_table
 
@@ -61,7 +61,7 @@ def compare(
         _passes(pair, out)
         return
     at_once = options.parse_list(users, int, "users")
-    chosen = read_prompts(prompts, limit, may_constrain=not at_once)
+    chosen = read_prompts(prompts, limit, MEASUREMENT)
     chosen = with_free(chosen) if free else chosen
     names = options.parse_list(methods, str)
     settings = Settings(names, max_new_tokens, temperature, repeats, length, seed, no_trace)

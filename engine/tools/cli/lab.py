@@ -36,13 +36,13 @@ def sweep(
     """Every method at every draft length and temperature on every kind of text, each compared with plain decoding."""
     from engine.files import write_file
     from engine.tools.bench.benchmark import describe
-    from engine.tools.bench.prompts import read_prompts
+    from engine.tools.bench.prompts import SWEEP, read_prompts
     from engine.tools.bench.sweep import Grid, Sweep
     from engine.tools.bench.sweep_results import leaders, markdown, to_csv
 
     names, lengths = options.parse_list(methods, str), options.parse_list(gammas, options.parse_gamma)
     grid = Grid(names, lengths, options.parse_list(temperatures, float, "temperatures"), max_new_tokens, repeats, seed)
-    chosen = read_prompts(prompts, limit)
+    chosen = read_prompts(prompts, limit, SWEEP)
     options.check_writable(table, None if out and out.exists() else out)
     engine = options.load(pair, device, precision)
     options.say_raw(engine)
@@ -228,10 +228,11 @@ def exits(
     from engine.tools.bench.prompts import read_prompts
 
     options.check_writable(out)
+    chosen = read_prompts(prompts, limit)
     engine = options.load(pair, device, precision)
     options.say_raw(engine)
     with progress() as show:
-        results = measure(engine, read_prompts(prompts, limit), max_new_tokens, show)
+        results = measure(engine, chosen, max_new_tokens, show)
     if out is not None:
         write_file(out, to_json(engine, results))
     print(markdown(results))

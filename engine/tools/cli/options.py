@@ -35,7 +35,7 @@ def option(name: str) -> Any:
 
 METHOD_LIST = ", ".join(METHODS)
 Pair = Annotated[str, typer.Option(help="A pair of `pairs`, or your own folders: TARGET_DIR or TARGET_DIR+DRAFT_DIR.")]
-PROMPT_ROWS = "Rows with `prompt` or `turns`, and `kind` or `category`."
+PROMPT_ROWS = "Rows with `prompt`, `turns` or `messages`, `kind`, and settings of their own."
 Prompts = Annotated[Path, typer.Option(metavar="FILE.jsonl", help=PROMPT_ROWS)]
 Limit = Annotated[int | None, typer.Option(min=1, help="So many prompts, evenly from the categories.")]
 Resumed = Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help="Kept as it goes, and resumed.")]

@@ -44,7 +44,7 @@ def record(
     seconds: Seconds = 600.0,
 ):
     """Turn answers of a server into traces that `replay` and the page open."""
-    from engine.tools.bench.prompts import Prompt, read_prompts
+    from engine.tools.bench.prompts import SERVER, Prompt, read_prompts
     from engine.tools.cli import console
     from engine.tools.servers.recording import Recorder
     from engine.tools.servers.streamed_answer import ServerRequest
@@ -53,12 +53,13 @@ def record(
     if bool(prompt.strip()) == bool(prompts):
         raise BadInput("Give either --prompt or --prompts FILE.")
     options.check_writable(out)
-    texts = [Prompt(prompt, "")] if prompts is None else read_prompts(prompts, limit)
+    texts = [Prompt(prompt)] if prompts is None else read_prompts(prompts, limit, SERVER)
     recorder, screen_ = Recorder(_client(address, seconds)), screen()
     say(f"Recording {recorder.adapter.name} {recorder.settings.get('version', '')} at {address}.")
     traces, printer = [], console.RoundPrinter(screen_)
+    usual = ServerRequest(model, "", max_new_tokens, temperature, seed, not raw, logprobs)
     for number, text in enumerate(texts, 1):
-        request = ServerRequest(model, "", max_new_tokens, temperature, seed, not raw, logprobs).of_row(text)
+        request = usual.of_row(text)
         try:
             trace, fault = recorder.record(request)
         except Unavailable as error:
@@ -213,12 +214,12 @@ def compare(
 ):
     """Measure a server with drafts beside one without, and say whether drafting pays for whole requests."""
     from engine.files import read_text
-    from engine.tools.bench.prompts import read_prompts
+    from engine.tools.bench.prompts import SERVER, read_prompts
     from engine.tools.servers.comparison import SIDES, Arm, compare_reading, verdict
     from engine.tools.servers.comparison import compare as loads_of
     from engine.tools.servers.streamed_answer import ServerRequest
 
-    numbers, rows = options.parse_users(users, MOST_USERS), read_prompts(prompts, limit)
+    numbers, rows = options.parse_users(users, MOST_USERS), read_prompts(prompts, limit, SERVER)
     request = ServerRequest(model, "", max_new_tokens, system=read_text(system, "system prompt") if system else "")
     arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
     out, loads, readings, fault = screen(), [], None, ""

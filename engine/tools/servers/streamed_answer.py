@@ -4,11 +4,12 @@ One reader serves all engines and looks for the counts of each in every event, b
 answers. It uses a field or keeps its name, for a note in the trace.
 """
 
+import json
 import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 from engine.errors import BadInput, Unavailable, quantity
@@ -47,7 +48,7 @@ DRAFT_COUNTS = (
 @dataclass(frozen=True)
 class ServerRequest:
     """``chat``: as the user's message of a chat; otherwise the text is continued. ``logprobs``: ask for p. ``more``:
-    fields beyond these. ``system``: a chat's system prompt."""
+    fields beyond these. ``system``: a chat's system prompt; ``earlier``: its turns before the prompt."""
 
     model: str
     prompt: str
@@ -58,14 +59,21 @@ class ServerRequest:
     logprobs: bool = False
     more: dict = field(default_factory=dict)
     system: str = ""
+    earlier: tuple[str, ...] = ()
 
     def of_row(self, row: Prompt) -> "ServerRequest":
-        """Returns the request for a row of a file, with the row's own system prompt and length. Raises BadInput for a
-        system prompt of a raw text."""
-        own = {"max_new_tokens": self.max_tokens, "system": self.system} | row.own
-        if own["system"] and not self.chat:
-            raise BadInput(f"The prompt {row.text[:40]!r} has a system prompt, for which a raw text has no place.")
-        return replace(self, prompt=row.text, system=own["system"], max_tokens=own["max_new_tokens"])
+        """Returns the request for a row of a file, which says more itself: `SERVER` has its names."""
+        own = row.own
+        names = {"max_new_tokens": "max_tokens"} | {name: name for name in ("temperature", "seed", "chat", "system")}
+        known = {field: own.pop(name) for name, field in names.items() if name in own}
+        if not known.get("chat", self.chat) and (row.earlier or known.get("system", self.system)):
+            raise BadInput(f"{row.place} has a system prompt or earlier turns, for which a raw text has no place.")
+        if "repetition_penalty" in own:  # as llama-server calls it
+            own["repeat_penalty"] = own["repetition_penalty"]
+        if row.constraint:
+            schema = {"name": "answer", "strict": True, "schema": json.loads(row.constraint.text)}
+            own["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return replace(self, prompt=row.text, earlier=tuple(map(str, row.earlier)), more=self.more | own, **known)
 
     @property
     def path(self) -> str:
@@ -73,8 +81,9 @@ class ServerRequest:
 
     def body(self, **fields) -> dict:
         """Returns the request as OpenAI's API has it, with the fields that an adapter adds."""
-        turns = {"system": self.system, "user": self.prompt}
-        messages = [{"role": role, "content": text} for role, text in turns.items() if text]
+        turns = [("system", self.system)] if self.system else []
+        turns += zip(cycle(("user", "assistant")), (*self.earlier, self.prompt), strict=False)
+        messages = [{"role": role, "content": text} for role, text in turns]
         words = {"messages": messages} if self.chat else {"prompt": self.prompt}
         extra = ({"logprobs": True, "top_logprobs": 0} if self.chat else {"logprobs": 0}) if self.logprobs else {}
         settings = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}

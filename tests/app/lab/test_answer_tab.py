@@ -16,16 +16,18 @@ from app.lab.answer import view
 from app.lab.answer.page import MOST_TEXTS, Answer
 from app.lab.experiment import PageState
 from app.server.limits import Limits
+from engine.constraint import Constraint
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
 from engine.tools.bench import sweep_results, users_results
 from engine.tools.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
+from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.noise import Speedup
 
 COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
-PLAN = AnswerPlan((("chat", "Hi"),), ("eagle", "ngram"), (8,))
+PLAN = AnswerPlan((Prompt("Hi", "chat"),), ("eagle", "ngram"), (8,))
 
 
 def cell(method, gamma, speedup, half=0.05, tau=1.8) -> Cell:
@@ -139,9 +141,20 @@ def ask(served, **changes):
 def test_json_lines_are_texts_of_their_kinds(served):
     lines = "\n".join(json.dumps({"prompt": f"text {i}", "kind": "SQL" if i % 2 else "mail"}) for i in range(10))
     plan = ask(served, own=lines, users=3, temperature=0.7)
-    assert len(plan.texts) == 10 and plan.texts[:2] == (("mail", "text 0"), ("SQL", "text 1"))
+    assert len(plan.texts) == 10 and [(row.category, row.text) for row in plan.texts[:2]] == [
+        ("mail", "text 0"),
+        ("SQL", "text 1"),
+    ]
     assert plan.temperature == 0.7 and plan.loads == (3,)
-    assert [text for _, text in ask(served, own="the cat\r\n---\r\nthe hat").texts] == ["the cat", "the hat"]
+    assert [row.text for row in ask(served, own="the cat\r\n---\r\nthe hat").texts] == ["the cat", "the hat"]
+
+
+def test_what_a_row_says_of_its_request_is_measured(served):
+    row = {"prompt": "a", "regex": "[ab]+", "system": "be brief", "temperature": 0.5, "max_tokens": 99}
+    config, plan = served.parse(form(served, own=json.dumps(row)))
+    assert plan.texts[0].own == {"system": "be brief", "temperature": 0.5, "max_new_tokens": 99} and not plan.is_greedy
+    assert plan.texts[0].constraint == Constraint("regex", "[ab]+") == config.constraint
+    assert (config.max_new_tokens, config.system) == (99, "be brief"), "which the page's limits are checked against"
 
 
 @pytest.mark.parametrize(
@@ -154,13 +167,13 @@ def test_json_lines_are_texts_of_their_kinds(served):
 )
 def test_a_line_of_three_dashes_separates_texts_wherever_it_stands(served, own, texts):
     """Such a line at either end of the field, or with a blank after it, was part of a text that was then measured."""
-    assert [text for _, text in ask(served, own=own).texts] == texts
+    assert [row.text for row in ask(served, own=own).texts] == texts
     counted = json.loads(served.size(*form(served, own=own)))["text"]
     assert counted.startswith(f"{len(texts)} text")
 
 
 def test_separators_alone_are_no_text(served):
-    assert {kind for kind, _ in ask(served, own="   \n---\n").texts} == {"chat"}
+    assert {row.category for row in ask(served, own="   \n---\n").texts} == {"chat"}
 
 
 def test_a_question_that_makes_no_sense_is_refused_in_words(served):
@@ -170,7 +183,8 @@ def test_a_question_that_makes_no_sense_is_refused_in_words(served):
         ({"tokens": 3}, "choose from 16 to 16"),
         ({"own": "\n---\n".join("abcde" * 13)}, f"up to {MOST_TEXTS}: leave some out"),
         ({"own": '{"prompt": "a"}\n{"text": "b"}'}, "Line 2 of your text is no JSON object"),
-        ({"own": '{"prompt": "a", "json_schema": {"type": "array"}}'}, "'a' has a JSON schema, which is not followed"),
+        ({"own": '{"prompt": "a", "seed": 3}'}, "Line 1 of your text has seed, which is not used here"),
+        ({"own": json.dumps({"prompt": "a", "system": "x" * 901})}, "Text 1 of 1 has 902 characters"),
         ({"own": f"short\n---\n{'x' * 901}"}, "Text 2 of 2 has 901 characters.*Nothing was cut"),
     ):
         with pytest.raises(BadInput, match=words):

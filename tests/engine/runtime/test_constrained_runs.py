@@ -10,13 +10,13 @@ from real_model import PAIR, differs_at_near_tie
 from engine.config import METHODS, Constraint, RunConfig, SamplingParams
 from engine.errors import BadInput
 from engine.runtime.run_batch import RunBatch
-from engine.tools.bench.prompts import read_prompts
+from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 from engine.trace.branch import branch_config, config_of
 from engine.trace.trace import TraceBuilder, fold, from_json, to_json
 
 pytestmark = pytest.mark.xdist_group("real-model")
 
-PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", may_constrain=True)[4::8]  # one of each schema
+PROMPTS = read_prompts(ASSETS / "data" / "prompts_json.jsonl", use=MEASUREMENT)[4::8]  # one of each schema
 TOKENS = 64
 FAST = ("auto", "eagle")
 OTHERS = [pytest.param(method, 2, marks=pytest.mark.slow) for method in METHODS if method not in ("none", *FAST)]

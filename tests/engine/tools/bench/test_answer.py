@@ -10,15 +10,16 @@ from engine.tools.bench import answer, answer_points, sweep_results, users_resul
 from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, schedule
 from engine.tools.bench.answer_points import AnswerPoints
 from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
+from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.load_schedule import LoadSchedule
 from engine.trace.noise import Speedup
 
 COSTS = {name: CostModel(0.1, {1: 1.0, 2: 1.1, 16: 2.5}, 256, 0.03) for name in ("none", "eagle", "ngram")}
-PLAN = AnswerPlan((("chat", "Hi"),), ("eagle", "ngram"), (8,))
-KINDS = replace(PLAN, texts=(("SQL", "a"), ("mails", "b")))
-TEXTS = (("one", "the cat, the cat, the cat"), ("two", "aa"))
+PLAN = AnswerPlan((Prompt("Hi", "chat"),), ("eagle", "ngram"), (8,))
+KINDS = replace(PLAN, texts=(Prompt("a", "SQL"), Prompt("b", "mails")))
+TEXTS = (Prompt("the cat, the cat, the cat", "one"), Prompt("aa", "two"))
 
 
 def cell(method, gamma, speedup, half=0.05, tau=1.8, category="all", **more) -> Cell:
@@ -175,7 +176,7 @@ def test_the_estimate_grows_with_all_that_is_measured():
     seconds = alone.seconds(costs)
     assert PLAN.runs == 3 * 7 and seconds == pytest.approx(PLAN.runs * (48 + 1.05) * 0.03), "and half a token to read"
     assert PLAN.seconds(costs) > seconds and replace(PLAN, tokens=96).seconds(costs) > 1.5 * seconds
-    long = replace(alone, texts=(("chat", "x" * 4000),))
+    long = replace(alone, texts=(Prompt("x" * 4000, "chat"),))
     assert long.seconds(costs) > 3 * seconds, "a prompt of a thousand tokens takes longer to read than 48 to write"
     few, many = (replace(PLAN, users=(users,)).steps_together(costs.v) for users in (2, 16))
     plain = 4 * 3 * 48 * (COSTS["none"].v[2])
@@ -224,7 +225,7 @@ def test_a_question_is_measured_at_every_load_and_finds_earlier_ones(asked):
 
 @pytest.mark.parametrize(("users", "kinds"), [(2, "ab"), (3, "abb"), (4, "aabb"), (6, "aaabbb")])
 def test_a_load_takes_texts_of_every_kind(question, users, kinds):
-    texts = (("a", "a one"), ("a", "a two"), ("b", "b three"), ("b", "b four"))
+    texts = tuple(Prompt(text, text[0]) for text in ("a one", "a two", "b three", "b four"))
     load = question(users, texts=texts, methods=("ngram",))._load_file(users, ("ngram", 2))
     assert "".join(config.prompt[0] for config in load.many.configs) == kinds
 
@@ -272,7 +273,7 @@ def test_other_programs_count_where_the_answer_rests_on_them():
 
 
 def test_a_stopped_answer_counts_the_texts_that_had_a_turn():
-    texts = (("chat", "a"), ("chat", "b"), ("copy", "c"), ("copy", "d"))
+    texts = tuple(Prompt("a", kind) for kind in ("chat", "chat", "copy", "copy"))
     each = (("none", 0, 1.0, "all"), ("none", 0, 1.0, "chat"), ("eagle", 1, 1.2, "all"), ("eagle", 1, 1.2, "chat"))
     cells = tuple(cell(*numbers, category=kind, half=None) for *numbers, kind in each)
     stopped = replace(result(cells=cells, plan=replace(PLAN, texts=texts)), is_complete=False)

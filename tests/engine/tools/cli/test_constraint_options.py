@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from engine.config import Constraint
 from engine.errors import BadInput
-from engine.tools.bench.prompts import check_free, parse_prompts
+from engine.tools.bench.prompts import MEASUREMENT, TEXT, parse_prompts
 from engine.tools.cli import constraint
 from engine.tools.cli.main import app
 from engine.tools.exactness.toy_grammar import text_reader
@@ -73,15 +73,17 @@ def test_a_replay_shows_what_came_from_the_grammar(tmp_path):
 
 def test_a_prompt_of_the_benchmark_may_have_a_schema():
     row = {"prompt": "A baker.", "kind": "person", "json_schema": {"type": "object"}, "compact": True}
-    (prompt,) = parse_prompts(json.dumps(row), "rows")
+    (prompt,) = parse_prompts(json.dumps(row), "rows", MEASUREMENT)
     assert prompt.constraint == Constraint("json_schema", '{"type": "object"}', True)
-    assert parse_prompts(json.dumps(row | {"json_schema": '{"type": "object"}'}), "rows") == [prompt], "or its text"
+    assert parse_prompts(json.dumps(row | {"json_schema": '{"type": "object"}'}), "rows", MEASUREMENT) == [prompt], (
+        "or its text"
+    )
     assert parse_prompts('{"prompt": "Hi", "json_schema": null}', "rows")[0].constraint is None
-    (other,) = parse_prompts('{"prompt": "Hi", "choice": ["a\\nb", "c"]}', "rows")
+    (other,) = parse_prompts('{"prompt": "Hi", "choice": ["a\\nb", "c"]}', "rows", MEASUREMENT)
     assert other.constraint == Constraint("choice", '["a\\nb", "c"]')
-    with pytest.raises(BadInput, match="has a choice, which is not followed here"):
-        check_free([other])
-    with pytest.raises(BadInput, match="Line 1 of rows has response_format, which is not read"):
+    with pytest.raises(BadInput, match="Line 1 of rows has choice, which is not used here"):
+        TEXT.check(other)
+    with pytest.raises(BadInput, match="Line 1 of rows: response_format is not read"):
         parse_prompts('{"prompt": "Hi", "response_format": {"type": "json_object"}}', "rows")
     with pytest.raises(BadInput, match="Line 2 of rows: The JSON schema"):
         parse_prompts('{"prompt": "Hi"}\n{"prompt": "Hi", "json_schema": "{"}', "rows")
@@ -97,12 +99,14 @@ def test_prompts_may_be_one_json_list():
 
 
 @pytest.mark.parametrize("command", [
-    ["answer", "rows.jsonl"], ["bench", "--users", "2", "--prompts", "rows.jsonl"],
-    ["lab", "precisions", "--prompts", "rows.jsonl"],
+    ["lab", "precisions", "--prompts", "rows.jsonl"], ["lab", "exits", "--prompts", "rows.jsonl"],
+    ["training", "evaluate", "lm", "--prompts", "rows.jsonl"],
     ["server", "compare", "http://127.0.0.1:9", "http://127.0.0.1:9", "--model", "m", "--prompts", "rows.jsonl"],
+    ["server", "record", "http://127.0.0.1:9", "--model", "m", "--prompts", "rows.jsonl", "--out", "run.json"],
 ])  # fmt: skip
-def test_a_command_that_cannot_follow_a_prompts_schema_says_so(command, tmp_path, monkeypatch):
+def test_a_command_that_cannot_follow_a_rows_constraint_says_so(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "rows.jsonl").write_text('{"prompt": "Name a town", "json_schema": {"type": "array"}}')
+    monkeypatch.setattr("engine.tools.cli.options.load", lambda *models: pytest.fail("the models were loaded"))
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "Name a town", "regex": "[A-Z][a-z]+"}')
     result = CliRunner().invoke(app, command)
-    assert result.exit_code in (1, 2) and "The prompt 'Name a town' has a JSON schema" in result.output
+    assert result.exit_code in (1, 2) and "Line 1 of rows.jsonl has regex, which is" in result.output
