@@ -63,7 +63,7 @@ def recipes(found: AnswerResult, model="") -> tuple[str, dict]:
 def test_the_configuration_has_a_schedule_of_the_loads_that_were_measured():
     lead, by_name = recipes(CROWDED)
     assert '"num_speculative_tokens_per_batch_size": [[1, 1, 2], [2, 3, 1], [8, 8, 0]]' in by_name["vLLM"]["code"]
-    assert "--speculative-adaptive" in by_name["SGLang"]["code"] and len(by_name) == 7
+    assert "--speculative-adaptive" in by_name["SGLang"]["code"] and len(by_name) == 9
     assert "for 8 users at once leave it off" in lead
     for name in ("vLLM", "SGLang", "LMDeploy"):
         assert "With 8 requests at once it was slower" in by_name[name]["note"]
