@@ -50,7 +50,7 @@ def test_later_draft_loop_reads_the_captured_addresses(cuda, monkeypatch, method
 def test_a_larger_cache_is_captured_anew(cuda):
     """Graphs of the smaller one would write to freed memory."""
     target = model_runner(cuda, max_position_embeddings=2048)
-    run(cuda, target, NoDrafter(), tokens=4)
+    run(cuda, target, [NoDrafter()], tokens=4)
     first = {**target.graphs.recordings}
-    run(cuda, target, NoDrafter(), tokens=4, prompt=[3 + i % (V - 3) for i in range(1100)])
+    run(cuda, target, [NoDrafter()], tokens=4, prompt=[3 + i % (V - 3) for i in range(1100)])
     assert all(recording is not first.get(key) for key, recording in target.graphs.recordings.items())

@@ -33,7 +33,7 @@ def test_a_cpu_index_into_a_cuda_tensor(cuda, monkeypatch):
     accepting = SpeculativeDecoder._accept
     monkeypatch.setattr(SpeculativeDecoder, "_accept", accept)
     with pytest.raises(HostReached, match="mixes a CPU tensor") as raised:
-        run(cuda, model_runner(cuda), NoDrafter())
+        run(cuda, model_runner(cuda), [NoDrafter()])
     assert str(raised.value).startswith(line_of(accept, "on the CPU"))
 
 
@@ -60,7 +60,7 @@ def test_other_ways_to_read_a_cuda_tensor(cuda, monkeypatch, read):
     accepting = SpeculativeDecoder._accept
     monkeypatch.setattr(SpeculativeDecoder, "_accept", accept)
     with pytest.raises(HostReached) as raised:
-        run(cuda, model_runner(cuda), NoDrafter())
+        run(cuda, model_runner(cuda), [NoDrafter()])
     assert str(raised.value).startswith(line_of(accept, "waits as well"))
 
 
@@ -72,7 +72,7 @@ def test_a_tensor_of_a_new_size_in_a_captured_step(cuda, monkeypatch):
     stepping = DecoderRunner.step
     monkeypatch.setattr(DecoderRunner, "step", step)
     with pytest.raises(NotRepeatable, match="captured as") as raised:
-        run(cuda, model_runner(cuda), NoDrafter())
+        run(cuda, model_runner(cuda), [NoDrafter()])
     assert str(raised.value).startswith(line_of(step, "another size each round"))
 
 
@@ -84,7 +84,7 @@ def test_a_number_of_the_round_in_a_captured_step(cuda, monkeypatch):
     stepping = DecoderRunner.step
     monkeypatch.setattr(DecoderRunner, "step", step)
     with pytest.raises(NotRepeatable) as raised:
-        run(cuda, model_runner(cuda), NoDrafter())
+        run(cuda, model_runner(cuda), [NoDrafter()])
     assert str(raised.value).startswith(line_of(step, "others each round"))
 
 
@@ -115,7 +115,7 @@ def test_values_that_were_not_pinned(cuda, monkeypatch):
         "engine.models.decoder.kv_cache.to_device", lambda values, device: torch.tensor(values, device=device)
     )
     with pytest.raises(HostReached, match=r"not pinned"):
-        run(cuda, model_runner(cuda), TreeScript(), SamplingParams(1.0), gamma=5)
+        run(cuda, model_runner(cuda), [TreeScript()], SamplingParams(1.0), gamma=5)
 
 
 def test_a_scalar_written_through_an_index(cuda, monkeypatch):
@@ -126,5 +126,5 @@ def test_a_scalar_written_through_an_index(cuda, monkeypatch):
 
     monkeypatch.setattr(History, "add", add)
     with pytest.raises(HostReached, match="mixes a CPU tensor") as raised:
-        run(cuda, model_runner(cuda), NoDrafter(), SamplingParams(1.0, repetition_penalty=1.3))
+        run(cuda, model_runner(cuda), [NoDrafter()], SamplingParams(1.0, repetition_penalty=1.3))
     assert str(raised.value).startswith(line_of(add, "a copy from the host"))

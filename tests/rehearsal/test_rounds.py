@@ -92,7 +92,7 @@ def test_a_tree_moves_keys_values_and_features(cuda, parents, tapped):
     target = model_runner(cuda)
     if tapped:
         target.tap((0, 1))
-    rounds = run(cuda, target, TreeScript(parents), SamplingParams(1.0), gamma=5, tokens=14)
+    rounds = run(cuda, target, [TreeScript(parents)], SamplingParams(1.0), gamma=5, tokens=14)
     assert any("accepted" in [t.status for t in r.tokens] for r in rounds)
 
 
@@ -152,7 +152,7 @@ def test_a_draft_with_fewer_or_more_words_than_the_target(cuda):
     """A padded draft: its further words are cut off before they can be drawn."""
     target = model_runner(cuda)
     for words in (V - 8, V + 8):
-        run(cuda, target, DraftModelDrafter(model_runner(cuda, "llama", vocab_size=words)), PENALISED)
+        run(cuda, target, [DraftModelDrafter(model_runner(cuda, "llama", vocab_size=words))], PENALISED)
 
 
 @pytest.mark.parametrize("method", ["lm", *HEADS, "tree"])
@@ -183,7 +183,7 @@ def test_runs_that_share_their_passes(cuda, monkeypatch, penalty):
 
 def test_a_second_run_uses_the_same_cache_and_graphs(cuda):
     target = model_runner(cuda)
-    run(cuda, target, NoDrafter())
+    run(cuda, target, [NoDrafter()])
     cache, captured = target.cache, {*target.graphs.recordings}
-    run(cuda, target, NoDrafter())
+    run(cuda, target, [NoDrafter()])
     assert target.cache is cache and {*target.graphs.recordings} == captured
