@@ -6,23 +6,21 @@ need not agree, and how far its own numbers move is the yardstick for the rest.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 from engine.errors import EngineError, quantity
-from engine.tools.servers.check_server import FALSE_ALARM, PROMPTS, TOPS, by_token, chi_squared, many, movement
-from engine.tools.servers.client import Client
-from engine.tools.servers.json_answers import COUNT, REQUESTS, invalid
-from engine.tools.servers.recording import Recorder
-from engine.tools.servers.streamed_answer import ServerRequest, mapping
+from engine.tools.servers.check_server import FALSE_ALARM, PROMPTS, chi_squared, movement
+from engine.tools.servers.json_answers import COUNT, MORE, REQUESTS, invalid
+from engine.tools.servers.penalties import PENALTIES, logit_bias, min_tokens, penalty
+from engine.tools.servers.prompt_cache import judge_cache
+from engine.tools.servers.subject import STEP, Judgement, Subject, Written, differences
 from engine.trace.events import TESTED
-from engine.trace.metrics import first_difference, wilson
-from engine.trace.trace import Trace
+from engine.trace.metrics import wilson
 
-Judgement = tuple[str, ...]  # the fields of a `Finding` after its name
+JSON_ALARM = 1e-3  # how often chance may make JSON with drafts look worse
 MANY_BYTES = "Repeat: 日本語のテキスト 🙂🙃 Ελληνικά, naïve café. Repeat:"  # characters of several bytes
-STEP = 0.02  # log-probabilities that differ by less are taken for equal
 WIRING = "the method of the head (EAGLE or EAGLE3), the layers that it reads, an output layer in its folder"
 
 
@@ -37,77 +35,7 @@ class Finding:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
-class Written:
-    """One answer. ``rows``: token, log-probability, and the log-probabilities of the likeliest choices; ``raw``: the
-    answer itself. A log-probability is None if it is exactly 0 and lacks the requested choices that other tokens have,
-    because the server filled it in."""
-
-    rows: tuple[tuple[str, float | None, Mapping[str, float]], ...]
-    text: str
-    raw: dict
-    count: int | None
-
-    @classmethod
-    def from_answer(cls, answer: dict) -> "Written":
-        raw = mapping(answer["choices"][0])
-        try:
-            rows = list(by_token(raw["logprobs"]))
-        except (KeyError, TypeError, ValueError):  # it gives none, or not one for each token
-            rows = []
-        has_others = any(len(tops) > 1 for _, _, tops in rows)
-        rows = tuple((token, None if p == 0 and has_others and len(tops) < 2 else p, tops) for token, p, tops in rows)
-        return cls(rows, str(raw.get("text", "")), raw, mapping(answer.get("usage")).get("completion_tokens"))
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        return tuple(token for token, _, _ in self.rows)
-
-    def __iter__(self) -> Iterator:
-        return iter(self.rows)
-
-    def gap(self, place: int, other: str) -> float:
-        """Returns how much likelier its token at a place is than another, by its own numbers. A token that is not among
-        the choices is at least as far off as the last of them; nan where it has no second choice."""
-        _, own, tops = self.rows[place]
-        if own is None or len(tops) < 2:
-            return math.nan
-        return abs(own - tops.get(other, min(tops.values())))
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A server and its model; ``tokens`` to write in a greedy text, ``draws`` of a sampled one."""
-
-    client: Client
-    model: str
-    tokens: int = 48
-    draws: int = 200
-
-    def write(self, prompt: str, tokens: int | None = None, temperature: float = 0.0, seed: int = 0, **more) -> Written:
-        body = {"model": self.model, "prompt": prompt, "max_tokens": tokens or self.tokens, "temperature": temperature}
-        body |= {"seed": seed, "logprobs": TOPS} | self.no_penalty | more
-        return Written.from_answer(self.client.post_json("/v1/completions", body))
-
-    @property
-    def no_penalty(self) -> dict[str, float]:
-        """The fields that switch penalties off; with a server's defaults, greedy text may not be the likeliest."""
-        return dict.fromkeys(self.recorder.adapter.penalties, 1.0)
-
-    def greedy(self) -> list[Written]:
-        return [self.write(prompt) for prompt in PROMPTS]
-
-    def draw_answers(self, first: int) -> list[Written]:
-        return many(self.write, [(PROMPTS[2], 2, 1.0, seed) for seed in range(first, first + self.draws)], 8)
-
-    @cached_property
-    def recorder(self) -> Recorder:
-        return Recorder(self.client)
-
-    def stream(self, prompt: str, tokens: int | None = None) -> tuple[Trace, str]:
-        """Returns the streamed answer as a trace, and why it broke off, or ""."""
-        request = ServerRequest(self.model, prompt, tokens or self.tokens, chat=False, more=self.no_penalty)
-        return self.recorder.record(request)
+Step = tuple[str, Callable[[], Judgement]]  # the name of a check, and what judges
 
 
 def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, str], None]) -> Iterator[Finding]:
@@ -119,7 +47,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         texts[name] = texts.get(name) or subject.greedy()
         return texts[name]
 
-    steps: list[tuple[str, Callable[[], Judgement]]] = [
+    steps: list[Step] = [
         ("itself", lambda: _itself(greedy("drafts"), greedy("drafts again"))),
         ("acceptance", lambda: _acceptance(drafting)),
         ("stream", lambda: _stream(drafting, greedy("drafts"), greedy("drafts again"))),
@@ -127,6 +55,7 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         ("log-probabilities", lambda: _logprobs(greedy("drafts"))),
         ("characters", lambda: _characters(drafting)),
         *((name, partial(_json, name, drafting, plain)) for name in REQUESTS),
+        *promises(drafting, plain),
     ]
     if plain:
         pairs = lambda: (greedy("plain"), greedy("plain again"), greedy("drafts"))  # noqa: E731
@@ -136,27 +65,31 @@ def check(drafting: Subject, plain: Subject | None, progress: Callable[[float, s
         )
     for i, (name, step) in enumerate(steps):
         progress(i / len(steps), f"Checking: {name}")
-        try:
-            yield Finding(name, *step())
-        except (EngineError, KeyError, TypeError, ValueError, IndexError) as error:
-            reason = str(error) if isinstance(error, EngineError) else "Its answer has another form than OpenAI's."
-            yield Finding(name, "unknown", reason)
+        yield find(name, step)
 
 
-def _differences(ones: Sequence[Written], others: Sequence[Written]) -> list[tuple[int, float]]:
-    """Returns (place, gap) of the first difference of each pair of unlike texts. The gap is by the numbers of
-    ``ones``, because drafts change some servers' numbers; infinite where one ends early, nan where it is unknown."""
-    partings = []
-    for one, other in zip(ones, others, strict=True):
-        if (place := first_difference(one.tokens, other.tokens)) is not None:
-            ends_early = place == min(len(one.tokens), len(other.tokens))
-            partings.append((place, math.inf if ends_early else one.gap(place, other.tokens[place])))
-    return partings
+def promises(drafting: Subject, plain: Subject | None) -> list[Step]:
+    """Returns the checks of what a request asks for beyond its text."""
+    return [
+        *((name, partial(penalty, name, drafting, plain)) for name in PENALTIES),
+        ("logit bias", lambda: logit_bias(drafting, plain)),
+        ("min_tokens", lambda: min_tokens(drafting, plain)),
+        ("prompt cache", lambda: judge_cache(drafting, plain)),
+    ]
+
+
+def find(name: str, judge: Callable[[], Judgement]) -> Finding:
+    """Returns the finding of one check; unknown where the server refuses or answers in another form."""
+    try:
+        return Finding(name, *judge())
+    except (EngineError, KeyError, TypeError, ValueError, IndexError) as error:
+        reason = str(error) if isinstance(error, EngineError) else "Its answer has another form than OpenAI's."
+        return Finding(name, "unknown", reason)
 
 
 def _itself(ones: Sequence[Written], others: Sequence[Written]) -> Judgement:
-    differences = _differences(ones, others)
-    words = f"Asked twice, it wrote {len(ones) - len(differences)} of {len(ones)} greedy texts alike; "
+    partings = differences(ones, others)
+    words = f"Asked twice, it wrote {len(ones) - len(partings)} of {len(ones)} greedy texts alike; "
     words += f"its log-probabilities moved by up to {movement(ones, others):.3f}."
     return "right", words
 
@@ -165,15 +98,15 @@ def _same(plain: Sequence[Written], again: Sequence[Written], drafts: Sequence[W
     """Compares greedy texts. Each of two logits may move as far as the log-probabilities do, so a gap of twice that is
     a near tie."""
     limit = 2 * max(movement(plain, again), movement(plain, drafts)) + STEP
-    differences, own = _differences(plain, drafts), _differences(plain, again)
-    wide = [(place, gap) for place, gap in differences if gap > limit]
-    words = f"With drafts {len(plain) - len(differences)} of {len(plain)} greedy texts are the same as without"
+    partings, own = differences(plain, drafts), differences(plain, again)
+    wide = [(place, gap) for place, gap in partings if gap > limit]
+    words = f"With drafts {len(plain) - len(partings)} of {len(plain)} greedy texts are the same as without"
     words += f" (without drafts, asked twice: {len(plain) - len(own)})."
-    if not wide and (untold := [place for place, gap in differences if math.isnan(gap)]):
+    if not wide and (untold := [place for place, gap in partings if math.isnan(gap)]):
         words += f" At token {untold[0] + 1} they part, and without drafts the server tells no second choice there."
         return "unknown", words
     if not wide:
-        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if differences else ""
+        tie = f" Where they part the two tokens are within {limit:.3f}: a near tie." if partings else ""
         return "right", words + tie
     place, gap = max(wide, key=lambda each: each[1])
     how = f"the two tokens are {gap:.2f} apart, and rounding moves {limit:.2f}"
@@ -252,7 +185,7 @@ def _characters(subject: Subject) -> Judgement:
 
 
 def _json(name: str, subject: Subject, plain: Subject | None) -> Judgement:
-    """Blames the drafts only if fewer answers are broken without them."""
+    """Blames the drafts only if certainly fewer answers are broken without them."""
     bad, words = invalid(subject.client, subject.model, name), REQUESTS[name][0]
     if not bad:
         return "right", f"{COUNT} of {COUNT} {words} are valid."
@@ -261,8 +194,15 @@ def _json(name: str, subject: Subject, plain: Subject | None) -> Judgement:
         return "wrong", f"{sentence} Only a server without drafts can tell whether they are to blame: give its OFF_URL."
     if (without := invalid(plain.client, plain.model, name)) >= bad:
         return "unknown", f"{sentence} Without drafts it is {without}, so they are not to blame."
-    remedy = "a newer version, or no drafts for such requests"
-    return "wrong", sentence, "vllm-project/vllm#44993", remedy
+    further, number = range(COUNT, COUNT + MORE), COUNT + MORE
+    bad, without = (
+        count + invalid(each.client, each.model, name, further) for each, count in ((subject, bad), (plain, without))
+    )
+    sentence = f"{bad} of {number} {words} are not valid, and {without} without drafts."
+    *_, p = chi_squared(*([True] * count + [False] * (number - count) for count in (bad, without)))
+    if bad <= without or p > JSON_ALARM:
+        return "unknown", f"{sentence} That may be chance (p = {p:.2g})."
+    return "wrong", sentence, "vllm-project/vllm#44993", "a newer version, or no drafts for such requests"
 
 
 def _acceptance(subject: Subject) -> Judgement:

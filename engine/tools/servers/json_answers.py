@@ -7,6 +7,7 @@ from engine.tools.servers.client import Client
 from engine.tools.servers.streamed_answer import first, mapping
 
 COUNT = 5
+MORE = 35  # further answers where drafts are suspected; 14 valid of 24 against 23 then show
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "people": {"type": "integer"}},
           "required": ["city", "people"], "additionalProperties": False}  # fmt: skip
 REQUESTS = {  # check → what it asks for, and the fields of the request
@@ -24,11 +25,11 @@ REQUESTS = {  # check → what it asks for, and the fields of the request
 }
 
 
-def invalid(client: Client, model: str, check: str) -> int:
+def invalid(client: Client, model: str, check: str, seeds: range = range(COUNT)) -> int:
     """Returns how many of the sampled answers break the schema; one that was cut by its length is not counted."""
     question = {"role": "user", "content": "Name a city and how many people live there, as JSON."}
     body = {"model": model, "messages": [question], "max_tokens": 200, "temperature": 0.7} | REQUESTS[check][1]
-    answers = [client.post_json("/v1/chat/completions", body | {"seed": seed}) for seed in range(COUNT)]
+    answers = [client.post_json("/v1/chat/completions", body | {"seed": seed}) for seed in seeds]
     choices = [mapping(answer["choices"][0]) for answer in answers]
     return sum(not _fits(choice, check) and choice.get("finish_reason") != "length" for choice in choices)
 

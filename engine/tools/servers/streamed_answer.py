@@ -338,10 +338,13 @@ class StreamedAnswer:
 
     def _cut_repeats(self) -> None:
         """Leaves each piece what it adds, where a server sends all of the text each time (QwenLM/qwen-code#3896). The
-        text may begin once more, because thoughts and the answer are two."""
+        text may begin once more, because thoughts and the answer are two. Longer and longer drafts of one character
+        look the same, but there the server counted more tokens than the longest texts have."""
         texts = [piece.text for piece in self.pieces]
-        steps = [(after.startswith(before), after != before) for before, after in pairwise(texts)]
-        if steps.count((True, True)) >= MIN_REPEATS and sum(not is_repeated for is_repeated, _ in steps) <= 1:
+        longest = [before for before, after in pairwise([*texts, ""]) if not after.startswith(before)]
+        steps = sum(before != after and after.startswith(before) for before, after in pairwise(texts))
+        is_cumulative = steps >= MIN_REPEATS and len(longest) <= 2
+        if is_cumulative and (self.size or 0) <= sum(len(text.encode()) for text in longest) + HALF:
             added = (text.removeprefix(before) for before, text in pairwise(("", *texts)))
             self._keep([replace(piece, text=text, texts=()) for piece, text in zip(self.pieces, added, strict=True)])
             self.notes.append("The server sent all of its text each time, so only what each event added is shown.")

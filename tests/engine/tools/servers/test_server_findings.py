@@ -10,8 +10,16 @@ from functools import partial
 import pytest
 from stand_in_server import DONE, event, serving
 
+from engine.tools.servers import findings as check_module
 from engine.tools.servers.client import Client
 from engine.tools.servers.findings import PROMPTS, Subject, check
+
+
+@pytest.fixture(autouse=True)
+def without_promises(monkeypatch):
+    """test_server_penalties.py has a server with penalties."""
+    monkeypatch.setattr(check_module, "promises", lambda *_: [])
+
 
 WORDS = [" so", " the", " old", " 日本", " town", " woke", " and", " sang", " all", " day"]
 LAW = {" upon": 0.5, " a": 0.3, " the": 0.2}
@@ -79,7 +87,7 @@ def fake(fault: str = "", law=LAW, accepted=(2, 1, 3)):
 
     def chat(asked):
         name, good = "tool" if asked.get("tools") else "json", '{"city": "Oslo", "people": 700000}'
-        text = good[:24] if fault == name else good
+        text = good[:24] if fault == name or (fault == "chance" and asked["seed"] in (0, 9)) else good
         calls = [{"function": {"name": "city", "arguments": text}}]
         message = {"tool_calls": calls, "content": None} if name == "tool" else {"content": text}
         return json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
@@ -147,7 +155,7 @@ UNLIKE = changed(lambda numbers: numbers.update(top_logprobs=[]))
 FAULTS = {
     "swapped": ("greedy text", "token 5"), "dropped": ("stream", "5 of 5"), "cut": ("stream", "cut before the end"),
     "stop": ("limits", "stop string"), "n": ("limits", "n = 2"), "count": ("limits", "25 tokens"),
-    "zeros": ("log-probabilities", "is 0"), "json": ("JSON", "5 of 5"), "tool": ("tool calls", "5 of 5"),
+    "zeros": ("log-probabilities", "is 0"), "json": ("JSON", "40 of 40"), "tool": ("tool calls", "40 of 40"),
 }  # fmt: skip
 # A server with drafts, one without or None, and the findings: a check, its state, and words of its sentence.
 CASES = {
@@ -159,6 +167,8 @@ CASES = {
     "a blank among choices": (changed(blank), None, ("log-probabilities", "wrong", "5 of 120")),
     "JSON broken without drafts": (fake("json"), fake("json"), ("JSON", "unknown", "not to blame")),
     "calls broken without drafts": (fake("tool"), fake("tool"), ("tool calls", "unknown", "not to blame")),
+    "JSON broken by chance": (fake("chance"), fake(), ("JSON", "unknown", "2 of 40"),
+                              ("tool calls", "unknown", "chance")),
     "JSON, and no other server": (fake("json"), None, ("JSON", "wrong", "give its OFF_URL")),
     "calls, and no other server": (fake("tool"), None, ("tool calls", "wrong", "give its OFF_URL")),
     "calls that are no list": (chats(tool_calls={"function": {"name": "city"}}), None, ("tool calls", "wrong", "")),

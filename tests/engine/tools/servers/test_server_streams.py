@@ -399,6 +399,15 @@ def test_a_text_that_is_sent_whole_each_time_is_shown_once(texts, parts):
     assert ("sent all of its text each time" in words(trace)) == (len(parts) < len(texts) or parts[1] == ".")
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_longer_and_longer_drafts_of_one_character_are_shown_whole(ids):
+    """vLLM 0.32.0 sent these pieces of a text of ones, with n-gram drafts."""
+    sizes = (1, 1, 1, 2, 2, 4, 5, 5, 5, 5)
+    events = [listed("1" * n, ids=[33] * n) if ids else piece("1" * n) for n in sizes]
+    trace, _ = read(*events, usage(sum(sizes)), END)
+    assert trace.finished.text == "1" * sum(sizes) and "each time" not in words(trace)
+
+
 def test_counting_is_linear_in_the_pieces():
     def seconds(n: int) -> float:
         answer, start = StreamedAnswer(), time.process_time()
