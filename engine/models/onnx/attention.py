@@ -2,8 +2,9 @@
 
 Products, norms and activations give a row the same bits in every pass. Attention does so from two rows on
 (AVX-512, onnxruntime 1.32), because a single row takes another kernel, which adds in another order: rounding inputs to
-8 bits then makes a last bit into a difference of logits up to 5. So no attention here has fewer rows than that: a
-sequence's last row is attended to again, and the further keys land in slots that the next pass writes first. With that
+8 bits then makes a last bit into a difference of logits up to 5. So no attention here has fewer rows than that, and
+none ends in a block of fewer: a sequence's last row is attended to again, and the further keys land in slots that the
+next pass writes first. With that
 a plain step, a chain of any length, a chunk of a prompt and a neighbour in a batch agree to the bit.
 
 The nodes of a tree do not: the keys of a path lie apart, and are added in another order.
@@ -27,6 +28,7 @@ from engine.models.onnx.session import Binding, OnnxSession
 HEAD_SIZES = 16  # the attention takes their multiples (ONNX Runtime 1.32)
 SPARE = 7  # slots of a cache that only copies of a row are written to
 FEWEST = (1, 2, 4, 8)  # rows of an attention to try: the least from which a row's bits stay the same
+_BLOCK = 32  # divides the rows that the attention takes at once, twice the head size (ONNX Runtime 1.32)
 _TABLE = 1024  # positions that the rotary tables grow by
 
 
@@ -113,7 +115,8 @@ class CachedPasses:
         """Runs one pass of at most B ``spans`` with these numbers of rows; ``inputs`` and ``outputs`` as for
         `Binding.run`, of all rows in order."""
         assert self.trees or all(span.shape is None for span in spans), "these passes hold chains only"
-        padded = [max(W, self.fewest) for W in widths] + [1] * (self.sequences - len(spans))
+        padded = [W + max(0, self.fewest - 1 - (W - 1) % _BLOCK) for W in widths]
+        padded += [1] * (self.sequences - len(spans))
         inputs = {**inputs, **_places(tuple(widths), tuple(padded))}
         lengths = self._lengths.numpy()  # in torch each number would be an operation
         for b in range(self.sequences):

@@ -65,11 +65,12 @@ def test_a_row_has_the_same_bits_in_every_pass(runner, prompt):
         assert torch.equal(after(runner, prompt, widths), right), name
 
 
-def test_a_prompt_in_chunks_leaves_the_same_keys(runner):
+@pytest.mark.parametrize("chunks", [(1, 64, 7), (65, 1), (129, 33)])  # one row more than its attention takes at once
+def test_a_prompt_in_chunks_leaves_the_same_keys(runner, chunks):
     needs_same_bits(runner)
     after(runner, 270, [])
     keys = runner.cache.keys[:, :, :270].clone()
-    after(runner, 270, [], chunks=(1, 64, 7))
+    after(runner, 270, [], chunks=chunks)
     assert torch.equal(runner.cache.keys[:, :, :270], keys)
 
 
