@@ -237,6 +237,8 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "noise": bool(ratio and not ratio.is_possible),
         "predicted": numbers.predicted_speedup,
         "others": run.others,
+        "prompt_tokens": len(run.started.prompt),
+        "kept_tokens": run.finished.kept_tokens if run.finished else {},
         "device": run.started.device,
         "lossy": run.started.is_lossy,
         "notes": list(run.notes),

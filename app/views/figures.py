@@ -199,7 +199,8 @@ _PARTS = {"the target reads the prompt": ("@host", "."), "first round": ("@accep
 def draw_request(run: Trace, baseline: Trace | None, speedup: Speedup | None) -> Figure:
     """Charts what the run and its baseline took from Run to the last token, part by part."""
     traces = {"this run": run, "no drafting": baseline}
-    parts = {name: compute_metrics(trace).request for name, trace in traces.items() if trace and trace.finished}
+    ended = {name: trace for name, trace in traces.items() if trace and trace.finished}
+    parts = {name: compute_metrics(trace).request for name, trace in ended.items()}
     if not any(parts.values()):
         return Figure(note="The end of this run is not known, so neither is what it took.")
     data = [
@@ -207,7 +208,8 @@ def draw_request(run: Trace, baseline: Trace | None, speedup: Speedup | None) ->
          "x": [short(took.get(part, 0.0)) for took in parts.values()], "hovertemplate": f"{part}: %{{x:.2f}} s"}
         for part, (colour, pattern) in _PARTS.items() if any(part in took for took in parts.values())
     ]  # fmt: skip
-    note = ". ".join(f"{name.capitalize()}: {sum(took.values()):.2f} s" for name, took in parts.items()) + "."
+    words = {name: f" (prompt {trace.prompt_words})" for name, trace in ended.items() if trace.finished.kept_tokens}
+    note = " ".join(f"{n.capitalize()}: {sum(took.values()):.2f} s{words.get(n, '')}." for n, took in parts.items())
     compared = whole_request(compare(run, baseline)) if baseline and speedup else ""
     layout = axes("seconds from Run to the last token", "", barmode="stack", bargap=0.3)
     return Figure(data, layout, f"{note} {compared.capitalize()}{'.' if compared else ''}".strip())

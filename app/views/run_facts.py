@@ -55,6 +55,7 @@ def facts(run: Trace) -> list[list[str]]:
     lines += [
         ("Translation", started.translated.words if started.translated else ""),
         ("Early exit", "after {} of {} layers".format(*started.exit_layers) if started.exit_layers else ""),
+        ("Prompt", run.prompt_words if started.prompt else ""),
         ("Bits", SAME_BITS if started.same_bits else ""),
         ("Note", " ".join(run.notes)),
         ("Forced", _forced_token(run)),

@@ -24,6 +24,7 @@ from engine.decoding.trace_recorder import HostVerdict, TraceRecorder
 from engine.device import DeviceTimer, now, to_device
 from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer, DraftPolicy, GammaPolicy
 from engine.errors import BadInput, Unavailable
+from engine.models.decoder.prompt_cache import PromptCache
 from engine.models.decoder.runner import Runner
 from engine.models.decoder.tree_shape import tree_shape
 from engine.sampling.constraint import GrammarReader
@@ -71,6 +72,7 @@ class SpeculativeDecoder:
     reader: GrammarReader | None = None  # for the run's constraint, None without one
     sharers: Callable[[], int] = lambda: 1  # how many runs share its passes
     drafts_first: bool = False  # drafts for the first token, too, as replays and experiments do
+    prompts: PromptCache | None = None  # where the run may take its prompt from
     started: float = 0.0
     prefill_seconds: float = 0.0  # in which the target read the prompt
     reading_seconds: float = 0.0  # in which drafts read it, so far
@@ -83,6 +85,8 @@ class SpeculativeDecoder:
         self._judge = self.gamma_policy if isinstance(self.gamma_policy, DraftPolicy) else None
         # The methods whose draft model gave numbers that are not finite, and the place from which each was left out.
         self.given_up: dict[str, int] = {}
+        self.kept_tokens: dict[str, int] = {}  # as in `RunFinished`
+        self._read_alike: int | None = None  # the tokens before the first tree, whose sums have another order
         self._unread = {drafter.name for drafter in self.drafters if drafter.reads_prompt}
         self._rule = ACCEPTANCE[self.config.acceptance]
         self._verify_chain, self._verify_tree = map(self.rules.function, (self._rule.chain, self._rule.tree))
@@ -119,6 +123,7 @@ class SpeculativeDecoder:
                 self.first_round = self.first_round or self.last_round
                 yield self.last_round
                 index += 1
+            self._keep_text()
         finally:
             for each in (self.target, *self.drafters):
                 each.release()
@@ -127,8 +132,12 @@ class SpeculativeDecoder:
         config, before, target = self.config, time.perf_counter(), self.target
         target.reset(self.capacity)
         ids = self.text.ids[:-1]  # the last one is the first pending token
+        if self.prompts and (count := self.prompts.take(target, ids)):
+            self.kept_tokens["target"] = count
+        ids = ids[target.length :]
         while ids and not self._has_ended():
             ids = ids[(yield Prefill(target, ids)) :]
+        self._keep_text()
         if self._has_ended():
             return
         self._setup = DrafterSetup(
@@ -145,6 +154,7 @@ class SpeculativeDecoder:
             trees=target.trees,
             reader=self.reader,
             reads_grammar=bool(self._constrained and self._constrained.drafts),
+            read=self._read_draft,
         )
         for drafter in self.drafters:
             if drafter.name not in self._unread:
@@ -158,6 +168,18 @@ class SpeculativeDecoder:
         if drafter.name in self._unread:
             self._unread.remove(drafter.name)
             self.reading_seconds += now(self.target.device) - before
+
+    def _keep_text(self) -> None:
+        """Keeps what the target has read, for the next run whose text begins so."""
+        if self.prompts:
+            self.prompts.keep(self.target, self.text.ids[: self.target.length][: self._read_alike])
+
+    def _read_draft(self, runner: Runner, ids: Sequence[int]) -> None:
+        """Lets a draft model read its prompt."""
+        if self.prompts is None:
+            runner.prefill(ids)
+        elif count := self.prompts.read(runner, ids):
+            self.kept_tokens["draft"] = count
 
     def _has_ended(self) -> bool:
         """Polls the cancel flag; returns whether the run is over."""
@@ -175,6 +197,8 @@ class SpeculativeDecoder:
         timer.stop()
         # 2 verify: one pass over the pending token and the drafts
         pending = to_device(text.ids[-1:], self.target.device)
+        if draft.parents is not None and self._read_alike is None:
+            self._read_alike = base
         logits = yield Scoring(self.target, torch.cat([pending, draft.tokens]), draft.parents, timer)  # [N+1, V]
         # 3 accept
         timer.start("accept")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 
 from engine.config import SamplingParams
+from engine.models.decoder.runner import Runner
 from engine.sampling.constraint import GrammarReader
 from engine.sampling.random_streams import Uniforms
 from engine.sampling.warping import History
@@ -110,6 +111,7 @@ class DrafterSetup:
     trees: bool = False  # the target can score a tree
     reader: GrammarReader | None = None  # for the constraint, at the end of the committed text; None without one
     reads_grammar: bool = False  # a draft model takes the text that must come from the constraint, without guessing
+    read: Callable[[Runner, Sequence[int]], None] = lambda runner, ids: runner.prefill(ids)  # by an empty draft model
 
     @staticmethod
     def greedy(vocab_size: int, capacity: int, device: str) -> "DrafterSetup":

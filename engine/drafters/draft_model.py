@@ -17,7 +17,7 @@ class DraftModelDrafter(AutoregressiveDrafter):
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         super().start(prompt, setup)
-        self.runner.prefill(self._clamp(prompt[:-1]))
+        setup.read(self.runner, self._clamp(prompt[:-1]))
         self._read = len(prompt)
 
     def propose(self, text: Sequence[int], gamma: int, policy: DraftPolicy | None = None) -> Draft:

@@ -34,7 +34,7 @@ class ForeignModelDrafter(DraftModelDrafter):
         self._slots = min(len(ids) + more, self.runner.max_length)
         del ids[: max(0, len(ids) - max(self._slots - more, self._slots // 2))]  # only the end of a long text is read
         self.runner.reset(self._slots)
-        self.runner.prefill(self._clamp(ids[:-1]))
+        setup.read(self.runner, self._clamp(ids[:-1]))
         self._read = len(ids)
 
     def offer(self, text: Sequence[int]) -> DraftOffer | None:

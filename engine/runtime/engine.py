@@ -60,12 +60,12 @@ def onnx_problem() -> str | None:
 
 class Engine:
     """One pair on one device. Not thread-safe: one thread owns it. ``target``: its model; ``drafts``: what drafts for
-    it, loaded when a method first needs it."""
+    it, loaded when a method first needs it; ``prompts``: the kept texts."""
 
     def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback | None = None):
         self.pair, self.device, self.precision = pair, device, precision
         self.models = PairModels(pair, device, precision, progress or (lambda fraction, message: None))
-        self.target, self.drafts = self.models.target, Drafts(self.models)
+        self.target, self.drafts, self.prompts = self.models.target, Drafts(self.models), self.models.prompts
         self.grammars = Grammars(self.target.tokenizer, self.target.runner.vocab_size, self.target.eos)
         self._ready: set[str] = set()
         self._costs: dict[str, CostModel] = {}
@@ -156,12 +156,14 @@ class Engine:
         costs: CostModel | None = None,
         own_cache: bool = False,
         drafts_first: bool = False,
+        keeps_prompt: bool = False,
     ) -> PreparedRun:
         """Sets a request up, with everything it needs loaded. ``own_cache``: beside others in a batch it has caches of
-        its own. ``gammas``: the draft lengths of a recorded run, to repeat it with `ReplayedGamma`. For experiments:
-        other ``rules``; ``drafts_first`` drafts for the first token, too; ``stop_at_eos`` False ignores end-of-text
-        tokens; ``costs`` instead of those measured (with the draft_costs of all drafters for method auto).
-        Raises BadInput and Unavailable."""
+        its own. ``keeps_prompt``: takes the beginning of its text from earlier runs and keeps it for later ones, so
+        its prompt's own time says little. ``gammas``: the draft lengths of a recorded run, to repeat it with
+        `ReplayedGamma`. For experiments: other ``rules``; ``drafts_first`` drafts for the first token, too;
+        ``stop_at_eos`` False ignores end-of-text tokens; ``costs`` instead of those measured (with the draft_costs of
+        all drafters for method auto). Raises BadInput and Unavailable."""
         self._check_is_loaded(config)
         if config.method != "none":
             self.models.check_bits()
@@ -184,6 +186,7 @@ class Engine:
             copy_from=template_length(self.target.tokenizer, config, prompt),
             reader=reader,
             drafts_first=drafts_first or gammas is not None,
+            prompts=self.prompts if keeps_prompt else None,
         )
         self._ready.add(config.method)
         self._measured_lately.clear()

@@ -12,6 +12,7 @@ import torch
 from engine.device import return_memory
 from engine.errors import Unavailable
 from engine.files import ProgressCallback, cache_root, gigabytes, read_json, write_file
+from engine.models.decoder.prompt_cache import PromptCache, prompt_cache_limit
 from engine.models.decoder.rounding_check import moved_probability
 from engine.models.decoder.runner import DecoderRunner
 from engine.models.decoder.transformers_config import load_config
@@ -35,6 +36,7 @@ class PairModels:
     def __init__(self, pair: PairSpec, device: str, precision: str, progress: ProgressCallback):
         self.pair, self.device, self.precision, self.progress = pair, device, precision, progress
         self.hashes: dict[Path, str] = {}
+        self.prompts = PromptCache(prompt_cache_limit())
         self.notes: dict[str, str] = {}
         self.target = self.load(pair.target, "the target", precision)
         self.hashes[self.target.folder] += self._rounding()
@@ -136,6 +138,7 @@ class PairModels:
         return LoadedModel(head, target.tokenizer, target.eos, folder, precision)
 
     def _check_memory(self, what: str, needed: int) -> None:
+        self.prompts.make_room(needed, self.device)
         free = available_memory(self.device)
         if free is not None and needed > free:
             raise Unavailable(
@@ -180,6 +183,7 @@ class PairModels:
 
     def close(self, drafts: Iterable[LoadedModel]) -> None:
         """Releases all memory of the target and ``drafts``, even if other objects still refer to them."""
+        self.prompts.clear()
         for model in (self.target, *drafts):
             model.runner.close()
             model.runner = None

@@ -64,6 +64,7 @@ class PreparedRun:
             peak_memory=peak_memory(device),
             extra={} if (share := others.share) is None else {"busy": share},
             notes=tuple(self._last_notes()),
+            kept_tokens=decoding.kept_tokens,
         )
 
     def _start_event(self) -> RunStarted:

@@ -35,11 +35,13 @@ class RunBatch(Batch):
             raise BadInput(f"{self.limit} runs share the engine already; wait until one of them ends.")
         with memory_errors(f"This request does not fit into the memory of {self.engine.device}"):
             run = self.engine.prepare(config, cancelled, own_cache=len(self) > 0, **options)
+        prompts = self.engine.prompts
+        prompts.make_room(run.memory, self.engine.device)
         free = available_memory(self.engine.device)
         if len(self):
             self._check_memory(run.memory, free)
         else:
-            self._free_at_first = free
+            self._free_at_first = free and free - prompts.spare(free)  # which may be kept while they run
         run.share(lambda: len(self))
         self._memory[name] = run.memory
         super().add(name, run.steps())

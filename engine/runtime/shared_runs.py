@@ -51,7 +51,7 @@ class SharedRuns:
         with self._loaded(job, config) as engine:
             if engine is not self._batch.engine:
                 self._batch = RunBatch(engine, self._batch.limit)
-            self._batch.add(job, config, job.should_stop)
+            self._batch.add(job, config, job.should_stop, keeps_prompt=job.may_share)
         self._index[job] = index
 
     def step(self) -> Iterator[tuple[Job, Exception | None]]:

@@ -321,6 +321,7 @@ class RunFinished:
     the prompt; ``seconds``: end to end, with it. In older traces drafts read before the first round, in ``prefill``.
     ``peak_memory`` in bytes (None where not measurable).
     ``text``: the output up to, not including, a stop string. ``notes``: as in `RunStarted`, learnt during the run.
+    ``kept_tokens``: how many tokens of the prompt "target" and "draft" took from earlier runs; empty without any.
     """
 
     reason: str
@@ -332,6 +333,7 @@ class RunFinished:
     peak_memory: int | None = None
     extra: dict = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    kept_tokens: dict[str, int] = field(default_factory=dict)
 
 
 Event = RunStarted | Round | RunFinished

@@ -213,9 +213,10 @@ class Divergence:
 @dataclass(frozen=True, slots=True)
 class RunComparison:
     """A run beside its baseline: speedup = ratio of decode tokens/s; efficiency = measured ÷ predicted. The
-    efficiency of an impossible speedup is None, too. end_to_end = ratio of tokens/s of the whole requests; pays_from:
-    the tokens of an answer that makes up for the drafts' reading of the prompt, predicted from the pace of both runs;
-    None where drafts did not read it apart, or saved no time."""
+    efficiency of an impossible speedup is None, too. end_to_end = ratio of tokens/s of the whole requests, where tokens
+    that one of them kept count as read if ``counts_kept``; pays_from: the tokens of an answer that makes up for the
+    drafts' reading of the prompt, predicted from the pace of both runs; None where drafts did not read it apart, or
+    saved no time."""
 
     speedup: Speedup | None
     predicted: float | None
@@ -223,6 +224,7 @@ class RunComparison:
     divergence: Divergence | None
     end_to_end: float | None = None
     pays_from: int | None = None
+    counts_kept: bool = False
 
 
 def compare(trace: Trace, baseline: Trace) -> RunComparison:
@@ -236,12 +238,24 @@ def compare(trace: Trace, baseline: Trace) -> RunComparison:
         speedup = single_speedup(ratio, tau, ours.costs, *runs, busy=others_share(trace, baseline))
     predicted = ours.predicted_speedup
     efficiency = speedup.value / predicted if speedup and speedup.is_possible and predicted else None
-    end_to_end, length = None, None
+    end_to_end, length, counts_kept = None, None, False
     if speedup and ours.end_to_end and plain.end_to_end:
-        end_to_end = ours.end_to_end / plain.end_to_end
+        more, theirs = _more_to_read(trace, baseline), _more_to_read(baseline, trace)
+        end_to_end = ours.tokens / (ours.tokens / ours.end_to_end + more)
+        end_to_end /= plain.tokens / (plain.tokens / plain.end_to_end + theirs)
+        counts_kept = bool(more or theirs)
         pace = [numbers.decode_seconds / numbers.decoded for numbers in (plain, ours)]
         length = pays_from(ours.request.get("drafts read the prompt", 0.0), *pace)
-    return RunComparison(speedup, predicted, efficiency, first_divergence(trace, baseline), end_to_end, length)
+    divergence = first_divergence(trace, baseline)
+    return RunComparison(speedup, predicted, efficiency, divergence, end_to_end, length, counts_kept)
+
+
+def _more_to_read(trace: Trace, other: Trace) -> float:
+    """Returns the seconds that a run's target spared by keeping more of the prompt than ``other``, which read it."""
+    end, theirs = trace.finished, other.finished
+    if not end or not theirs or end.kept_tokens.get("target", 0) <= theirs.kept_tokens.get("target", 0):
+        return 0.0
+    return theirs.prefill - end.prefill
 
 
 def others_share(*traces: Trace | None) -> float | None:

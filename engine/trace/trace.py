@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from engine.config import LOSSY
-from engine.errors import BadInput, explain
+from engine.errors import BadInput, explain, quantity
 from engine.files import decode_text, write_atomically
 from engine.trace.events import EMITTED, Event, Reason, Round, RunFinished, RunStarted, Token
 from engine.trace.range_checks import (
@@ -54,6 +54,14 @@ class Trace:
     def notes(self) -> tuple[str, ...]:
         """The sentences that a reader should see, from the run's start and its end."""
         return self.started.notes + (self.finished.notes if self.finished else ())
+
+    @property
+    def prompt_words(self) -> str:
+        """The length of its prompt, with what a branch adds, and how much was kept: "2,000 tokens, 1,984 kept"."""
+        counts = self.finished.kept_tokens if self.finished else {}
+        words = {"target": "kept", "draft": "kept by its draft"}
+        parts = [f"{counts[side]:,} {word}" for side, word in words.items() if side in counts]
+        return ", ".join([quantity(len(self.started.prompt) + len(self.started.prefix), "token"), *parts])
 
     @property
     def emitted(self) -> list[Token]:
@@ -238,6 +246,8 @@ def _check(trace: Trace) -> None:
         require(all(0 <= t <= 1e7 for t in times), "a time of its end is out of range")
         require(0 <= (end.peak_memory or 0) <= LARGEST, "its peak memory is out of range")
         check_json(end.extra)
+        counts = end.kept_tokens.values()
+        require(len(counts) <= 2 and all(0 <= n <= LARGEST for n in counts), "its kept tokens are out of range")
 
 
 def save(trace: Trace, path: str | Path) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from engine.decoding.batch import Prefill
+from engine.models.decoder.prompt_cache import PromptCache
 from engine.trace.events import Round
 
 
@@ -28,9 +29,9 @@ class _Request:
 class SharedPasses:
     """``memory``: bytes a run is said to take; ``best``: how many runs should share; ``slow``: methods to load."""
 
-    device, memory, best, slow = "cpu", 0, 4, frozenset()
+    device, memory, best, slow, prompts = "cpu", 0, 4, frozenset(), PromptCache(0)
 
-    def prepare(self, config, cancelled, own_cache=False):
+    def prepare(self, config, cancelled, own_cache=False, keeps_prompt=False):
         return _Request(self.run(config, cancelled), self.memory)
 
     def is_ready(self, method) -> bool:

@@ -101,5 +101,6 @@ def without_clocks(trace) -> str:
     """A trace as text with everything in it that a second run cannot repeat left out."""
     still = Timings(0.0, 0.0, 0.0, 0.0)
     rounds = tuple(replace(r, timings=still, start=0.0, end=0.0, reading=0.0) for r in trace.rounds)
-    end = replace(trace.finished, prefill=0.0, ttft=0.0, decode_seconds=0.0, seconds=0.0, peak_memory=None, extra={})
+    no_times = dict.fromkeys(("prefill", "ttft", "decode_seconds", "seconds"), 0.0)
+    end = replace(trace.finished, **no_times, peak_memory=None, extra={}, kept_tokens={})
     return to_json(replace(trace, started=replace(trace.started, costs=None, at=""), rounds=rounds, finished=end))

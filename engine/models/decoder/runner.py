@@ -34,6 +34,23 @@ class Tokens(NamedTuple):
         return self.runner.forward(self.ids, self.parents) if self.wants_logits else self.runner.prefill(self.ids)
 
 
+class StoredTokens(NamedTuple):
+    """A copy of what a `DecoderRunner` holds of W tokens: keys and values [2, layers, K, W, D], and the states [W,
+    taps·E] that entered the tapped ``layers``."""
+
+    sides: torch.Tensor
+    states: Any  # None where no layer was tapped
+    layers: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.nbytes for part in (self.sides, self.states) if part is not None)
+
+    def has(self, runner: "DecoderRunner") -> bool:
+        """Returns whether the states are here that the runner stores."""
+        return {*runner.tapped_layers} <= {*self.layers}
+
+
 def check_capacity(capacity: int, max_length: int) -> None:
     """Raises BadInput for more tokens than a model's context holds."""
     if capacity > max_length:
@@ -117,7 +134,7 @@ class DecoderRunner:
         self.graphs = graphs or graphs_for(model.device)
         self.cache: Any = None  # a KVCache between reset and release
         self.tapped: torch.Tensor | None = None  # [slots, taps·E]: features of every token, when the model has taps
-        self._layers: tuple[int, ...] = ()  # the layers that ``tapped`` comes from: the model's taps at the reset
+        self.tapped_layers: tuple[int, ...] = ()  # those that ``tapped`` comes from: the model's taps at the reset
         self._base = torch.zeros((), dtype=torch.long, device=model.device)  # first slot of this pass
         self._inputs: dict[Any, torch.Tensor] = {}  # the inputs of captured passes, by name and shape
 
@@ -168,7 +185,26 @@ class DecoderRunner:
     def features(self, layers: Sequence[int], start: int, end: int) -> torch.Tensor:
         """Returns the states [end − start, layers·E] of the tokens start … end − 1 that entered these tapped layers."""
         assert self.tapped is not None, "the layers were tapped before the reset"
-        return self._of_layers(self.tapped[start:end], self._layers, tuple(layers))
+        return self._of_layers(self.tapped[start:end], self.tapped_layers, tuple(layers))
+
+    @torch.inference_mode()
+    def copy_tokens(self, start: int, end: int) -> StoredTokens:
+        """Returns a copy of the tokens start … end − 1."""
+        sides = torch.stack([side[:, :, start:end] for side in (self.cache.keys, self.cache.values)])
+        return StoredTokens(sides, None if self.tapped is None else self.tapped[start:end].clone(), self.tapped_layers)
+
+    @torch.inference_mode()
+    def append_copy(self, tokens: StoredTokens) -> bool:
+        """Appends tokens that `copy_tokens` returned after the same text. Returns False where they lack states."""
+        if not tokens.has(self):
+            return False
+        start, end = self.length, self.length + tokens.sides.shape[3]
+        for side, copy in zip((self.cache.keys, self.cache.values), tokens.sides, strict=True):
+            side[:, :, start:end] = copy
+        if self.tapped is not None:
+            self.tapped[start:end] = self._of_layers(tokens.states, tokens.layers, self.tapped_layers)
+        self.cache.length = end
+        return True
 
     def _of_layers(self, features: torch.Tensor, tapped: tuple[int, ...], layers: tuple[int, ...]) -> torch.Tensor:
         if layers == tapped:
@@ -177,8 +213,8 @@ class DecoderRunner:
         return torch.cat([states[layer] for layer in layers], -1)
 
     def _make_room_for_features(self) -> None:
-        self._layers = self.model.taps
-        width = len(self._layers) * self.model.width
+        self.tapped_layers = self.model.taps
+        width = len(self.tapped_layers) * self.model.width
         if not width:
             self.tapped = None
         elif self.tapped is None or self.tapped.shape != (self.cache.slots, width):
@@ -187,7 +223,7 @@ class DecoderRunner:
     def _remember(self, features: torch.Tensor | None, count: int) -> None:
         if self.tapped is not None:
             assert features is not None, "the layers stay tapped until the next reset"
-            own = self._of_layers(features, self.model.taps, self._layers)  # another request may have tapped more since
+            own = self._of_layers(features, self.model.taps, self.tapped_layers)  # more may be tapped since
             self.tapped[self.length : self.length + count] = own
 
     @torch.inference_mode()

@@ -185,6 +185,8 @@ def _rows(trace: Trace, s: RunMetrics):
         count = (
             f"{s.decoded} in {quantity(s.passes, 'pass')}, and {s.tokens - s.decoded} by the prompt’s own pass before"
         )
+    if started.prompt:
+        yield "prompt", trace.prompt_words
     yield "tokens", f"{count}, ended by {reason}"
     yield "statuses", ", ".join(f"{n} {status}" for status, n in s.counts.items() if n) or "none"
     if s.alpha:

@@ -78,6 +78,13 @@ def test_a_request_is_more_than_its_rounds():
     found = compare(ours, plain)
     assert isclose(found.speedup.value, 2) and isclose(found.end_to_end, 1.3 / 1.2) and found.pays_from == 6
     assert whole_request(found) == "1.08× from Run to the last token; drafting pays from 6 tokens on (predicted)"
+    kept = replace(plain, finished=replace(plain.finished, prefill=0.01, seconds=0.86, kept_tokens={"target": 32}))
+    again = compare(ours, kept)
+    assert isclose(again.end_to_end, found.end_to_end) and "kept tokens counted as read;" in whole_request(again)
+    end = replace(ours.finished, prefill=0.01, seconds=0.76, kept_tokens={"target": 32, "draft": 48})
+    both = replace(ours, finished=end)
+    assert isclose(compare(both, kept).end_to_end, 0.86 / 0.76) and not compare(both, kept).counts_kept
+    assert both.prompt_words.endswith(", 32 kept, 48 kept by its draft")
     assert compare(trace("AAAb", "AAAb", seconds=0.2), plain).pays_from is None, "older traces do not tell"
     assert compare(plain, ours).pays_from is None, "nothing read, and nothing saved"
 
