@@ -8,6 +8,8 @@ MOST_NOTES = 10  # notes of a recording that are shown
 COUNTED = "{} tells which guesses it accepted, how many it rejected, and when each round ended."
 UNCOUNTED = "{} tells how many tokens came at once, and when. How many guesses it rejected is unknown."
 NO_SERVER_TELLS = "No server tells q, u or the residual."
+LOG = "llama-server’s log"  # the adapter of `engine.tools.servers.log_trace`
+LOG_TELLS = "It tells each draft’s three likeliest words with q, of a draft model or a head; no p, u or residual."
 HOW_TO_COUNT = {  # adapter → how its engine tells how many guesses it rejected
     "vLLM": "vLLM lists them for each round if it is started with --per-request-spec-decode-metrics detailed.",
     "SGLang": "SGLang gives totals, which say it only where all rounds are alike.",
@@ -40,7 +42,8 @@ def inspector_sentences(server: Server) -> list[str]:
     words = f"{UNCOUNTED.format(name(server))} {HOW_TO_COUNT.get(server.adapter, WHO_CAN_COUNT)}"
     if server.has_counts:
         words = COUNTED.format(name(server))
-    return [f"{words} {NO_SERVER_TELLS}", *server.notes[:MOST_NOTES]]
+    more = LOG_TELLS if server.adapter == LOG else NO_SERVER_TELLS
+    return [f"{words} {more}", *server.notes[:MOST_NOTES]]
 
 
 def longest_draft(run: Trace) -> int | None:
@@ -65,6 +68,8 @@ def opening_sentence(run: Trace, baseline: Trace | None) -> str:
     if not may_have_drafted(run):
         return f"{model} on your server. Its stream shows no drafts. Open one with drafts, too, to compare. {end}"
     unknown = "Dashed boxes are guesses that it rejected: it tells how many, not which words."
+    if any(token.q is not None and not token.emitted for each in run.rounds for token in each.tokens):
+        unknown = "Its log tells the guesses that it rejected, too, with q."
     if not run.started.server.has_counts:
         unknown = "It does not tell how many guesses it rejected, so none are drawn."
     beside = "Open a recording without drafts, too, to see the speedup."

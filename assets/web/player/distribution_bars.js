@@ -40,7 +40,8 @@ function candidates(token, { p, q, residual, isLeft }, drawn, most) {
   const known = new Map();
   for (const { top } of [p, q, residual].filter(Boolean))
     for (const [id, text] of top) if (!known.has(id)) known.set(id, text);
-  for (const one of [token, drawn].filter(Boolean)) if (!known.has(one.id)) known.set(one.id, tokenText(one));
+  for (const one of [token, drawn].filter(each => each && each.id !== null))
+    if (!known.has(one.id)) known.set(one.id, tokenText(one));
   // The p of a token is the target's, not the one that was left.
   const own = (symbol, id) =>
     isLeft && symbol === 'p' ? undefined : [token, drawn].find(one => one?.id === id)?.[symbol];
@@ -65,7 +66,7 @@ function leftOver(rows, { residual, weight = 1, ...known }) {
 }
 
 function candidateNode({ id, text, p, q }, token, drawn, left, fork) {
-  const here = id === token.id,
+  const here = id !== null && id === token.id,
     picked = drawn && id === drawn.id;
   const name = make('bdi', 'sl-name', [
     picked && make('span', 'sl-picked', ['↻ ', make('span', 'sl-picked-word', 'drawn ')]),

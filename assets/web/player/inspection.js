@@ -2,7 +2,7 @@
 /** @import { Engine, Parts } from './parts.js' */
 /** @import { Position, Token } from './rounds.d.ts' */
 import { makeFind } from '../lib/dom.js';
-import { isUntested } from '../lib/statuses.js';
+import { isUnknown, isUntested } from '../lib/statuses.js';
 import { makeInspector } from './inspector.js';
 import { currentOf } from './timeline.js';
 
@@ -19,7 +19,7 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
   /** What forces a candidate in a token's place; only the output's own places can be gone on from.
    * @param {Token} token */
   function forkOf(token) {
-    if (!engine || !timeline.ended) return null;
+    if (!engine || !timeline.ended || timeline.about.server) return null; // a server's models are not here
     if (token.branch) return branch.ended ? 'Keep the branch before you force a token in it.' : null;
     if (isUntested(token)) return null;
     /** @param {number} id */
@@ -96,8 +96,8 @@ export function makeInspection(root, { timeline, branch, playback, playhead, row
     const { index } = playhead.place();
     if (index < 0 || playback.playing || playback.live) return null;
     const { rejected, rejectedBefore } = timeline.rounds[index];
-    if (timeline.about.server) return null; // which word it was is not known
-    return rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : (rejectedBefore ?? null);
+    const last = rejected && playhead.stageNow(rejected) === 'rejected' ? rejected : (rejectedBefore ?? null);
+    return last && isUnknown(last) ? null : last;
   }
 
   /** A step by hand inspects the token of that step. @param {Position} place */

@@ -98,7 +98,7 @@ export function makeInspector(box, ask, forkOf) {
    * @param {boolean} isJudged @param {boolean} isScored */
   function knownNumbers(isJudged, isScored) {
     const hasResidual = ['rejected', 'resampled'].includes(token.status) && token.threshold === undefined;
-    const isReplaced = isJudged && hasResidual && !about?.greedy;
+    const isReplaced = isJudged && hasResidual && !about?.greedy && !about?.server;
     const closing = isReplaced ? [token, ...round.tokens].find(each => each.status === 'resampled') : null;
     const isDrawnHere = closing && [closing, rejectedAt(closing, round)].includes(token); // not from an elder's residual
     const { p, q, residual, ...rest } = probabilitiesOf(token, round);

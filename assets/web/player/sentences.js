@@ -106,8 +106,13 @@ function untestedSentence(token, greedy) {
 }
 
 /** Says of a server only what it told, because how it chose a token is not known. @param {Token} token */
-function servedSentence({ status, counted, round }) {
+function servedSentence(token) {
+  const { status, counted, round } = token;
   switch (status) {
+    case 'rejected':
+      return 'The server rejected this guess.';
+    case 'discarded':
+      return untestedSentence(token, false);
     case 'accepted':
       return counted
         ? 'The server accepted this guess.'

@@ -66,7 +66,7 @@ def record(
             if not traces:
                 raise
             raise Unavailable(f"{error} Recorded so far: {len(traces)} of {quantity(len(texts), 'answer')}.") from error
-        path = out if len(texts) == 1 else out.with_stem(f"{out.stem}-{number}")
+        path = _path_of(out, number, len(texts))
         save(trace, path)
         traces.append(trace)
         for round_ in trace.rounds if len(texts) == 1 else ():
@@ -161,12 +161,21 @@ def explain(
 @app.command("read")
 def read_log(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A log, /metrics or answers; - for standard input.")],
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT", help="Write each answer's rounds, of llama-server's log at -lv 5 or saved answers."
+        ),
+    ] = None,
 ):
-    """Say what an engine's log, /metrics or saved answers tell about acceptance."""
+    """Say what an engine's log, /metrics or saved answers tell about acceptance, or make traces of them."""
     from engine.tools.servers.log_reader import report
 
-    text = _text_of(file)
-    figures, out = report(text), screen()
+    data = _data_of(file)
+    if trace:
+        return _write_traces(data, file, trace)
+    text, out = decode_text(data, "replace"), screen()
+    figures = report(text)
     for reading in figures.readings:
         length = f"γ = {reading.gamma}" if reading.gamma else "γ is not told"
         out.print(f"{reading.engine}, {visible(reading.form)}: {length}, {reading.rows} read", soft_wrap=True)
@@ -190,13 +199,35 @@ NO_FIGURES = {  # what a text without figures may be
 }
 
 
-def _text_of(file: Path) -> str:
-    """Returns the text, with a question mark for every byte that cannot be read. Raises BadInput."""
+def _data_of(file: Path) -> bytes:
+    """Returns what the file holds. Raises BadInput."""
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror or error}.") from error
-    return decode_text(data, "replace")
+
+
+def _write_traces(data: bytes, file: Path, out: Path) -> None:
+    """Writes a trace for each answer and prints the last one's rounds. Raises BadInput."""
+    from engine.tools.cli import console
+    from engine.tools.servers.log_trace import read_traces
+    from engine.trace.trace import save
+
+    options.check_writable(out)
+    traces, screen_ = read_traces(data, str(file)), screen()
+    for number, each in enumerate(traces, 1):
+        path = _path_of(out, number, len(traces))
+        save(each, path)
+    printer = console.RoundPrinter(screen_)
+    for round_ in traces[-1].rounds:
+        printer.show(round_)
+    printer.end()
+    console.print_result(screen_, traces[-1])
+    say(f"{quantity(len(traces), 'trace')}, the last in {path}; open it on the page, or `replay` it.")
+
+
+def _path_of(out: Path, number: int, count: int) -> Path:
+    return out if count == 1 else out.with_stem(f"{out.stem}-{number}")
 
 
 @app.command()

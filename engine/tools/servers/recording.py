@@ -1,9 +1,10 @@
 """Records an answer of a server as a trace. What the server does not tell stays unknown in it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 from engine.errors import EngineError, Unavailable, and_list
@@ -17,7 +18,7 @@ from engine.tools.servers.adapters.tensorrt_llm import TensorRtLlm
 from engine.tools.servers.adapters.vllm import Vllm
 from engine.tools.servers.client import Client, Missing
 from engine.tools.servers.event_stream import Cut
-from engine.tools.servers.rounds import ServedRound, rounds_of
+from engine.tools.servers.rounds import Offer, ServedRound, rounds_of
 from engine.tools.servers.streamed_answer import NAMES, Piece, ServerRequest, StreamedAnswer, mapping
 from engine.trace.events import PromptToken, Round, RunFinished, RunStarted, Server, Token
 from engine.trace.trace import Trace
@@ -99,7 +100,7 @@ class Recorder:
                 self.adapter.add_counts(self.client, answer, before)
             if self.adapter.can_split:
                 answer.pieces = [self._split(request.model, piece) for piece in answer.pieces]
-        return _trace(self.adapter, self.settings, request, answer)
+        return trace_of(self.adapter, self.settings, request, answer)
 
     def _split(self, model: str, piece: Piece) -> Piece:
         """Returns the piece with the text of each token, where the server can say it."""
@@ -118,13 +119,17 @@ class Recorder:
         return self._texts[model, id]
 
 
-def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: StreamedAnswer) -> Trace:
+def as_rounds(served: Sequence[ServedRound], context: int | None) -> list[Round]:
+    """Returns rounds of a trace; ``context``: the tokens of the prompt, if they are known."""
+    starts = accumulate((len(one.tokens) for one in served), initial=0)
+    placed = enumerate(zip(served, starts, strict=False))
+    return [_round(index, one, at, context and context + at) for index, (one, at) in placed]
+
+
+def trace_of(adapter: Adapter, settings: dict, request: ServerRequest, answer: StreamedAnswer) -> Trace:
+    """Returns an answer as a trace, with the settings that its server told."""
     served = rounds_of(answer)
-    rounds, context = [], answer.prompt_size or len(answer.prompt_ids) or None
-    position = 0
-    for index, one in enumerate(served):
-        rounds.append(_round(index, one, position, context and context + position))
-        position += len(one.tokens)
+    rounds = as_rounds(served, answer.prompt_size or len(answer.prompt_ids) or None)
     flags = {name: value for name, value in (settings | answer.flags).items() if name != "version" and value}
     name, engine = adapter.name, adapter.name
     if isinstance(adapter, Chunks):
@@ -152,7 +157,7 @@ def _trace(adapter: Adapter, settings: dict, request: ServerRequest, answer: Str
 
 
 def _round(index: int, one: ServedRound, position: int, context: int | None) -> Round:
-    """Derives the statuses of a round from how many drafts were accepted. No server tells which words were rejected."""
+    """Derives the statuses of a round from how many drafts were accepted. Only a log tells words that were rejected."""
     size = len(one.tokens)
     accepted, drafted = one.step or ((0, 0) if one.is_told else (size - 1, size - 1))
     used = min(accepted, size)
@@ -165,12 +170,13 @@ def _round(index: int, one: ServedRound, position: int, context: int | None) -> 
     statuses += ["discarded"] * (drafted - len(statuses)) + [closing] * has_closing
     words, tokens, place = iter(one.tokens), [], position
     for i, status in enumerate(statuses):
-        is_unknown = status in ("rejected", "discarded")
-        word = None if is_unknown else next(words)
-        text = word.text if word else ""
-        label = None if text or (word and word.id is not None) else "?" if is_unknown else "…"
+        is_lost, offer = status in ("rejected", "discarded"), one.offers[i] if i < len(one.offers) else Offer()
+        word = offer.word if is_lost else next(words)
+        text, id_ = (word.text, word.id) if word else ("", None)
+        label = None if text or (id_ is not None and not one.offers) else "?" if is_lost else "…"
         at, depth = position + i if i < drafted else place, i + 1 if i < drafted else used + 1
-        tokens.append(Token(word.id if word else None, text, status, at, depth, label, p=word.p if word else None))
-        place += not is_unknown
+        p, q = word.p if word else None, offer.q(id_)
+        tokens.append(Token(id_, text, status, at, depth, label, p, q, q_top=offer.likeliest))
+        place += not is_lost
     gamma = drafted if one.is_told else None
     return Round(index, gamma, tuple(tokens), tuple(range(drafted)), None, context, None, one.start, one.end)

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from engine.config import MAX_NODES
 from engine.tools.servers.streamed_answer import Piece, StreamedAnswer
+from engine.trace.events import Distribution
 
 Step = tuple[int, int]  # accepted, drafted
 
@@ -22,15 +23,28 @@ class ServedToken:
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """What a log tells of a draft: its likeliest words with q, and the one that was drafted, where that is certain."""
+
+    likeliest: Distribution | None = None
+    word: ServedToken | None = None
+
+    def q(self, id_: int | None) -> float | None:
+        top = self.likeliest.top if self.likeliest else ()
+        return next((each.mass for each in top if each.id == id_), None)
+
+
+@dataclass(frozen=True, slots=True)
 class ServedRound:
     """Tokens that one pass of the target gave. ``step``: None of a round that did not draft; ``is_told``: False where
-    the server does not say whether it did."""
+    the server does not say whether it did. ``offers``: one for each draft, or none."""
 
     tokens: tuple[ServedToken, ...]
     start: float
     end: float
     step: Step | None = None
     is_told: bool = True
+    offers: tuple[Offer, ...] = ()
 
 
 def rounds_of(answer: StreamedAnswer) -> list[ServedRound]:
