@@ -144,7 +144,7 @@ def other_kind(folder: Path) -> str | None:
     """Returns a sentence about a path that holds something that is not loaded here; None for a model or a head, which
     may still be incomplete."""
     if folder.is_file():
-        return f"{folder} is a file; name the folder that it lies in, with its config.json and tokenizer."
+        return f"{folder} is a file and not *.gguf; name a folder with config.json and a tokenizer, or a GGUF file."
     if not folder.is_dir() or is_prepared(folder):
         return None
     tensors = _shapes_if_readable(folder)

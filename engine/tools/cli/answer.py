@@ -39,15 +39,14 @@ def answer(
     """
     from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
-    with options.option_checks():
-        loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
-        sampling = SamplingParams(temperature)
-        RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
-        options.check_models(pair, device, precision)
-        for name in names:
-            options.check_method(pair, name, is_measured=True)
-        options.check_folder(out)
-        chosen = read_prompts(file, limit, MEASUREMENT)
+    loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
+    sampling = SamplingParams(temperature)
+    RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
+    options.check_models(pair, device, precision)
+    for name in names:
+        options.check_method(pair, name, is_measured=True)
+    options.check_folder(out)
+    chosen = read_prompts(file, limit, MEASUREMENT)
 
     from engine.files import cache_root
     from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual

@@ -74,7 +74,8 @@ class Commands(typer.Typer):
 
 
 def friendly(command):
-    """Turns an EngineError into its sentence on stderr and exit code 1, and Ctrl-C into exit code 130."""
+    """Turns an EngineError into its sentence on stderr and an exit code: 2 for a wrong request, as for a wrong option,
+    and else 1. Ctrl-C is 130."""
 
     @functools.wraps(command)
     def run_it(*args, **kwargs):
@@ -82,7 +83,7 @@ def friendly(command):
             return command(*args, **kwargs)
         except EngineError as error:
             say(str(error))
-            raise typer.Exit(1) from error
+            raise typer.Exit(USAGE if isinstance(error, BadInput) else 1) from error
         except KeyboardInterrupt as error:
             say("Cancelled.")
             raise typer.Exit(INTERRUPTED) from error
@@ -91,16 +92,6 @@ def friendly(command):
             raise typer.Exit(PIPE_CLOSED) from error
 
     return run_it
-
-
-@contextmanager
-def option_checks():
-    """Ends the command with the sentence of a BadInput and exit code 2. For checks before heavy imports."""
-    try:
-        yield
-    except BadInput as error:
-        say(str(error))
-        raise typer.Exit(USAGE) from error
 
 
 def check_models(pair: str, device: str, precision: str) -> "PairSpec":
@@ -184,8 +175,7 @@ def check_folder(path: Path | None) -> None:
 
 def writable_folder(path: Path | None) -> Path | None:
     """Checks a folder as soon as its option is read."""
-    with option_checks():
-        check_folder(path)
+    friendly(check_folder)(path)  # because it is called before the command is
     return path
 
 

@@ -182,7 +182,7 @@ def read_log(
         tau = "not told, without the rounds" if reading.tau is None else f"{reading.tau:.2f}"
         share = "" if reading.per_drafted is None else f", {100 * reading.per_drafted:.0f} % of all drafts accepted"
         places = ", ".join("–" if alpha is None else f"{alpha:.2f}" for alpha in reading.alphas)
-        out.print(f"    τ {tau}{share} (reported by the server)", soft_wrap=True)
+        out.print(f"    τ {tau}{share} (from the server’s numbers)", soft_wrap=True)
         least = "; at least, because some drafts were shorter" if reading.has_short_drafts else ""
         out.print(f"    α by place: {f'{places} (derived{least})' if places else 'not told'}", soft_wrap=True)
     if not figures.readings:

@@ -13,7 +13,7 @@ import typer
 from engine.config import AUTO, DEFAULT_PAIR
 from engine.errors import BadInput, Unavailable, quantity
 from engine.tools.cli.console import say
-from engine.tools.cli.options import Commands, check_models, option_checks, parse_list, writable_folder
+from engine.tools.cli.options import Commands, check_models, parse_list, writable_folder
 from engine.tools.cli.progress import progress
 
 # Large tensors come and go in every update. In 4 KiB pages the kernel took as long to map them as the model to
@@ -70,8 +70,7 @@ def prompts(
     precision: Precision = AUTO,
 ):  # fmt: skip
     """Let the target write questions, each on a line of WORK/prompts.jsonl."""
-    with option_checks():
-        check_models(pair, device, precision)
+    check_models(pair, device, precision)
 
     from engine.tools.training.batched_sampler import BatchedSampler
     from engine.tools.training.prompts import LONGEST, Attempts, question_prefixes, write_questions
@@ -104,9 +103,8 @@ def tasks(
     """Make requests about texts (summarise, rewrite, quote …) of the target's own replies, into WORK/tasks.jsonl."""
     from engine.tools.training.dataset import work_folder
 
-    with option_checks():
-        spec = check_models(pair, AUTO, AUTO)
-        _check_samples(samples, work_folder(spec.name, work))
+    spec = check_models(pair, AUTO, AUTO)
+    _check_samples(samples, work_folder(spec.name, work))
 
     from engine.runtime.engine import load_tokenizer
     from engine.tools.training.prompts import make_tasks
@@ -135,10 +133,9 @@ def sample(
     from engine.tools.training.dataset import work_folder
     from engine.tools.training.prompts import read_texts
 
-    with option_checks():
-        spec = check_models(pair, device, precision)
-        files = prompts or [work_folder(spec.name, work) / "prompts.jsonl"]
-        texts = [text for path in files for text in read_texts(path)]
+    spec = check_models(pair, device, precision)
+    files = prompts or [work_folder(spec.name, work) / "prompts.jsonl"]
+    texts = [text for path in files for text in read_texts(path)]
 
     from engine.tools.training import generate as stage
     from engine.tools.training.batched_sampler import BatchedSampler
@@ -179,11 +176,10 @@ def distil(
     """Train a draft on the samples, resuming from its last checkpoint; logs α on held-out prompts as it goes."""
     from engine.tools.training.dataset import work_folder
 
-    with option_checks():
-        _check_student(student)
-        spec = check_models(pair, device, precision)
-        named = None if taps == AUTO else _layers(taps)
-        _check_samples(samples, work_folder(spec.name, work))
+    _check_student(student)
+    spec = check_models(pair, device, precision)
+    named = None if taps == AUTO else _layers(taps)
+    _check_samples(samples, work_folder(spec.name, work))
 
     from engine.tools.training.distil import Data, Recipe, train
     from engine.tools.training.hidden_states import exit_layer, high_taps
@@ -223,10 +219,9 @@ def export(
     """Write a trained draft as safetensors with its config and model card."""
     from engine.tools.training.kinds import check_bits
 
-    with option_checks():
-        _check_student(student)
-        check_models(pair, device, AUTO)
-        check_bits(bits)
+    _check_student(student)
+    check_models(pair, device, AUTO)
+    check_bits(bits)
 
     from engine.tools.training import stored_bits
     from engine.tools.training.trained_draft import write_draft
@@ -253,12 +248,11 @@ def convert(
     from engine.weights.checkpoint_dir import damage, missing
     from engine.weights.store import locate
 
-    with option_checks():
-        check_bits(bits)
-        if problem := missing(folder) or damage(folder):
-            raise BadInput(problem)
-        if target:
-            get_pair(target)
+    check_bits(bits)
+    if problem := missing(folder) or damage(folder):
+        raise BadInput(problem)
+    if target:
+        get_pair(target)
 
     from engine.tools.training import stored_bits
 
@@ -284,10 +278,9 @@ def evaluate(
     """
     from engine.tools.bench.prompts import read_prompts
 
-    with option_checks():
-        _check_student(student)
-        check_models(pair, device, AUTO)
-        chosen = read_prompts(prompts, limit)
+    _check_student(student)
+    check_models(pair, device, AUTO)
+    chosen = read_prompts(prompts, limit)
 
     from engine.files import write_file
     from engine.runtime.engine import load_engine

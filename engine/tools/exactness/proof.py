@@ -10,10 +10,10 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from engine.config import Constraint, RunConfig, SamplingParams
+from engine.config import AUTO, METHODS, Constraint, RunConfig, SamplingParams
 from engine.decoding.batch import Batch
 from engine.decoding.loop import TRUE_RULES
-from engine.errors import BadInput, quantity
+from engine.errors import BadInput, quantity, spell
 from engine.tools.exactness import distribution_test
 from engine.tools.exactness.distribution_test import Runs, count_outcomes, judge
 from engine.tools.exactness.results import JSON_TOKENS, TOY_METHODS, TOY_PROOFS, Law
@@ -157,9 +157,13 @@ def subject_of(method: str, gamma: int = 3, engine: Any = None, open_batch: Any 
 def check_toy_method(method: str, names: Sequence[str] = tuple(TOY_METHODS)) -> None:
     """Raises BadInput for a method that needs weights which the three-word toy does not have."""
     if method not in names:
+        if method not in {AUTO, *METHODS, *TOY_METHODS}:
+            raise BadInput(
+                f"There is no method {spell(method)}; choose from {', '.join(names)}, or with --pair others."
+            )
         raise BadInput(
-            f"The toy has no draft for the method {method[:40]!r}; name a pair that has one with --pair, or choose "
-            f"from {', '.join(names)}."
+            f"The toy has no draft for the method {method!r}; name a pair that has one with --pair, or choose from "
+            f"{', '.join(names)}."
         )
 
 

@@ -52,7 +52,7 @@ def report_on(
         ("tokenizer", _tokenizer(target)),
         ("files", _files(target, faults)),
         ("drafts", _drafts(pair, usual)),
-        ("a token", _speed(target, fitting or offered, per_byte)),
+        ("a token", _speed(target, sorted(fitting or offered, key=lambda name: name != usual), per_byte)),
     ]
     return OwnModelReport(tuple(lines), tuple(reasons), fitting, "" if usual in fitting or not fitting else fitting[0])
 
@@ -103,9 +103,11 @@ def _draft(pair: PairSpec, draft: ModelSpec, precision: str) -> str:
     return f"{draft.name} (in {precision}; by its size a step takes about {c:.2f} of a plain one)"
 
 
-def _speed(model: ModelSpec, precisions: tuple[str, ...], per_byte: Mapping[str, float]) -> str:
-    """Predicts the speed: a plain step reads all weights once, so its time is their bytes at the measured rate."""
+def _speed(model: ModelSpec, precisions: list[str], per_byte: Mapping[str, float]) -> str:
+    """Predicts the speed: a plain step reads all weights once, so its time is their bytes at the measured rate. The
+    first precision is the one that a run takes by itself."""
     guesses = [f"{1e3 * per_byte[p] * model.weight_bytes(p):,.0f} ms in {p}" for p in precisions if p in per_byte]
     if not guesses:
         return "not known until a model has been measured here: `python -m engine calibrate`"
-    return f"about {', '.join(guesses)} without drafts, by the bytes of a model that was measured here"
+    untried = "" if precisions[0] in per_byte else f"; a run takes {precisions[0]}, which was not measured"
+    return f"about {', '.join(guesses)} without drafts, by the bytes of a model that was measured here{untried}"

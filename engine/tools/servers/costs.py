@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.errors import BadInput
-from engine.trace.noise import T95
+from engine.trace.noise import STEADIEST, T95
 from engine.trace.speedup_model import expected_tokens
 
+ROUNDING = 1e-9  # seconds by which a part that is 0 may come out below it
 LONGEST = 16  # drafts that a prediction goes up to
 PARTS = {  # a part of `Split` → its words
     "plain": "a plain step",
@@ -33,9 +34,12 @@ class ServerPoint:
     length: float = 1.0
 
     def __post_init__(self):
-        if not (0 <= self.gamma <= 64 and 0 < self.speed < 1e7 and 1 <= self.length <= self.gamma + 1):
-            words = f"γ = {self.gamma} with {self.speed:g} tokens/s and {self.length:g} tokens a round"
-            raise BadInput(f"{words} cannot be: γ is from 0 to 64, and a round has from 1 to γ + 1 tokens.")
+        if not 0 <= self.gamma <= 64:
+            raise BadInput(f"γ = {self.gamma} cannot be: it is from 0 to 64.")
+        if not 0 < self.speed < 1e7:
+            raise BadInput(f"{self.speed:g} tokens/s cannot be: a speed is above 0 and below 10 million.")
+        if not 1 <= self.length <= self.gamma + 1:
+            raise BadInput(f"{self.length:g} tokens a round cannot be: it has from 1 to γ + 1, and γ is {self.gamma}.")
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[float]) -> "ServerPoint":
@@ -163,9 +167,11 @@ def verdict(parts: Split, loads: Sequence[int] = ()) -> list[str]:
     """Says which γ to take, for one user and at other loads, and what cannot help."""
     if parts.fixed is None:
         return ["One draft length leaves the fixed cost and the cost of a draft together; measure a second one."]
-    if impossible := [words for words, part in parts.known_parts() if part.seconds < 0]:
+    if impossible := [words for words, part in parts.known_parts() if part.seconds < -ROUNDING]:
         few = "Measure every point again, several times with the same prompts."
         return [f"No best γ: by these points the part “{impossible[0]}” would take less than no time. {few}"]
+    if parts.draft and parts.longest * parts.draft.seconds < STEADIEST * parts.plain.seconds:
+        return ["No best γ: by these points drafts take less time than can be measured. Measure a larger γ."]
     return [*_alone(parts), *(_at_load(parts, users) for users in loads if users > 1 and parts.row)]
 
 

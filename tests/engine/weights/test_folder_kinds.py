@@ -163,7 +163,7 @@ def test_rounded_weights_are_left_to_the_packages_that_are_installed(tmp_path, m
 
 def test_a_file_and_a_link_to_nowhere_are_named(tmp_path):
     folder = write(tmp_path / "model", MODEL)
-    assert "is a file; name the folder" in said(folder / "model.safetensors")
+    assert "is a file and not *.gguf; name a folder" in said(folder / "model.safetensors")
     os.replace(folder / "model.safetensors", tmp_path / "blob")
     (folder / "model.safetensors").symlink_to(tmp_path / "blob")
     assert get_pair(str(folder))

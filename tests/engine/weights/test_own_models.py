@@ -92,6 +92,14 @@ def test_what_it_needs_is_said_with_figures(served):
     assert "for a context of 256 tokens; 1000.0 GB are free" in lines["memory"], "as many as its positions"
     assert f"{1e-6 * pair.target.weight_bytes('int8'):,.0f} ms in int8" in lines["a token"]
     assert lines["a token"].count(" ms") == 1 and "1000.0 GB are free" in lines["memory"]
+    assert usual_precision(pair.target, "cpu") == "fp32" and lines["a token"].endswith(
+        "takes fp32, which was not measured"
+    )
+    each = dict(fits(pair, per_byte={"fp32": 1e-9, "int8": 1e-9}).lines)["a token"]
+    assert each.index("ms in fp32") < each.index("ms in int8") and "not measured" not in each
+    large = replace(pair, target=replace(pair.target, parameters=10**9))
+    each = dict(fits(large, per_byte={"fp32": 1e-9, "int8": 1e-9}).lines)["a token"]
+    assert each.index("ms in int8") < each.index("ms in fp32"), "the one that a run takes by itself comes first"
 
 
 def test_its_size_has_three_digits(served):
@@ -175,7 +183,7 @@ def test_the_command_refuses_with_the_reason(served):
     config = json.loads(served.files["config.json"])
     served.files["config.json"] = json.dumps(config | {"quantization_config": {"bits": 4}}).encode()
     result = CliRunner().invoke(main.app, ["check", NAME])
-    assert result.exit_code == 1 and "holds weights rounded by a method" in result.output + result.stderr
+    assert result.exit_code == 2 and "holds weights rounded by a method" in result.output + result.stderr
 
 
 @pytest.fixture

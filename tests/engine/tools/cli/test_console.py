@@ -73,6 +73,15 @@ def test_a_terminal_without_unicode_gets_other_marks():
     assert raw.getvalue().decode().splitlines()[1].split() == ["0", "g=3", "+tok", "xtok", "-tok", "~tok"]
 
 
+def test_a_prediction_from_costs_of_a_shorter_text_is_doubted():
+    trace = fold(play(RunConfig("hi", gamma=4, max_new_tokens=30)))
+    numbers = compute_metrics(trace)
+    longest = max(each.context for each in trace.rounds)
+    for context, is_doubted in ((longest, False), (longest // 3, True)):
+        rows = dict(console._rows(trace, replace(numbers, costs=replace(numbers.costs, context=context))))
+        assert ("trust the clock" in rows["predicted speedup"]) == is_doubted
+
+
 def test_a_slowdown_is_said_with_its_largest_cost():
     ours, plain = (compute_metrics(fold(play(RunConfig("hi", gamma=g, max_new_tokens=30)))) for g in (4, 0))
     slow = replace(ours, time=ours.time | {"draft": 9.0})

@@ -43,7 +43,7 @@ def test_wrong_options_end_in_a_sentence_before_a_model_is_loaded(arguments, wor
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.json").write_text("")
     result = CliRunner().invoke(app, ["run", "Hi", *arguments])
-    assert result.exit_code == 1 and words in result.output and result.output.count("\n") <= 2
+    assert result.exit_code == 2 and words in result.output and result.output.count("\n") <= 2
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
@@ -55,7 +55,7 @@ def test_a_constraint_that_cannot_be_followed_ends_in_a_sentence(arguments, word
     monkeypatch.chdir(tmp_path)
     (tmp_path / "not.json").write_text('{"not": {"type": "string"}}')
     result = CliRunner().invoke(app, ["run", "aaa", "--pair", str(tiny_pair), "--raw", *arguments])
-    assert result.exit_code == 1 and words in result.output and "Traceback" not in result.output
+    assert result.exit_code == 2 and words in result.output and "Traceback" not in result.output
     assert result.output.rstrip().endswith(".")
 
 

@@ -133,7 +133,7 @@ def test_explain_prints_the_parts_and_refuses_what_is_no_point():
     assert "γ = 7: 3.11 tokens a round, 12.2 tokens/s" in result.stdout and "No draft length pays" in result.stdout
     for wrong in ("x", "1.5:3:2", "1:2:3:4", "7:12:9"):
         refused = call("explain", "0:26.5", wrong)
-        assert refused.exit_code == 1 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
+        assert refused.exit_code == 2 and "GAMMA:TOKENS_PER_SECOND:LENGTH" in refused.stderr, wrong
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
@@ -144,7 +144,7 @@ def test_explain_prints_the_parts_and_refuses_what_is_no_point():
 ])  # fmt: skip
 def test_numbers_of_users_are_checked(arguments, words):
     refused = call(*arguments)
-    assert refused.exit_code == 1 and words in refused.stderr
+    assert refused.exit_code == 2 and words in refused.stderr
 
 
 def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
@@ -152,7 +152,7 @@ def test_read_says_what_it_found_and_what_it_left_out(tmp_path):
     file.write_text("\n".join([text_of("llama.cpp with several drafters"), text_of("SGLang with a zero")]))
     result = call("read", file)
     assert result.exit_code == 0 and "draft-simple: γ = 3, 1 read" in result.stdout
-    assert "τ 7.00, 75 % of all drafts accepted (reported by the server)" in result.stdout
+    assert "τ 7.00, 75 % of all drafts accepted (from the server’s numbers)" in result.stdout
     assert "α by place: 0.75, 0.67, 0.50 (derived)" in result.stdout
     assert "Not used: SGLang, accept len of its log (0.5): not added" in result.stdout
     piped = CliRunner().invoke(app, ["server", "read", "-"], input=file.read_bytes() + b"\xff")
@@ -167,10 +167,10 @@ def test_read_refuses_a_file_without_figures(tmp_path, text, said):
     if text is not None:
         (tmp_path / "log").write_text(text)
     result = call("read", tmp_path / "log")
-    assert result.exit_code == 1 and said in result.stderr and not result.stdout
+    assert result.exit_code == (2 if text is None else 1) and said in result.stderr and not result.stdout
 
 
 @pytest.mark.parametrize("given", [(), ("--prompt", "a", "--prompts", "b.jsonl")])
 def test_record_wants_one_kind_of_prompt(given, tmp_path):
     result = call("record", "http://127.0.0.1:9", "--model", "m", "--out", tmp_path / "run.json", *given)
-    assert result.exit_code == 1 and "either --prompt or --prompts" in result.stderr
+    assert result.exit_code == 2 and "either --prompt or --prompts" in result.stderr

@@ -124,7 +124,7 @@ BAD = [  # (a file, the sentence about it)
 @pytest.mark.parametrize(("text", "words"), BAD, ids=[words[:40] for _, words in BAD])
 def test_a_fault_of_the_file_is_a_sentence_with_its_line(graded, text, words):
     result = graded(text)
-    assert result.exit_code == 1 and words in result.stderr and "Traceback" not in result.stderr, result.output
+    assert result.exit_code == 2 and words in result.stderr and "Traceback" not in result.stderr, result.output
 
 
 def test_a_loop_without_an_end_is_ended_and_its_line_named(graded, monkeypatch):
@@ -132,7 +132,7 @@ def test_a_loop_without_an_end_is_ended_and_its_line_named(graded, monkeypatch):
     for line in ("while True: pass", "x = sum(1 for _ in iter(int, 1))"):
         begin = time.monotonic()
         result = graded(source(*RIGHT).replace("N = len(drafts)", f"N = len(drafts)\n    {line}"))
-        assert result.exit_code == 1 and "line 15: this had not ended" in result.stderr
+        assert result.exit_code == 2 and "line 15: this had not ended" in result.stderr
         assert time.monotonic() - begin < 30
 
 
@@ -141,9 +141,9 @@ def test_start_writes_the_file_and_replaces_none(tmp_path):
     assert call("--start", file).exit_code == 0 and "exercise rule mine.py" in file.read_text(encoding="utf-8")
     assert "still has ... in line 15, 17 and 19" in call(file).stderr
     again = call("--start", file)
-    assert again.exit_code == 1 and "exists already" in again.stderr
+    assert again.exit_code == 2 and "exists already" in again.stderr
     assert "folder that exists" in call("--start", tmp_path / "none" / "x.py").stderr
-    assert call(tmp_path / "nosuch.py").exit_code == 1 and call(tmp_path).exit_code == 1
+    assert call(tmp_path / "nosuch.py").exit_code == call(tmp_path).exit_code == 2
     assert call().exit_code == 2
 
 

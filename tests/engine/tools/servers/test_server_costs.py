@@ -66,10 +66,12 @@ def test_no_best_length_follows_from_parts_that_cannot_be():
     faster_with_drafts = split([ServerPoint(0, 26.5), ServerPoint(1, 17.7), ServerPoint(3, 20)])
     (sentence,) = verdict(faster_with_drafts)
     assert sentence.startswith("No best γ: by these points the part “each draft") and "again" in sentence
+    nothing = split([ServerPoint(0, 100), ServerPoint(1, 150, 1.7), ServerPoint(3, 220, 2.5)])
+    assert verdict(nothing)[0].startswith("No best γ: by these points drafts take less time than can be measured")
 
 
 def test_a_best_length_beyond_the_measured_ones_is_to_be_measured():
-    far = split([ServerPoint(0, 100), ServerPoint(1, 150, 1.7), ServerPoint(3, 220, 2.5)])
+    far = split([made(gamma, fixed=0, draft=0.001) for gamma in (0, 1, 3)])
     assert verdict(far)[1:] == ["You measured up to γ = 3 only, so measure it before you use it."]
     near = split([made(0), made(1), made(16)])
     assert len(verdict(near)) == 1
@@ -80,6 +82,9 @@ def test_too_few_points_are_said_and_impossible_ones_refused():
     for points in ([made(0)], [made(3)], []):
         with pytest.raises(BadInput, match="without drafts, of γ = 0"):
             split(points)
-    for wrong in ((3, 10, 4.5), (3, 10, 0.9), (3, 0, 2), (-1, 10, 1), (3, float("nan"), 2)):
-        with pytest.raises(BadInput, match="cannot be"):
+    for wrong, words in {
+        (3, 10, 4.5): "4.5 tokens a round", (3, 10, 0.9): "0.9 tokens a round", (3, 0, 2): "0 tokens/s",
+        (0, -1, 1): "-1 tokens/s", (0, 1e308, 1): "1e.308 tokens/s", (-1, 10, 1): "γ = -1", (3, float("nan"), 2): "nan",
+    }.items():  # fmt: skip
+        with pytest.raises(BadInput, match=f"{words}.* cannot be"):
             ServerPoint(*wrong)
