@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -19,6 +20,7 @@ MOST_USERS = 64
 app = options.Commands("server", "Record and check the server that you run: vLLM, llama-server, LM Studio or another.")
 Address = Annotated[str, typer.Argument(metavar="URL", help="http://HOST:PORT of an OpenAI-compatible server.")]
 Model = Annotated[str, typer.Option(help="The model's name, as the server lists it.")]
+OffModel = Annotated[str, typer.Option(metavar="NAME", help="Its name at OFF_URL, where that is another one.")]
 Seconds = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="The most that one answer may take.")]
 
 
@@ -93,13 +95,15 @@ def check(
     model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = cast(str, ...),
     max_new_tokens: options.NewTokens = 48,
     draws: Annotated[int, typer.Option(min=10, help="Sampled requests a side, with OFF_URL.")] = 200,
+    off_model: OffModel = "",
     seconds: Seconds = 600.0,
 ):
     """Say whether a server that drafts still writes what its model says. Exits with 1 for a fault."""
     from engine.tools.servers.findings import Subject
     from engine.tools.servers.findings import check as findings
 
-    subjects = [Subject(_client(each, seconds), model, max_new_tokens, draws) for each in (address, plain) if each]
+    sides = [(address, model), *([(plain, off_model or model)] if plain else [])]
+    subjects = [Subject(_client(each, seconds), name, max_new_tokens, draws) for each, name in sides]
     for subject in subjects:
         _ = subject.recorder  # raises for an address where nothing answers, before the first check
     out, faults = screen(), 0
@@ -241,6 +245,7 @@ def compare(
     repeats: Annotated[int, typer.Option(min=1, max=20)] = 2,
     max_new_tokens: options.NewTokens = 128,
     system: Annotated[Path | None, typer.Option(metavar="FILE", help="A system prompt for rows without one.")] = None,
+    off_model: OffModel = "",
     seconds: Seconds = 600.0,
 ):
     """Measure a server with drafts beside one without, and say whether drafting pays for whole requests."""
@@ -252,7 +257,8 @@ def compare(
 
     numbers, rows = options.parse_users(users, MOST_USERS), read_prompts(prompts, limit, SERVER)
     request = ServerRequest(model, "", max_new_tokens, system=read_text(system, "system prompt") if system else "")
-    arms = {side: Arm(_client(each, seconds), request) for side, each in zip(SIDES, (address, plain), strict=True)}
+    sides = zip(SIDES, (address, plain), (model, off_model or model), strict=True)
+    arms = {side: Arm(_client(each, seconds), replace(request, model=name)) for side, each, name in sides}
     out, loads, readings, fault = screen(), [], None, ""
     try:
         with progress() as show:

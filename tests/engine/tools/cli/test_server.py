@@ -80,6 +80,16 @@ def test_record_keeps_the_prompts_before_a_refusal(record, rows, tmp_path, statu
     assert load(tmp_path / "run-1.json").text == "a" and not (tmp_path / "run-2.json").exists()
 
 
+def test_both_sides_are_asked_for_their_own_model(rows):
+    good = event(choices=[{"delta": {"content": "a"}}]) + event(choices=[], usage={"completion_tokens": 2}) + DONE
+    for command in (("compare", "--prompts", rows, "--repeats", 1), ("check",)):
+        asked = {"m": [], "plain": []}
+        with serving({"/v1/chat/completions": good}, asked["m"]) as on, serving({}, asked["plain"]) as off:
+            call(command[0], on, off, "--model", "m", "--off-model", "plain", *command[1:])
+        names = {side: {body["model"] for *_, body in rows if "model" in body} for side, rows in asked.items()}
+        assert names == {side: {side} for side in names}, command
+
+
 def test_compare_shows_what_it_measured_before_a_fault(rows):
     good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd")
     good += event(choices=[], usage={"completion_tokens": 4}) + DONE
