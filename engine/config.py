@@ -166,7 +166,7 @@ METHODS = {
     ),
     "block": Method(
         "block head", "guesses a whole block in one pass", "engine.drafters.block:BlockDrafter",
-        reads="head", passes="one", competes=False,
+        reads="head", passes="one",
     ),
     "medusa": Method(
         "Medusa heads", "guess several places from its last state", "engine.drafters.medusa:MedusaDrafter",

@@ -113,7 +113,7 @@ def _pace(trace: Trace) -> list | None:
     """Returns [plain steps since the start, texts of the new tokens] of each round, by the costs before the run."""
     costs, clock, rounds = trace.started.costs, 0.0, []
     for r in trace.rounds if costs else ():
-        clock += (r.draft_steps or 0) * costs.draft_cost(r.drafter) + interpolate(costs.v, len(r.parents) + 1)
+        clock += costs.round_cost(r.drafter, r.draft_steps or 0, len(r.parents))
         rounds.append([clock, [token.text for token in r.emitted]])
     return rounds or None
 

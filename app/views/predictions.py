@@ -78,8 +78,14 @@ def _formula(run: Trace, predicted: float) -> str:
     emitted = sum(len(event.emitted) for event in run.rounds)
     drafting = _drafting(run)
     scoring = sum(interpolate(costs.v, len(event.parents) + 1) for event in run.rounds)
-    filled = f"{emitted} ÷ ({drafting} + {scoring:.1f})"
-    return f"Predicted = Σ emitted ÷ (Σ draft steps · c + Σ v(N + 1)) = {filled} = {predicted:.2f}×."
+    filled, more = f"{emitted} ÷ ({drafting} + {scoring:.1f}", emitted / predicted - scoring - _drafting_cost(run)
+    if costs.paces:
+        filled += f" {'+' if more >= 0 else '−'} {abs(more):.1f} that such rounds took on the clock in earlier runs"
+    return f"Predicted = Σ emitted ÷ (Σ draft steps · c + Σ v(N + 1)) = {filled}) = {predicted:.2f}×."
+
+
+def _drafting_cost(run: Trace) -> float:
+    return sum((event.draft_steps or 0) * _costs(run).draft_cost(event.drafter) for event in run.rounds)
 
 
 def _drafting(run: Trace) -> str:

@@ -13,7 +13,7 @@ the distribution the token is drawn from, never the drawn token, because otherwi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from engine.drafters.base import PER_TOKEN, DraftOffer, DraftPolicy, GammaPolicy, Keys, Outcomes
@@ -25,6 +25,8 @@ MEMORY = 24.0  # tests after which old evidence has faded to 1/e
 RECOVERY = 0.02  # share of the way back to the prior in each round left undrafted
 _RATE_MEMORY = 32.0  # rounds over which tokens per cost are averaged
 _DEBT = 0.5  # plain steps that per-token decisions may lose before drafting pauses
+_PRIOR_ROUNDS = 3.0  # rounds that the promise of rounds drafted token by token counts for, beside those it had
+_PRIOR_RATE = 1.5  # the most that it counts for when such drafting loses time
 _REST, _LONGEST_REST = 8, 64  # rounds of a pause
 
 
@@ -67,6 +69,7 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
         self._alone = c, v
         self.rate = rate or Rate()
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
+        self._had = (0.0, 0.0, 0.0)  # its rounds drafted token by token: number, tokens and cost, all decayed
         self._balance, self._rest, self._rested = 0.0, _REST, 0
 
     def share(self, rows: int) -> None:
@@ -98,16 +101,30 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
         return rests
 
     def promises(self, keys, limit: int) -> Iterator[tuple[int, float, float]]:
-        """Yields (γ, expected tokens, cost) of rounds that draft 1, 2, … ``limit`` tokens."""
+        """Yields (γ, expected tokens, cost) of rounds that draft 1, 2, … ``limit`` tokens. For a drafter that decides
+        token by token they are by its prior, because `round_promise` adds what its rounds came to."""
         tokens, reached, limit = 1.0, 1.0, min(self.limit, limit)
-        for gamma, key in enumerate((PER_TOKEN,) * limit if keys == PER_TOKEN else keys[:limit], start=1):
-            reached *= self.alpha(key)
+        prior = [self.priors.get(PER_TOKEN, 0.5)] * limit
+        for gamma, alpha in enumerate(prior if keys == PER_TOKEN else map(self.alpha, keys[:limit]), start=1):
+            reached *= alpha
             tokens += reached
             yield gamma, tokens, (1 if self.at_once else gamma) * self.c + interpolate(self.v, gamma + 1)
+
+    def round_promise(self, room: int, most: float = inf) -> tuple[int, float, float]:
+        """Returns (γ, tokens, cost) of a round that drafts token by token: the best of its `promises`, up to ``most``
+        tokens per cost, corrected by what such rounds came to."""
+        promises = self.promises(PER_TOKEN, room)
+        _, tokens, cost = max(promises, key=lambda each: each[1] / each[2])
+        rate, (number, had_tokens, had_cost) = min(most, tokens / cost), self._had
+        if number:
+            rate = (_PRIOR_ROUNDS * rate + number * had_tokens / had_cost) / (_PRIOR_ROUNDS + number)
+        return min(self.limit, room), rate * cost, cost
 
     def forget(self, keys) -> None:
         """Goes a little of the way back to the prior of the first key."""
         key = keys if keys == PER_TOKEN else keys[0]
+        if key == PER_TOKEN:
+            self._had = tuple((1 - RECOVERY) * each for each in self._had)
         if key in self._seen:
             self._fade(key, 1 - RECOVERY)
 
@@ -148,10 +165,13 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
             self._account(tokens, cost)
 
     def _account(self, tokens: int, cost: float) -> None:
-        """Tracks the net gain of per-token decisions. After losing ``_DEBT`` plain steps drafting pauses, with
-        exponential back-off."""
+        """Tracks the net gain of per-token decisions. Once it has lost ``_DEBT`` plain steps and a round no longer
+        promises a gain, drafting pauses, with exponential back-off."""
+        fade = 1 - 1 / MEMORY
+        self._had = tuple(fade * had + new for had, new in zip(self._had, (1.0, tokens, cost), strict=True))
         self._balance = (1 - 1 / _RATE_MEMORY) * self._balance + tokens - cost
-        if self._balance < -_DEBT:
+        _, expected, expected_cost = self.round_promise(self.limit, _PRIOR_RATE)
+        if self._balance < -_DEBT and expected <= expected_cost:
             self._balance, self._rested = 0.0, self._rest
             self._rest = min(2 * self._rest, _LONGEST_REST)
         elif self._balance > _DEBT:

@@ -8,8 +8,9 @@ Dimension key: N drafts of a round, W = N + 1 tokens scored, V vocabulary.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -78,6 +79,7 @@ class SpeculativeDecoder:
     reading_seconds: float = 0.0  # in which drafts read it, so far
     first_round: Round | None = None
     last_round: Round | None = None
+    recent: deque[Round] = field(default_factory=lambda: deque(maxlen=64))  # for the clock, after the first
 
     def __post_init__(self):
         self.started = self.started or time.perf_counter()
@@ -121,6 +123,7 @@ class SpeculativeDecoder:
             while self.text.reason is None:  # a round polls the flag itself, so that its last bytes become text
                 self.last_round = yield from self._round(index)
                 self.first_round = self.first_round or self.last_round
+                self.recent.append(self.last_round)
                 yield self.last_round
                 index += 1
             self._keep_text()

@@ -1,5 +1,6 @@
 """Builds a pair's drafters, each with the models that it drafts with, when a method first needs them."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import cast
 
@@ -108,11 +109,6 @@ class Drafts:
         """Returns the methods that can draft here, the first of those with the same weights. Loads their parts."""
         return tuple(name for name in methods(self.pair) if not METHODS[name].shares and self._can_draft(name))
 
-    def _competing(self, *reads: str) -> tuple[str, ...]:
-        """Returns the methods that auto may choose and that read one of ``reads``."""
-        kinds = ((name, METHODS[name]) for name in methods(self.pair) if not METHODS[name].shares)
-        return tuple(name for name, kind in kinds if kind.competes and kind.reads in reads and self._can_draft(name))
-
     def _can_draft(self, method: str) -> bool:
         if method != "none" and method not in self.unusable:
             try:
@@ -121,15 +117,17 @@ class Drafts:
                 self.unusable[method] = str(error)  # it is not loaded again at every run
         return method != "none" and method not in self.unusable
 
-    def _candidates(self) -> tuple[str, ...]:
-        """Returns the methods that auto chooses from. Beside a head only lookup in the text itself competes: over 48
-        prompts these two came to 1.84 ×, and with all others to 1.75 ×."""
-        names = self._competing("text")
-        return names + (self._competing("head") or self._competing("corpus", "draft model", "copy"))
+    def _candidates(self, hopeless: Collection[str] = ()) -> tuple[str, ...]:
+        """Returns the methods that auto chooses from. Loads them; those that are ``hopeless`` are left alone."""
+        kinds = ((name, METHODS[name]) for name in methods(self.pair) if name not in hopeless)
+        return tuple(name for name, kind in kinds if kind.competes and not kind.shares and self._can_draft(name))
 
-    def competitors(self, length: int = 0, has_constraint: bool = False) -> tuple[str, ...]:
-        """Returns the methods that auto chooses from for a run of ``length`` tokens, with or without a constraint."""
-        names = self._candidates()
+    def competitors(
+        self, length: int = 0, has_constraint: bool = False, hopeless: Collection[str] = ()
+    ) -> tuple[str, ...]:
+        """Returns the methods that auto chooses from for a run of ``length`` tokens, with or without a constraint.
+        ``hopeless``: methods that it does without (`without_a_chance` in `contest.py`)."""
+        names = self._candidates(hopeless)
         names += constraint_methods() if has_constraint else ()
         self._has_competed = True
         return tuple(name for name in names if not self._is_too_short(name, length))
@@ -140,7 +138,7 @@ class Drafts:
     def left_out(self, length: int) -> list[str]:
         """Says in sentences why auto runs of ``length`` tokens go without drafts that the pair brings."""
         drafts, reasons = self.pair.drafts, {}
-        for name in (name for name in self._candidates() if self._is_too_short(name, length)):
+        for name in (name for name in self.loaded if METHODS[name].competes and self._is_too_short(name, length)):
             limit = self.loaded[name].runner.max_length
             reasons[name] = f"it attends to {limit:,} tokens, but prompt and answer may take {length:,}."
         tried = {name: why for name, why in self.unusable.items() if METHODS[name].competes}

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import engine
-from engine.config import AUTO, RunConfig, method_of
+from engine.config import AUTO, RunConfig, SamplingParams, method_of
 from engine.decoding.batch import alone
 from engine.decoding.constrained import grammar_reader
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
@@ -18,7 +18,7 @@ from engine.decoding.drafter_choice import DrafterChoice
 from engine.decoding.loop import TRUE_RULES, Rules, SpeculativeDecoder
 from engine.decoding.tokenization import encode_prompt, template_length
 from engine.decoding.trace_recorder import TraceRecorder
-from engine.drafters.base import Drafter, GammaPolicy
+from engine.drafters.base import PER_TOKEN, Drafter, GammaPolicy
 from engine.errors import BadInput, Unavailable, quantity
 from engine.files import ProgressCallback, cache_root
 from engine.models.decoder.runner import Runner
@@ -26,10 +26,12 @@ from engine.models.decoder.transformers_config import load_tokenizer
 from engine.models.loader import LoadedModel, device_name, memory_errors
 from engine.models.onnx import session as onnx_session
 from engine.runtime import calibration, huge_pages
+from engine.runtime.contest import known_acceptance, without_a_chance
 from engine.runtime.device_choice import choose_device, choose_precision
 from engine.runtime.drafts import Drafts
 from engine.runtime.pair_models import PairModels
 from engine.runtime.prepared_run import PreparedRun
+from engine.runtime.round_clock import RoundClock
 from engine.sampling.constraint_compiler import Grammars
 from engine.trace.costs import CostModel
 from engine.trace.events import Event
@@ -67,6 +69,8 @@ class Engine:
         self.models = PairModels(pair, device, precision, progress or (lambda fraction, message: None))
         self.target, self.drafts, self.prompts = self.models.target, Drafts(self.models), self.models.prompts
         self.grammars = Grammars(self.target.tokenizer, self.target.runner.vocab_size, self.target.eos)
+        self.clocks = {is_greedy: RoundClock() for is_greedy in (True, False)}
+        self._known_c: dict[str, float] | None = None  # c by drafter, from earlier calibrations
         self._ready: set[str] = set()
         self._costs: dict[str, CostModel] = {}
         self._calibrations: dict[str, int] = {}  # how often each was measured
@@ -178,7 +182,7 @@ class Engine:
             prompt=prompt,
             target=fork or self.target.runner,
             drafters=drafters,
-            gamma_policy=_gamma_policy(config, drafters, its_costs, gammas),
+            gamma_policy=_gamma_policy(config, drafters, its_costs, gammas, self.pair.name),
             eos_ids=self.target.eos if stop_at_eos else frozenset(),
             recorder=TraceRecorder(config, self.target.tokenizer),
             cancelled=cancelled,
@@ -211,15 +215,27 @@ class Engine:
             if spec and method not in self.drafts.translations:  # a translated one drafts for as long as it can
                 _check_length(self.drafts.load(method), spec.name, prompt, config)
             return [drafter], costs
-        members = self.drafts.competitors(prompt + config.max_new_tokens, config.constraint is not None)
+        hopeless = self._hopeless(config.sampling) if costs is None else frozenset()
+        length, is_constrained = prompt + config.max_new_tokens, config.constraint is not None
+        members = self.drafts.competitors(length, is_constrained, hopeless)
         drafters = [self.drafts.drafter(name, is_greedy, fork) for name in members]
-        if costs is None:  # the one v of their target, and c of each
+        if costs is None:  # the one v of their target, and c and the pace of each
             # The drafts that are too short for this run are calibrated, too, because a shorter run may join it.
-            names = dict.fromkeys((*members, *self.drafts.competitors()))
+            names = dict.fromkeys((*members, *self.drafts.competitors(hopeless=hopeless)))
             c = {name: self.costs(name, retry=retry).c for name in names}
             draft_costs = {name: c[name] for name in members}
-            costs = replace(self.costs("none", retry=retry), draft_costs=draft_costs)
+            paces = {name: pace for name, pace in self.clocks[is_greedy].paces.items() if name in members}
+            costs = replace(self.costs("none", retry=retry), draft_costs=draft_costs, paces=paces)
         return drafters, costs
+
+    def _hopeless(self, sampling: SamplingParams) -> frozenset[str]:
+        """Returns the methods that auto does without here, which are not loaded for it."""
+        if self._known_c is None:
+            target, where = self.models.hashes[self.target.folder].split("-")[0], cache_root() / "calibration"
+            self._known_c = calibration.known_draft_costs(where, device_name(self.device), target, self.precision)
+        c = self._known_c | {name: costs.c for name, costs in self._costs.items()}
+        costs = replace(self.costs("none", retry=False), draft_costs=c, paces=self.clocks[sampling.greedy].paces)
+        return without_a_chance(known_acceptance(self.pair.name, sampling.temperature), costs)
 
     def close(self) -> None:
         """Releases all memory, even if other objects still refer to this one."""
@@ -247,17 +263,20 @@ def _check_length(model: LoadedModel, name: str, prompt: int, config: RunConfig)
 
 
 def _gamma_policy(
-    config: RunConfig, drafters: Sequence[Drafter], costs: CostModel, gammas: Sequence[int | tuple] | None
+    config: RunConfig, drafters: Sequence[Drafter], costs: CostModel, gammas: Sequence[int | tuple] | None, pair: str
 ) -> GammaPolicy:
     if gammas is not None:
         return ReplayedGamma(gammas)
     gamma = None if isinstance(config.gamma, str) else config.gamma
     if config.method == AUTO:
-        rate = Rate()
-        members = {
-            drafter.name: AdaptiveGamma(costs.draft_cost(drafter.name), costs.v, drafter.priors, rate=rate)
-            for drafter in drafters
-        }
+        rate, known = Rate(), known_acceptance(pair, config.sampling.temperature)
+        members = {}
+        for drafter in drafters:
+            name, priors = drafter.name, drafter.priors
+            if own := known.get(name):
+                priors = priors | {PER_TOKEN: sum(own.values()) / len(own)}
+            at_once = method_of(name).drafts_at_once
+            members[name] = AdaptiveGamma(*costs.costs_of(name), priors, rate=rate, at_once=at_once)
         return DrafterChoice(members, rate, gamma)
     if gamma is None:
         return AdaptiveGamma(costs.c, costs.v, drafters[0].priors, at_once=method_of(config.method).drafts_at_once)

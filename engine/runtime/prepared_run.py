@@ -54,6 +54,8 @@ class PreparedRun:
         yield from decoding.steps()
         first, last = decoding.first_round, decoding.last_round
         assert decoding.text.reason is not None, "the steps end with a reason"
+        share = others.share
+        self.engine.clocks[self.config.sampling.greedy].learn(decoding.recent, self.costs, self.config.method, share)
         yield RunFinished(
             reason=decoding.text.reason,
             text=_before_stop(decoding.text.output, self.config.stop),
@@ -62,7 +64,7 @@ class PreparedRun:
             decode_seconds=last.end - first.start if first and last else 0.0,
             seconds=decoding.reading_seconds + last.end if last else time.perf_counter() - decoding.started,
             peak_memory=peak_memory(device),
-            extra={} if (share := others.share) is None else {"busy": share},
+            extra={} if share is None else {"busy": share},
             notes=tuple(self._last_notes()),
             kept_tokens=decoding.kept_tokens,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from engine.trace.costs import CostModel
 from engine.trace.events import ACCEPTED, EMITTED, STATUSES, TESTED, Round, RunFinished
 from engine.trace.noise import Z95, Speedup, largest_busy_share, monotone_costs, single_speedup
-from engine.trace.speedup_model import pays_from, predicted_speedup
+from engine.trace.speedup_model import pays_from
 from engine.trace.trace import Trace
 
 NEAR_TIE = 1e-3  # between the two best logits, under which rounding in fp32 may decide
@@ -115,11 +115,6 @@ def expected_lengths(rounds: Iterable[Round]) -> dict[str, float]:
     return {"token": token / count, "block": block / count} if count else {}
 
 
-def _predict(rounds: Iterable[Round], costs: CostModel) -> float:
-    shape = [(len(r.emitted), (r.draft_steps or 0) * costs.draft_cost(r.drafter), len(r.parents)) for r in rounds]
-    return predicted_speedup(shape, costs.v)
-
-
 def _request(rounds: Sequence[Round], finished: RunFinished) -> dict[str, float]:
     first = rounds[0].end - rounds[0].start if rounds else 0.0
     parts = {
@@ -166,7 +161,9 @@ def compute_metrics(trace: Trace) -> RunMetrics:
         ttft=finished.ttft if finished else None,
         prefill=finished.prefill if finished else None,
         peak_memory=finished.peak_memory if finished else None,
-        predicted_speedup=_predict(rounds, costs) if costs and rounds and not trace.others else None,
+        predicted_speedup=costs.predict((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in rounds)
+        if costs and rounds and not trace.others
+        else None,
         costs=costs,
         gammas=dict(sorted(gammas.items())),
         drafters=dict(Counter(r.drafter for r in rounds if r.drafter and r.parents).most_common()),

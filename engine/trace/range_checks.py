@@ -19,7 +19,8 @@ def require(condition: bool, what: str) -> None:
 def check_costs(costs: CostModel) -> None:
     sane = 0 <= costs.c <= 1e6 and 0 <= costs.step <= 1e6 and 0 <= costs.context <= LARGEST
     widths = len(costs.v) > 0 and all(1 <= w <= 4096 and 0 < x <= 1e6 for w, x in costs.v.items())
-    require(sane and widths and costs.spread >= 0, "its costs are out of range")
+    paces = all(0.01 <= pace <= 100 for pace in costs.paces.values())
+    require(sane and widths and paces and costs.spread >= 0, "its costs are out of range")
 
 
 def check_server(server: Server) -> None:

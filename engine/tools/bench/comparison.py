@@ -115,7 +115,9 @@ class Comparison:
         """Measures the costs of a method once a call of `_measure_costs`; methods without a model share one."""
         if method == AUTO:
             each = {name: self._costs_of(engine, name, measured) for name in engine.drafts.competitors()}
-            return replace(self._costs_of(engine, BASELINE, measured), draft_costs={n: c.c for n, c in each.items()})
+            c, plain = {name: costs.c for name, costs in each.items()}, self._costs_of(engine, BASELINE, measured)
+            paces = engine.clocks[self.settings.temperature == 0].paces
+            return replace(plain, draft_costs=c, paces=dict(paces))
         key = engine.precision, method if method_of(method).runs_model else BASELINE
         if key not in measured:
             drafter = engine.drafts.drafter(method) if method_of(method).runs_model else None
@@ -211,7 +213,8 @@ def _mean(costs: Sequence[CostModel]) -> CostModel:
     v = {w: sum(c.v[w] for c in costs) / n for w in costs[0].v}
     drafts = {name: sum(c.draft_costs[name] for c in costs) / n for name in costs[0].draft_costs}
     step = sum(c.step for c in costs) / n
-    return CostModel(sum(c.c for c in costs) / n, v, costs[0].context, step, draft_costs=drafts)
+    c = sum(c.c for c in costs) / n
+    return CostModel(c, v, costs[0].context, step, draft_costs=drafts, paces=costs[-1].paces)
 
 
 def environment(engine: Engine, settings, prompts_file: Path | None) -> dict:

@@ -17,7 +17,6 @@ from engine.tools.bench.sample import BASELINE, UNTRACED, Sample
 from engine.trace.costs import CostModel
 from engine.trace.metrics import first_difference
 from engine.trace.noise import FEWEST_PROMPTS, RESAMPLES, Speedup, ceiling, median_interval
-from engine.trace.speedup_model import predicted_speedup
 
 ALL = "all"
 
@@ -101,10 +100,7 @@ def _row(results: BenchResults, method: str, category: str) -> dict:
     drafted = sum(number for _, _, number, _ in rounds)
     costs = results.costs.get(method.removesuffix(UNTRACED))
     numbers = summary(ours, plain)
-    predicted = None
-    if costs and rounds:
-        shape = [(emitted, (steps or 0) * costs.draft_cost(by), number) for emitted, steps, number, by in rounds]
-        predicted = predicted_speedup(shape, costs.v)
+    predicted = costs.predict(rounds) if costs and rounds else None
     if predicted and costs and ":" in method and BASELINE in results.costs:  # another precision has another plain step
         predicted *= results.costs[BASELINE].step / costs.step
     extra = ratio(decoding(untraced), decoding(ours)) if untraced else None

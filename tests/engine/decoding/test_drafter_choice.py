@@ -1,23 +1,35 @@
 """Several drafters on one run: who drafts which round, that it repeats, and that the output stays exact."""
 
 from collections import Counter
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from chi_squared import CAUGHT, FALSE_ALARM, chi_squared, markov_p_value
+from chi_squared import CAUGHT, FALSE_ALARM, chi_squared, joint_p_value, markov_p_value
 from scipy.stats import chi2
 
 from engine.config import SamplingParams
 from engine.decoding.draft_length import AdaptiveGamma, FixedGamma, Rate, ReplayedGamma
 from engine.decoding.drafter_choice import DrafterChoice
-from engine.drafters.base import PER_TOKEN, Draft, DraftOffer
+from engine.drafters.base import PER_TOKEN, Draft, Drafter, DraftOffer
 from engine.sampling.random_streams import Uniforms
-from engine.tools.exactness.toy_models import PLAIN, ToyLM, generate, make_drafter, toy_decoder
+from engine.tools.exactness.toy_models import (
+    PLAIN,
+    ToyLM,
+    exact_distribution,
+    generate,
+    make_drafter,
+    toy_decoder,
+    weather_pair,
+)
+from engine.trace.costs import CostModel
 
 COSTS = {1: 1.0, 2: 1.08, 3: 1.16, 20: 2.5}
 PROMPT = [0, 1]
 SURE, UNSURE = (1,) * 8, (2,) * 8
 TARGET = ToyLM.random(6, 0, spread=0.8)
-DRAFT = TARGET.with_noise(1.0, 1)
+DRAFT, OTHER = TARGET.with_noise(1.0, 1), TARGET.with_noise(0.4, 2)
 
 
 def members(names=("ngram", "lm")):
@@ -37,7 +49,7 @@ def run(drafters, policy, sampling=PLAIN, tokens=60):
 
 def chosen(policy, room: int, **keys) -> tuple[str, int]:
     """Returns who drafts, "" for none, and how much."""
-    offers = [DraftOffer(make_drafter(name, DRAFT), own, Draft) for name, own in keys.items()]
+    offers = [DraftOffer(cast(Drafter, SimpleNamespace(name=name)), own, Draft) for name, own in keys.items()]
     offer, gamma = policy.choose(offers, room)
     return offer.drafter.name if offer else "", gamma
 
@@ -128,15 +140,117 @@ def test_a_drafter_that_pauses_promises_nothing_until_its_rounds_are_over():
     """Its promise pays all the while, because what failed were second guesses, of a class of their own."""
     policy = DrafterChoice({"lm": AdaptiveGamma(0.1, COSTS, {PER_TOKEN: 0.9})}, Rate())
     names, floors = [], []
-    for _ in range(12):
+    for _ in range(20):
         name, gamma = chosen(policy, 8, lm=PER_TOKEN)
         names.append(name)
         floors.append(policy.rate.floor)
         tried = min(gamma, 1)
         policy.observe(PER_TOKEN, [False] * tried, (("later", 1),) * tried, steps=3 * tried)
     pause = names.index("")
-    assert 0 < pause < 3 and names[pause : pause + 9] == [""] * 8 + ["lm"]
-    assert floors[pause] == 1.0 < floors[0] == floors[pause + 8]
+    assert 0 < pause < 8 and names[pause : pause + 9] == [""] * 8 + ["lm"]
+    assert floors[pause] == 1.0 < floors[0]
+
+
+def duty(rounds: int, outcome, **settings) -> list[str]:
+    """Returns who is chosen in each of ``rounds`` between two drafters with a model, whose (c, pace, α) are given.
+    ``outcome``: tokens that a round of each yields."""
+    rate, members = Rate(), {}
+    for name, (c, pace, alpha) in settings.items():
+        v = {w: x if w == 1 else pace * x for w, x in COSTS.items()}
+        members[name] = AdaptiveGamma(pace * c, v, {PER_TOKEN: alpha}, rate=rate)
+    policy, names = DrafterChoice(members, rate), []
+    for turn in range(rounds):
+        name, gamma = chosen(policy, 8, **dict.fromkeys(settings, PER_TOKEN))
+        names.append(name)
+        right, drafted = (outcome(turn)[name], min(gamma, 2)) if name else (0, 0)
+        policy.observe(PER_TOKEN, [True] * right + [False] * (drafted > right), (9,) * drafted, steps=drafted)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome", "names"),
+    [
+        ((0.1, 1.0, 0.6), (0.1, 1.0, 0.5), {"lm": 2, "eagle": 1}, {"lm"}),
+        ((0.1, 1.4, 0.6), (0.1, 1.0, 0.5), {"lm": 2, "eagle": 1}, {"eagle"}),  # the clock says that it is slow
+        ((0.1, 1.0, 0.9), (0.1, 1.0, 0.6), {"lm": 0, "eagle": 2}, {"lm", "eagle"}),  # it promised too much
+    ],
+)
+def test_one_drafter_with_a_model_is_on_duty_at_a_time(first, second, outcome, names):
+    chosen_names = duty(40, lambda turn: outcome, lm=first, eagle=second)
+    assert {*chosen_names[:1]} | {*chosen_names[-20:]} == names
+    assert chosen_names.index(chosen_names[-1]) < 12, "one that loses time is left within some rounds"
+
+
+def test_duty_changes_a_few_times_at_most():
+    def turned(turn):
+        return {"lm": 2, "eagle": 0} if turn // 15 % 2 else {"lm": 0, "eagle": 2}
+
+    names = [name for name in duty(400, turned, lm=(0.1, 1.0, 0.6), eagle=(0.1, 1.0, 0.6)) if name]
+    assert 1 <= sum(a != b for a, b in pairwise(names)) <= 3
+
+
+def contest():
+    """Returns drafters of every kind that a toy has: lookup, two models of different acceptance, and a tree."""
+    drafters = [make_drafter(name, model) for name, model in (("ngram", DRAFT), ("lm", DRAFT), ("lm", OTHER))]
+    drafters[2].name = "quantised"
+    return [*drafters, make_drafter("independent", OTHER)]
+
+
+def judged(drafters, paces, kind=DrafterChoice):
+    rate, costs = Rate(), CostModel(0.08, COSTS, 9, 1.0, draft_costs={"ngram": 0.0}, paces=dict(paces))
+    members = {d.name: AdaptiveGamma(*costs.costs_of(d.name), d.priors, rate=rate) for d in drafters}
+    return kind(members, rate, 1 if kind is Peeking else None)
+
+
+class Peeking(DrafterChoice):
+    """Drafts only where the word that it is about to draw is one of the first three, as one would whose clock reads the
+    round at hand: how long a round takes depends on its draws."""
+
+    first_kept = 3
+
+    def choose(self, offers, room):
+        offer, gamma = super().choose(offers, room)
+        if offer and gamma and offer.keys == PER_TOKEN and hasattr(offer.drafter, "setup"):
+            gamma = 0 if offer.draft(1, None).tokens[0] < self.first_kept else gamma
+        return offer, gamma
+
+
+@pytest.mark.parametrize(
+    ("kind", "paces"),
+    [(DrafterChoice, {}), (DrafterChoice, {"lm": 1.4}), (DrafterChoice, {"lm": 0.7, "quantised": 1.5}), (Peeking, {})],
+)
+def test_output_is_the_targets_own_whoever_the_clock_prefers(kind, paces):
+    drafters = contest()[1:3] if kind is Peeking else contest()  # it peeks at models alone
+    settings = {"max_new_tokens": 1500, "gamma_policy": judged(drafters, paces, kind)}
+    p_value = markov_p_value(TARGET, generate(TARGET, drafters, PROMPT, **settings), PLAIN)
+    assert p_value < CAUGHT if kind is Peeking else p_value > FALSE_ALARM
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DrafterChoice, Peeking])
+def test_whole_texts_have_the_targets_law_whoever_drafts(kind):
+    """Every text is a run with paces of its own, as runs are whose clocks differ."""
+    (target, draft), texts = weather_pair(), Counter()
+    for seed in range(1500):
+        drafters = [make_drafter("ngram", draft), make_drafter("lm", draft), make_drafter("lm", target)]
+        drafters[2].name = "quantised"
+        policy = judged(drafters, {"lm": 0.8 + seed % 7 / 10, "quantised": 0.8 + seed % 5 / 5}, kind)
+        policy.first_kept = 1
+        settings = {"seed": seed, "sampling": SamplingParams(1.0), "max_new_tokens": 5, "gamma_policy": policy}
+        texts[tuple(generate(target, drafters, [0], **settings)[:3])] += 1
+    p_value = joint_p_value(texts, exact_distribution(target, [0], 3))
+    assert p_value < CAUGHT if kind is Peeking else p_value > FALSE_ALARM
+
+
+def test_greedy_texts_are_equal_whoever_the_clock_prefers():
+    plain = generate(TARGET, make_drafter("none", DRAFT), PROMPT, sampling=SamplingParams(), max_new_tokens=60)
+    who = set()
+    for paces in ({}, {"lm": 1.5, "toy-tree": 1.5}, {"quantised": 1.6, "lm": 0.7}):
+        drafters = contest()
+        rounds = run({d.name: d for d in drafters}, judged(drafters, paces), SamplingParams())
+        assert ids(rounds) == plain
+        who |= {each.drafter for each in rounds}
+    assert {"lm", "quantised"} <= who
 
 
 class Nosy(FixedGamma):

@@ -149,7 +149,9 @@ STEEP = {1: 1.0, 2: 2.0, 16: 16.0}  # nothing pays
 COSTS = CostModel(0.1, FLAT, 200, 0.001)
 
 
-@pytest.mark.parametrize("c, v, drafters", [(0.01, FLAT, {"lm", "ngram"}), (3.0, FLAT, {"ngram"}), (2.0, STEEP, set())])
+@pytest.mark.parametrize(
+    "c, v, drafters", [(0.01, FLAT, {"lm"}), (0.2, FLAT, {"lm", "ngram"}), (3.0, FLAT, {"ngram"}), (2.0, STEEP, set())]
+)
 def test_auto_drafts_every_round_with_the_method_that_pays_there(engine, monkeypatch, c, v, drafters):
     for method in ("none", "lm"):
         monkeypatch.setitem(engine._costs, method, CostModel(c if method == "lm" else 0.0, v, 200, 0.001))
