@@ -3,13 +3,16 @@
 
     PYTHONPATH=.:tests/helpers python tests/servers/rehearse.py [--vllm PATH] [--llama-server PATH] [--work DIR]
 
-Each recording must have the server's own counts to the token and add up to its stream. `check` must pass, and must find
-three faults that a proxy plants: two tokens swapped, a piece dropped, an answer cut short. Exits with 1 for a miss.
+Each recording must have the server's own counts to the token and add up to its stream; the first tokens of a long
+prompt must be the server's own within 5 % and the way there, and its cached tokens the same. `check` must pass, and
+must find three faults that a proxy plants: two tokens swapped, a piece dropped, an answer cut short. Exits with 1 for a
+miss.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +32,7 @@ from engine.models.decoder.transformers_runner import load_transformers
 from engine.tools.servers.client import Client
 from engine.tools.servers.findings import Subject, check
 from engine.tools.servers.log_reader import report
+from engine.tools.servers.prompt_cache import TEXT, read_prompt
 from engine.tools.servers.recording import Recorder
 from engine.tools.servers.streamed_answer import ServerRequest
 from engine.tools.training.stored_bits import convert
@@ -47,6 +51,7 @@ NGRAM = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--sp
 DRAFT = ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]
 LLAMA = {"llama plain": [], "llama n-gram": NGRAM, "llama draft model": DRAFT}
 START = 300  # seconds
+WAY = 0.05  # seconds that a request may spend on its way, which the server does not count
 PLANTED = {"swapped": "greedy text", "dropped": "stream", "cut": "stream"}  # fault of the proxy → who finds it
 # On a CPU vLLM 0.32.0 samples beside drafts at a temperature that it never sets: _expand_kernel_impl in its
 # cpu_triton_utils.py fills a copy. So above temperature 0 its text is not the model's, and `check` must say so.
@@ -173,7 +178,7 @@ def rehearse(program: str, work: Path, command: Callable, settings: dict) -> lis
     with running(command(program, work, first), work, 8031) as plain:
         for name in settings:
             with running(command(program, work, name), work, 8032) as address:
-                misses += recording(address, name, drafts=name == last)
+                misses += recording(address, name, drafts=name == last) + prompt_reading(address, name)
                 if name != first:
                     misses += checking(address, plain, name, has_faults=name == last)
     return misses
@@ -191,6 +196,25 @@ def recording(address: str, name: str, drafts: bool) -> list[str]:
     rounds = sum(bool(r.parents) for trace in traces for r in trace.rounds)
     counted = sum(reading.rounds or 0 for reading in report(Client(address).get("/metrics")).readings)
     return misses + ([f"{name}: {rounds} rounds, and {counted:g} on /metrics"] if rounds != counted else [])
+
+
+def prompt_reading(address: str, name: str) -> list[str]:
+    """The misses of a long prompt's three first tokens, and of its cached tokens, beside the server's own sums."""
+    client = Client(address)
+    before, visits = _own_sums(client), read_prompt(Recorder(client), ServerRequest("m", "", 4), TEXT)
+    time.sleep(0.5)
+    seconds, cached = (now - then for now, then in zip(_own_sums(client), before, strict=True))
+    ours = sum(each.first for each in visits.values()), sum(each.cached or 0 for each in visits.values())
+    print(f"{name}: first tokens {visits}; all {ours[0]:.3f} s, {ours[1]} cached; its own {seconds:.3f}, {cached:.0f}")
+    is_right = seconds <= ours[0] <= 1.05 * seconds + len(visits) * WAY and ours[1] == cached
+    return [] if is_right else [f"{name}: first tokens {ours}, its own {seconds:.3f} s and {cached:.0f} cached"]
+
+
+def _own_sums(client: Client) -> list[float]:
+    """The seconds to first tokens and the cached tokens of all requests so far, by the counters of either engine."""
+    names = "(?:vllm:time_to_first_token|llamacpp:prompt)_seconds_(?:sum|total)", "[a-z]+:prompt_tokens_cached_total"
+    rows = [re.findall(rf"(?m)^{each}(?:{{.*}})? (\S+)$", client.get("/metrics")) for each in names]
+    return [sum(map(float, row)) for row in rows]
 
 
 def checking(address: str, plain: str, name: str, has_faults: bool) -> list[str]:

@@ -20,7 +20,7 @@ class WholeRequest:
     long as the plain ones; ``first``: the speedup of first tokens, below 1 if drafts delay them; each None where
     nothing was timed. ``firsts`` and ``seconds``: the mean times to the first token and of a request, with drafts
     and without. ``length``: mean tokens of a plain answer. ``pays_from``: tokens of an answer from which drafting pays;
-    None if the first token does not certainly come later, or no length makes up for it."""
+    None unless the first token certainly comes later and decoding is certainly faster."""
 
     decoding: Speedup | None
     request: Speedup | None
@@ -31,10 +31,16 @@ class WholeRequest:
     pays_from: int | None
 
     @property
+    def is_possible(self) -> bool:
+        return self.decoding is None or self.decoding.is_possible
+
+    @property
     def sentence(self) -> str:
         """What a whole request takes with drafts, beside decoding alone."""
         if self.request is None:
             return "Whole requests were not timed."
+        if not self.is_possible:
+            return "Its times are noise: decoding was faster than its tokens per pass allow."
         (request, plain_request), (first, plain_first) = (map(_time, pair) for pair in (self.seconds, self.firsts))
         words = f"A whole request takes {request} with drafts and {plain_request} without ({self.request.words}); "
         words += f"its first token comes after {first} and {plain_first}."
@@ -52,13 +58,13 @@ def weigh(drafting: np.ndarray, plain: np.ndarray, ceiling: float = math.inf) ->
     after = plain[:, 1:2]  # the same answers on both sides: a longer one would count as a faster request
     requests = [np.hstack([after + 1, first + after * pace]) for first, pace in zip(firsts, paces, strict=True)]
     firsts = [np.hstack([np.ones_like(first), first]) for first in firsts]
+    decoding = _speedup(drafting[:, 1:], plain[:, 1:], ceiling)
     first = _speedup(firsts[0], firsts[1])
     length = None
-    if first and first.tone == "slower":
+    if first and first.tone == "slower" and decoding and decoding.tone == "faster":
         (a, s), (b, t) = drafting[:, 1:].sum(0), plain[:, 1:].sum(0)
         later = float((firsts[0] - firsts[1]).mean(0)[1])
         length = pays_from(later, t / b, s / a) if a and b else None
-    decoding = _speedup(drafting[:, 1:], plain[:, 1:], ceiling)
     request = _speedup(requests[0], requests[1])
     return WholeRequest(decoding, request, first, _means(firsts), _means(requests), float(after.mean() + 1), length)
 

@@ -25,6 +25,7 @@ from engine.tools.servers.streamed_answer import ServerRequest
 from engine.trace.events import ACCEPTED, TESTED
 from engine.trace.metrics import compute_metrics, depths, first_divergence
 from engine.trace.noise import Speedup, ceiling, median_interval
+from engine.trace.speedup_words import impossible
 from engine.trace.trace import Trace
 
 SIDES = ("on", "off")
@@ -82,7 +83,7 @@ class ServerLoad:
             [((end := self.traces[side][0][i].finished) and end.ttft, *self._fastest(side, i)) for i in chosen]
             for side in SIDES
         ]
-        return weigh(*(np.array(side, float) for side in sides), ceiling=ceiling(self.tau() or math.inf))
+        return weigh(*(np.array(side, float) for side in sides), ceiling=ceiling(self.tau(category) or math.inf))
 
     def _over_repeats(self) -> Speedup | None:
         rates = [self.rates(side) for side in SIDES]
@@ -178,6 +179,9 @@ def verdict(loads: Sequence[ServerLoad]) -> str:
         if speedup is None or speedup.low is None or speedup.high is None:
             return "Too few measurements for a verdict; give more prompts or --repeats."
         who = people(load.users)
+        if not speedup.is_possible:
+            words = f"drafting was {impossible(load.tau())}"
+            return f"For {who} the measurements are noise: {words}. Measure again when the servers do nothing else."
         if speedup.high < 1:
             tau = load.tau() or 1.0
             why = (
@@ -187,10 +191,10 @@ def verdict(loads: Sequence[ServerLoad]) -> str:
             )
             how = "`server explain` says what a step costs"
             return f"For {who} drafting is slower ({speedup.words}); τ is {tau:.2f}, so {why}; {how}."
-        if speedup.low <= 1:
-            return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
         if load.users == 1 and (words := _request_verdict(load, speedup)):
             return words
+        if speedup.low <= 1:
+            return f"For {who} no certain difference ({speedup.words}); measure longer, or more prompts."
     first, speedup = loads[0], loads[0].speedup()
     most = f" up to {loads[-1].users} users" if len(loads) > 1 else ""
     words = f"{speedup.words if speedup else ''} for {people(first.users)}."
@@ -200,19 +204,21 @@ def verdict(loads: Sequence[ServerLoad]) -> str:
 
 
 def _request_verdict(load: ServerLoad, decoding: Speedup) -> str:
-    """Returns the verdict where decoding is faster and whole requests are not certainly so; "" where they are."""
-    requests = load.request_of()
-    if requests.request is None or requests.request.tone == "faster":
+    """Returns the verdict where whole requests, or requests of a kind, say something else than decoding; else ""."""
+    requests, kinds = load.request_of(), _kinds(load)
+    tone = requests.request.tone if requests.request else decoding.tone
+    if tone == "faster" == decoding.tone or (tone == "level" == decoding.tone and not kinds):
         return ""
-    effect = "loses" if requests.request.tone == "slower" else "makes no certain difference"
-    words = f"Drafting {effect} for one user, although decoding is {decoding.words}."
-    return f"{words} {requests.sentence}{_kinds(load)}"
+    effect = {"slower": "loses", "level": "makes no certain difference", "faster": "pays"}[tone]
+    other = "although decoding is" if decoding.tone == "faster" else "and decoding alone is not certain:"
+    return f"Drafting {effect} for one user, {other} {decoding.words}. {requests.sentence}{kinds}"
 
 
 def _kinds(load: ServerLoad) -> str:
     """Names the kinds of text whose whole requests are faster or slower, unlike all prompts together."""
     overall, sentences = load.request_of().request, []
-    kinds = {kind: load.request_of(kind).request for kind in dict.fromkeys(prompt.category for prompt in load.prompts)}
+    each_kind = {kind: load.request_of(kind) for kind in dict.fromkeys(prompt.category for prompt in load.prompts)}
+    kinds = {kind: each.request for kind, each in each_kind.items() if each.is_possible}
     for tone, verb in (("faster", "pays"), ("slower", "loses")):
         rows = [f"{kind} ({each.words})" for kind, each in kinds.items() if each and each.tone == tone]
         if rows and overall and overall.tone != tone:
