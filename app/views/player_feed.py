@@ -118,6 +118,9 @@ def _costs(started: RunStarted) -> dict | None:
 def _drafted_by(started: RunStarted) -> dict:
     """Returns the method and its own settings, in which its rounds are explained."""
     known: dict[str, Any] = {"method": started.method} if started.method in METHODS else {}
+    if started.method == AUTO:
+        rivals = {name: method for name, method in METHODS.items() if method.competes and name != "none"}
+        known["drafters"] = {name: f"{method.title}: {method.description}" for name, method in rivals.items()}
     own = {setting.trace_key: value for setting, value in started.method_settings}
     return known | ({"settings": own} if own else {})
 

@@ -23,6 +23,21 @@ def press(page: Page, name: str) -> None:
     page.keyboard.press("Enter")
 
 
+def test_a_tool_has_the_large_half_in_place_of_the_run(at_step):
+    page = at_step("is_it_lossless", "Break it")
+    text, tool, stage = (page.locator(part) for part in (".sl-lesson-body", ".sl-lesson-tool", ".sl-lesson-stage"))
+    expect(stage).to_be_hidden()
+    draw = tool.get_by_role("button", name="Draw 10,000")
+    expect(draw).to_be_in_viewport()
+    assert tool.bounding_box()["width"] > text.bounding_box()["width"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(text.get_by_role("button", name="Draw 10,000")).to_have_count(1)  # on a phone it follows its text
+    expect(tool).to_be_hidden()
+    page = at_step("two_models_one_memory", "Both have to be there")  # it has a token to press, too
+    expect(stage).to_be_visible()
+    expect(text.locator(".sl-tool-place > *")).to_have_count(1)
+
+
 @pytest.mark.slow
 def test_a_whole_lesson_by_keyboard(visit):
     page = visit()

@@ -11,6 +11,10 @@ from stand_in_server import recorded as served
 from stand_in_server import vllm
 from test_sentences import by_rule, drafted_by
 
+from app.views import player_feed
+from engine.files import ASSETS
+from engine.trace.trace import load
+
 pytestmark = pytest.mark.browser
 
 
@@ -42,21 +46,40 @@ def test_click_locks_a_tokens_numbers_and_shows_the_residual(open_player):
     token.hover()
     expect(page.get_by_role("tooltip")).to_contain_text("min(1, p/q)")
     token.click()
-    expect(inspector).to_contain_text(re.compile(r"u = 0\.\d{3} was below 0\.735: accepted\."))
+    expect(inspector).to_contain_text(re.compile(r"too often: draft 83.*target 61.*\) fell below 0\.735: accepted"))
     expect(inspector.locator(".sl-formula")).to_contain_text("min(1, 0.610 / 0.830)")
     page.locator(".sl-list .sl-bonus").last.hover()
     expect(inspector).to_contain_text(": accepted")  # locked: hovering elsewhere changes nothing
     page.keyboard.press("Escape")
     expect(inspector).to_contain_text("Click a token")
     page.locator(".sl-list .sl-rejected").last.click()
-    expect(inspector).to_contain_text("was not below 0.735: rejected.")
+    expect(inspector).to_contain_text("fell above 0.735: rejected.")
     drawn = inspector.locator(".sl-candidates .sl-drawn")
     expect(drawn).to_contain_text("↻ drawn")
     expect(inspector).to_contain_text("has 90.9 % of it")
-    expect(inspector).to_contain_text("p over q, 0.220 in all")
+    expect(inspector).to_contain_text("p above q, 0.220")
     page.locator(".sl-list .sl-resampled").last.click()
     expect(inspector).to_contain_text("was rejected, so this came from the residual: u = 0.200 drew it")
     expect(inspector.locator(".sl-candidates .sl-drawn")).to_have_count(1)  # sent once, with the rejected draft
+
+
+def test_each_mark_and_badge_says_what_it_means_on_hover_focus_and_touch(open_player):
+    page = open_player(load(ASSETS / "data" / "traces" / "opening.json"))
+    tip, marks = page.get_by_role("tooltip"), page.locator(".sl-rounds .sl-legend button:visible")
+    for mark in marks.all():
+        meaning = mark.locator("xpath=..").locator(".sl-meaning").text_content()
+        for act in (mark.hover, mark.focus, mark.click):
+            act()
+            expect(tip).to_have_text(meaning)
+            page.mouse.move(1, 1)
+            mark.blur()
+            expect(tip).to_be_hidden()
+    assert marks.last.text_content() == "✗ ✗" and "several guesses for one place" in meaning, "the frame of siblings"
+    badges = page.locator(".sl-list .sl-tag", has_text="n-gram")
+    badges.first.hover()
+    expect(tip).to_have_text("n-gram lookup: copies what came before")
+    page.evaluate("text => feed(text)", player_feed.complete("a chain", made()))
+    expect(page.locator(".sl-rounds .sl-means-frame")).to_be_hidden()
 
 
 def test_only_the_last_of_rejected_siblings_shows_what_replaced_it(open_player):
@@ -134,7 +157,7 @@ def test_stepping_by_hand_shows_only_what_is_known_by_then(open_player):
     expect(inspector.locator(".sl-p:not(:empty), .sl-chance")).to_have_count(0)
     for _ in range(4):
         page.keyboard.press("k")
-    expect(inspector).to_contain_text("it is accepted if u falls below 0.735")
+    expect(inspector).to_contain_text("It is accepted if u falls below 0.735")
     expect(inspector.locator(".sl-chance")).to_have_count(1)
     expect(inspector.locator(".sl-tick")).to_have_count(0)
     page.keyboard.press("k")

@@ -91,13 +91,16 @@ def test_captions_point_at_hostile_tokens_and_long_drafts_wrap(open_player):
     assert max(row.locator(".sl-token").count() for row in page.locator(".sl-row").all()) >= 17
 
 
-# The classes of the lowest token above each caption's leader.
+# The classes of the lowest token above each caption's leader; of one without, the word beside its mark.
 POINTED_AT = """() => [...document.querySelectorAll('.sl-captions p')].map(caption => {
-  const { left, right } = caption.getBoundingClientRect(), x = caption.hasAttribute('data-left') ? right : left;
+  const { left } = caption.getBoundingClientRect(), x = left;
+  const word = caption.querySelector('b').textContent.toLowerCase();
   const above = [...caption.closest('li').querySelectorAll('.sl-token')]
     .map(chip => [chip, chip.getBoundingClientRect()])
     .filter(([, box]) => box.left <= x && x <= box.right).sort((a, b) => b[1].bottom - a[1].bottom);
-  return [caption.querySelector('b').textContent.toLowerCase(), above[0]?.[0].className ?? ''];
+  const [mark, status] = word.split(' '), marked = caption.closest('li').querySelector(`.sl-${status} .sl-mark`);
+  const isMarked = caption.hasAttribute('data-moved') && marked.textContent === mark;
+  return [status, isMarked ? `sl-${status}` : above[0]?.[0].className ?? ''];
 })"""
 
 
@@ -111,6 +114,12 @@ def test_each_caption_points_at_a_token_of_its_kind(open_player, width):
         "all => all.map(each => parseFloat(each.style.getPropertyValue('--from')))"
     )
     assert places == sorted(places, reverse=True), "a leader would run through the words of another"
+    row = page.locator(".sl-row:has(.sl-captions)")
+    (rejected,) = row.locator(".sl-rejected").all_inner_texts()
+    assert "glass" in rejected, "the first rejection that is explained is a plain disagreement"
+    for meaning in ("the model would write it too.", "it ends the round.", "the model’s own word instead."):
+        assert meaning in page.locator(".sl-captions").inner_text()
+    assert row.locator(".sl-captions p").evaluate_all("all => all.every(each => each.scrollWidth <= each.clientWidth)")
 
 
 # Tokens that reach beyond their row.

@@ -22,7 +22,7 @@ from engine.trace.trace import Trace
 
 pytestmark = pytest.mark.browser
 MODULES = [f"player/{name}.js" for name in ("block", "draft_sentences", "probabilities", "sentences", "timeline")]
-# The lines of a run → [{drafted, said, tokens: [{status, scored, verdict, chance, part, residual, isLeft, expected}]}].
+# The lines of a run → [{drafted, said, tokens: [{status, scored, verdict, part, residual, isLeft, expected}]}].
 SPOKEN = """runs => Object.fromEntries(Object.entries(runs).map(([name, value]) => {
   const lines = value.trim().split('\\n').map(line => JSON.parse(line)), timeline = makeTimeline();
   const about = lines.find(line => line.type === 'about');
@@ -31,7 +31,7 @@ SPOKEN = """runs => Object.fromEntries(Object.entries(runs).map(([name, value]) 
     const known = probabilitiesOf(token, round), { rows, total } = residualRows(known);
     return {
       status: token.status, scored: tokenSentence(token, 'scored', about.greedy),
-      verdict: tokenSentence(token, token.status, about.greedy), chance: chanceSentence(token),
+      verdict: tokenSentence(token, token.status, about.greedy),
       part: ownPart(token, round, about), total, isLeft: known.isLeft, weight: known.weight,
       share: rows.find(row => row.id === token.id)?.share,
       expected: token.h === undefined ? undefined : chanceOf(round, token.index),
@@ -115,8 +115,11 @@ def pairs(name: str, spoken: dict, *statuses: str):
 
 def test_a_verdict_names_the_draw_the_chance_and_the_status(spoken):
     for _, token, words in pairs("token", spoken, "accepted", "rejected"):
-        assert f"{token.u:.3f}" in words["verdict"] and f"{token.accept:.3f}" in words["verdict"]
-        assert ("not below" in words["verdict"]) == (token.status == "rejected") and token.status in words["verdict"]
+        often, shares = token.accept < 1, f"draft {100 * token.q:.1f}\u00a0%, target {100 * token.p:.1f}\u00a0%"
+        begin = f"Guessed {'too often' if often else 'no more often than the target would write it'}: {shares}."
+        assert words["verdict"].startswith(begin) and words["scored"].startswith(begin), "the reason comes first"
+        assert (f"{token.u:.3f}" in words["verdict"]) == (f"{token.accept:.3f}" in words["verdict"]) == often
+        assert ("fell above" in words["verdict"]) == (token.status == "rejected")
         assert f"{token.accept:.3f}" in words["scored"] and f"{token.u:.3f}" not in words["scored"], "not known yet"
     for _, token, words in pairs("token", spoken, "discarded"):
         assert "Never tested" in words["verdict"] and f"{token.accept:.3f}" in words["verdict"]

@@ -16,6 +16,7 @@ import { makeMarkup } from './markup.js';
 import { mountMinute } from './minute.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { makeProgress } from './progress.js';
+import { makeToolPlace } from './tool_place.js';
 
 const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.';
 
@@ -34,6 +35,7 @@ export function mount({ element, props, trigger }) {
   const stage = makeLessonPlayer(find('.sl-lesson-stage'), find('.sl-lesson-caption'));
   const hintBar = makePlaygroundHint({ back: openTab });
   const load = makeLessonPages(stored);
+  const placeTool = makeToolPlace(frame, () => Boolean(page?.steps[at]?.points?.token));
   /** @type {LessonPage | null} null while the list is shown */
   let page = null;
   let at = 0; // the step, of which the last is the quiz
@@ -122,6 +124,7 @@ export function mount({ element, props, trigger }) {
         ? quizNodes(page, markup, hasNext(), completeLesson)
         : stepNodes(page, at, markup, { labWay, done: completeStep, answered: showSolution })),
     );
+    placeTool();
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
     drawNav();

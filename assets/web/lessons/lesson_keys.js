@@ -5,7 +5,7 @@ import { TYPING } from '../player/shortcuts.js';
 
 // ``isOpen()``: whether a lesson is open, not the list.
 export function listenForKeys(element, { isOpen, next, back }) {
-  const body = element.querySelector('.sl-lesson-body');
+  const body = element.querySelector('.sl-lesson-open');
   document.addEventListener('keydown', event => {
     if (
       event.defaultPrevented ||

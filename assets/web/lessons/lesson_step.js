@@ -29,7 +29,7 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
     hidden = content.ask ? blocks.filter(block => block.querySelector('[data-drag]')) : [];
   parts.push(make('h3', '', content.title), ...blocks.filter(block => !hidden.includes(block)));
   if (content.lab) parts.push(labWay(content.lab));
-  if (tool) parts.push(tool);
+  if (tool) parts.push(make('div', 'sl-tool-place', [tool]));
   const hide = isHidden => {
     for (const block of hidden) block.hidden = isHidden;
   };

@@ -1,19 +1,26 @@
 // Points at an accepted, a rejected and a resampled token of the recorded run, until the visitor runs something.
 import { closest, make, makeButton } from '../lib/dom.js';
+import { STATUSES } from '../lib/statuses.js';
 import { readText, storeText } from '../lib/storage.js';
 
 const SEEN = 'speclens-captions';
 const CAPTIONS = [
-  ['resampled', 'Resampled', 'the model’s own word takes its place.'],
+  ['resampled', 'Resampled', 'the model’s own word instead.'],
   ['rejected', 'Rejected', 'it ends the round.'],
   ['accepted', 'Accepted', 'the model would write it too.'],
 ];
 
-// The first round of at least ten that has all three; undefined for none.
+// The first round with all three in which the two models plainly disagree, else the first of at least ten; undefined
+// for none.
 export function roundToExplain({ rounds }) {
   const has = (round, status) => round.tokens.some(token => token.status === status);
-  return rounds.find(round => round.index >= 9 && !round.parents && CAPTIONS.every(([status]) => has(round, status)));
+  const complete = rounds.filter(round => !round.parents && CAPTIONS.every(([status]) => has(round, status)));
+  return complete.find(isDisagreement) ?? complete.find(round => round.index >= 9);
 }
+
+const isDisagreement = ({ tokens }) =>
+  tokens.some(({ status, accept }) => status === 'rejected' && accept < 0.05) &&
+  tokens.some(({ status, p }) => status === 'resampled' && p > 0.5);
 
 export const wasSeen = () => Boolean(readText(SEEN));
 export function endCaptions(root) {
@@ -81,15 +88,15 @@ function captionNodes(row) {
     const ofKind = chips.filter(({ chip }) => chip.classList.contains(`sl-${status}`)).map(({ box }) => box);
     const places = [...ofKind.map(middle), ...ofKind.map(end)];
     const [place = places[0]] = places.filter(isFree).sort((a, b) => b.bottom - a.bottom);
-    return place ? [{ from: place.x - edge, word, text }] : [];
+    return place ? [{ from: place.x - edge, mark: STATUSES[status].mark, word, text }] : [];
   })
     .sort((a, b) => b.from - a.from)
-    .map(({ from, word, text }) => make('p', '', [make('b', '', word), `: ${text}`], { '--from': `${from}px` }));
+    .map(({ from, mark, word, text }) =>
+      make('p', '', [make('b', '', `${mark} ${word}`), `: ${text}`], { '--from': `${from}px` }),
+    );
 }
 
-// Without room a caption loses its second half, then stands to the left of its leader.
+// Without room a caption begins at the left and has no leader; its mark is the token's.
 function fit(line, right) {
-  const isTooWide = () => line.getBoundingClientRect().right > right;
-  if (isTooWide()) line.lastChild.remove();
-  line.toggleAttribute('data-left', isTooWide());
+  line.toggleAttribute('data-moved', line.getBoundingClientRect().right > right);
 }

@@ -107,5 +107,5 @@ function residualSentence({ rows, total }, drawn, { weight, isLeft }) {
     rows.find(row => row.id === drawn.id)?.share ??
     (total && !isLeft ? (weight * drawn.p - drawn.q) / total : undefined);
   const part = share === undefined ? '' : `; ${quote(drawn)} has ${spokenPercent(share)} of it`;
-  return `Hatched: the residual, ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} over q${total ? `, ${format(total)} in all` : ''}${part}.`;
+  return `Residual (hatched): ${weight < 1 ? `${format(weight)} · ` : ''}${isLeft ? 'p′' : 'p'} above q${total ? `, ${format(total)}` : ''}${part}.`;
 }

@@ -12,7 +12,7 @@ import { ownPart } from './draft_sentences.js';
 import { probabilitiesOf, rejectedAt, residualRows } from './probabilities.js';
 import { removedNode } from './removed.js';
 import { canReroll, makeReroll } from './reroll.js';
-import { budgetSentence, chanceSentence, quote, tokenSentence } from './sentences.js';
+import { budgetSentence, quote, tokenSentence } from './sentences.js';
 import { siblingsNode, siblingsOf } from './siblings.js';
 import { makeTokenChip, markOf } from './token_chip.js';
 
@@ -112,7 +112,7 @@ export function makeInspector(box, ask, forkOf) {
     return [
       ...(about?.server ? serverNotes().map(note) : []),
       about?.greedy && !about.server && token.status !== 'forced' && !isForbidden() && note(greedyNote(token)),
-      isDraft && !isBlock && isScored && !about?.greedy && paragraph('sl-why', chanceSentence(token)),
+      isDraft && !isBlock && isScored && !about?.greedy && token.h !== undefined && note(OF_BLOCK),
       isJudged && siblingsOf(token, round).length > 1 ? siblingsNode(token, round) : token.sibling && note(SIBLING),
       token.expected !== undefined && round.row !== undefined && note(budgetSentence(token, round)),
       isDraft && about && paragraph('sl-aside', ownPart(token, round, about)),
@@ -226,5 +226,6 @@ const DEMANDED =
   'The grammar leaves no other text here, so this draft was free. It was tested all the same, because a text can be cut into other tokens.';
 const SAME_DRAWS =
   'Both lanes draw the same random numbers at the same places. Drafts may still differ where rounds begin elsewhere.';
+const OF_BLOCK = 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
 const SIBLING =
   'An earlier sibling was rejected here, so its share had been taken away from p before this one was tried.';

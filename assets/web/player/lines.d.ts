@@ -19,6 +19,7 @@ export interface About {
   constraint?: string;
   lossy?: string;
   method?: string;
+  /** how each drafter guesses that auto chooses from, by its method */ drafters?: Record<string, string>;
   /** the method's own */ settings?: Record<string, number>;
   /** the target's layers that guess, and all */ exit?: [number, number];
   /** the distributions are left out */ lean?: true;

@@ -4,6 +4,7 @@
 /** @import { Timeline, Token } from './rounds.d.ts' */
 /** @import { Stage } from '../lib/statuses.js' */
 import { isCalm, makeFind } from '../lib/dom.js';
+import { explainMarks } from './meanings.js';
 import { makeNews } from './news.js';
 import { makeParts } from './parts.js';
 import { listenToReader } from './player_input.js';
@@ -29,6 +30,7 @@ export function makePlayer(
     tellPlace();
   });
   listenToReader(root, parts);
+  explainMarks(root, parts.tooltip);
   const read = makeReader(timeline, branch, makeNews(root, parts, { askAgain, runStarted, onStatus }));
 
   outputs.choose('run');

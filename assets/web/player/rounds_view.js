@@ -50,7 +50,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     const kept = make('span', 'sl-kept', [make('span'), make('span', 'sl-kept-word', ' accepted')]);
     const parts = [
       make('span', 'sl-index'),
-      makeDrafterTag(round),
+      makeDrafterTag(round, timeline.about.drafters?.[round?.method]),
       make('span', 'sl-line'),
       kept,
       make('span', 'sl-took'),
@@ -164,7 +164,9 @@ export function makeRoundsView(frame, list, timeline, branch) {
   function show(at) {
     const known = rows.end;
     rows.extend();
-    if (timeline.rounds.slice(known).some(round => round.by)) frame.dataset.several = '';
+    const news = timeline.rounds.slice(known);
+    if (news.some(round => round.by)) frame.dataset.several = '';
+    if (news.some(round => round.parents)) frame.parentElement.dataset.trees = '';
     place = timeline.locate(at);
     shownRounds = place.index + 1;
     shownStep = place.step;
@@ -188,6 +190,7 @@ export function makeRoundsView(frame, list, timeline, branch) {
     shownRounds = 0;
     marked = null;
     frame.removeAttribute('data-several');
+    frame.parentElement.removeAttribute('data-trees');
     virtual.clear();
     virtual.stick();
   }

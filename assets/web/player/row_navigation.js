@@ -57,6 +57,7 @@ export function navigateRows(frame, { tokenOf, neighbour, entrance, preview, hid
   });
   frame.addEventListener('mousemove', event => {
     const token = tokenAt(event.target);
+    if (closest(event.target, '.sl-tag')) return; // meanings.js speaks of it
     if (!token) return rest();
     if (token !== pointed) preview(elementAt(event.target));
     pointed = token;

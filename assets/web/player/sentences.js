@@ -16,13 +16,28 @@ const FORBIDDEN = 'The grammar forbids this word here, so the target did not sco
 /** @param {{ text: string, label?: string, id: number | null }} token */
 export const quote = token => `“${isolate(tokenText(token))}”`;
 
+const NEVER = 0.0005; // a chance that is practically 0
+
+/** Compares draft and target in words. Of a sibling p was reduced by those tried before it, so no number is right.
+ * @param {Token} token */
+function reasonSentence({ p, q, accept, sibling }) {
+  const shares =
+    p === undefined || q === undefined || sibling ? '' : `: draft ${spokenPercent(q)}, target ${spokenPercent(p)}`;
+  const after = sibling ? 'After its rejected siblings it was guessed' : 'Guessed';
+  if (accept >= 1) return `${after} no more often than the target would write it${shares}.`;
+  return accept < NEVER ? `The target would hardly ever write it here${shares}.` : `${after} too often${shares}.`;
+}
+
 /** @param {Token} token */
-function verdictSentence(token, u = token.u) {
-  if (token.accept === undefined || u === undefined)
-    return { accepted: 'Accepted.', rescued: 'Rescued by a later draft.' }[token.status] ?? 'Rejected.';
-  return u < token.accept
-    ? `u = ${format(u)} was below ${format(token.accept)}: accepted.`
-    : `u = ${format(u)} was not below ${format(token.accept)}: rejected.`;
+function verdictSentence(token) {
+  const { accept, u, status } = token;
+  if (accept === undefined || u === undefined)
+    return { accepted: 'Accepted.', rescued: 'Rescued by a later draft.' }[status] ?? 'Rejected.';
+  const reason = reasonSentence(token);
+  if (accept >= 1) return `${reason} Every u accepts it.`;
+  if (accept < NEVER && u >= accept) return `${reason} Rejected, as nearly every u would.`;
+  const isBelow = u < accept;
+  return `${reason} The dice (u = ${format(u)}) fell ${isBelow ? 'below' : 'above'} ${format(accept)}: ${isBelow ? 'accepted' : 'rejected'}.`;
 }
 
 /** In a block the last draft whose u falls below its h decides about all drafts before it; in a tree, of all branches,
@@ -102,7 +117,7 @@ function untestedSentence(token, greedy) {
         ? 'It was the target’s first choice there and would have been accepted.'
         : 'It was not the target’s first choice there and would have been rejected.'
     }`;
-  return `${untested} It would have been accepted with a u below ${format(accept)}.`;
+  return `${untested} ${reasonSentence(token)} It would have been accepted with a u below ${format(accept)}.`;
 }
 
 /** Says of a server only what it told, because how it chose a token is not known. @param {Token} token */
@@ -139,7 +154,8 @@ export function tokenSentence(token, stage, greedy = false) {
   if (stage === 'scored') {
     if (token.accept === undefined) return 'Scored by the target; no verdict yet.';
     if (greedy) return `Scored by the target: this is ${token.accept ? '' : 'not '}its own first choice here.`;
-    if (token.h === undefined) return `Scored by the target: it is accepted if u falls below ${format(token.accept)}.`;
+    if (token.h === undefined)
+      return `${reasonSentence(token)} It is accepted if u falls below ${format(token.accept)}.`;
     return `Scored by the target: the block may end here if u falls below ${format(token.h)}.`;
   }
   if (token.h !== undefined && token.u !== undefined && !greedy) return blockSentence(token);
@@ -157,20 +173,6 @@ export function tokenSentence(token, stage, greedy = false) {
     default:
       return `No draft in this round: one target pass, one token${drawnBy(token)}.`;
   }
-}
-
-/** Explains min(1, p/q) without a formula. Empty for a sibling, whose p was reduced by those tried before it.
- * @param {Token} token */
-export function chanceSentence({ p, q, accept, sibling, status, h }) {
-  if (h !== undefined)
-    return 'The running product is cut at 1; h follows from it and from what p has left after this draft.';
-  if (p === undefined || q === undefined || accept === undefined || sibling) return '';
-  const gave = `The draft gave it ${spokenPercent(q)}, the target ${spokenPercent(p)}`,
-    tested = status !== 'discarded';
-  const often = accept < 0.001 ? spokenPercent(accept) : `only ${spokenPercent(accept)}`;
-  return p >= q
-    ? `${gave}: guessed no more often than the target would write it, so it ${tested ? 'is' : 'would'} always ${tested ? '' : 'have been '}accepted.`
-    : `${gave}: guessed too often, so it ${tested ? 'is' : 'would have been'} accepted ${often} of the time.`;
 }
 
 /** Why a node of a tree was given a row of the target's pass. @param {Token} token @param {Round} round */

@@ -28,10 +28,12 @@ function placeInTree(node, { depth, row, up, closes, among }) {
   node.dataset.joins = closes ? 'closes' : up ? 'fork' : 'on';
 }
 
-// Who drafted the round, where several compete: square for a lookup, round for a model.
-export function makeDrafterTag({ by = '' } = {}) {
+// Who drafted the round, where several compete: square for a lookup, round for a model. ``words``: how it guesses.
+export function makeDrafterTag({ by = '' } = {}, words = by) {
   return make('span', 'sl-tag', by.replace(/ (lookup|head|copy)$/, ''), {
-    title: by,
+    tabindex: -1,
+    'aria-description': words,
+    'data-means': words,
     'data-kind': by.endsWith('lookup') || by === 'grammar' ? 'lookup' : 'model',
   });
 }

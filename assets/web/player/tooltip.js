@@ -29,6 +29,17 @@ export function makeTooltip(tooltip, frame) {
       list,
       make('p', 'sl-tip-foot', tokenSentence(token, stage, greedy)),
     );
+    reveal();
+  }
+
+  /** @param {HTMLElement} node @param {string} words */
+  function explain(node, words) {
+    anchor = node;
+    tooltip.replaceChildren(make('p', '', words));
+    reveal();
+  }
+
+  function reveal() {
     tooltip.hidden = false;
     place();
   }
@@ -57,5 +68,5 @@ export function makeTooltip(tooltip, frame) {
   }
   frame.addEventListener('scroll', follow);
   window.addEventListener('scroll', follow, { passive: true });
-  return { show, hide, follow };
+  return { show, explain, hide, follow };
 }
