@@ -44,10 +44,10 @@ WITH_TAB = "“Run it here” runs the model in your own browser. Everything els
 Pages = dict[str, str]  # titles by the file's name
 
 
-def write(folder: Path, engine: BrowserEngine | None = None) -> int:
+def write(folder: Path, engine: BrowserEngine | None = None, has_solutions: bool = True) -> int:
     """Writes every file of the site below ``folder`` and returns their bytes. BadInput where it cannot be written."""
     size = 0
-    for name, content in files(engine):
+    for name, content in files(engine, has_solutions):
         path, data = folder / name, content.encode() if isinstance(content, str) else content
         with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,8 +68,9 @@ def _writing(path: Path) -> Iterator[None]:
         raise BadInput(f"{path} cannot be written: {error.strerror}. Name a folder that is yours.") from error
 
 
-def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | bytes]]:
-    """Each file's path below the site's folder, and its content; with the files of ``engine``, if the site has one."""
+def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> Iterator[tuple[str, str | bytes]]:
+    """Each file's path below the site's folder, and its content; with the files of ``engine``, if the site has one.
+    Without solutions it lacks the notes for teachers, and each lesson's text is its sheet for the class."""
     pages = PAGES | TAB if engine else PAGES
     if engine:
         yield from tab_page.files(engine, _head(tab_link.NAME, pages))
@@ -77,7 +78,7 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
     runs: dict[str, Any] = {"opening": ("The run of the playground’s first page", *load_recorded())}
     for lesson in lessons():
         traces = {scenario.name: run(scenario) for scenario in lesson.scenarios}
-        rendered.append(view.page(lesson, traces, glossary()))
+        rendered.append(view.page(lesson, traces, glossary()) | ({} if has_solutions else {"teacher": []}))
         for scenario in lesson.scenarios:
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
@@ -92,7 +93,8 @@ def files(engine: BrowserEngine | None = None) -> Iterator[tuple[str, str | byte
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
     for lesson in rendered:
-        yield f"sheets/teacher-{lesson['number']}.html", sheets.teacher(lesson)
+        if lesson["teacher"]:
+            yield f"sheets/teacher-{lesson['number']}.html", sheets.teacher(lesson)
         yield f"sheets/class-{lesson['number']}.html", sheets.class_sheet(lesson)
 
 
@@ -102,7 +104,8 @@ def _lessons(rendered: list[dict], pages: Pages) -> str:
         "pages": {str(lesson["number"]): lesson for lesson in rendered},
         "playground": {"href": name, "title": pages[name]},
     }
-    text = "".join(f"<li>{_link(name, title)}</li>" for name, title in _sheet_links(rendered) if "teacher" in name)
+    kind = "teacher" if rendered[0]["teacher"] else "class"
+    text = "".join(f"<li>{_link(name, title)}</li>" for name, title in _sheet_links(rendered) if kind in name)
     without = (
         f"<noscript><p>Each lesson as text, because JavaScript is switched off here:</p><ul>{text}</ul></noscript>"
     )
@@ -130,7 +133,8 @@ def _list(name: str, pages: Pages, links: dict[str, str]) -> str:
 def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:
     for lesson in rendered:
         title = f"{lesson['number']}. {lesson['title']}"
-        yield f"sheets/teacher-{lesson['number']}.html", f"{title}: the whole text, for the teacher"
+        if lesson["teacher"]:
+            yield f"sheets/teacher-{lesson['number']}.html", f"{title}: the whole text, for the teacher"
         yield f"sheets/class-{lesson['number']}.html", f"{title}: one page for the class"
 
 
@@ -149,11 +153,13 @@ def main() -> None:
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder to write; files of that name are replaced")
     where = "add an engine for the visitor's tab, which gets the model from there (by default none)"
     parser.add_argument("--weights", choices=WEIGHTS, default="none", help=where)
+    parser.add_argument("--no-solutions", action="store_true", help="leave out the notes and solutions for teachers")
     parser.add_argument("--pair", default=DEFAULT_PAIR, help="the pair whose target the tab runs")
     options = parser.parse_args()
     out = options.out
     try:
-        size = write(out, browser_engine(options.pair, options.weights) if options.weights != "none" else None)
+        engine = browser_engine(options.pair, options.weights) if options.weights != "none" else None
+        size = write(out, engine, not options.no_solutions)
     except EngineError as error:
         sys.exit(str(error))
     with_tab = "Serve this folder over http, and open index.html"  # a page from disk may start no engine

@@ -1,6 +1,7 @@
 """Writes a run's files after it has ended, and reads uploaded traces. Knows no gradio."""
 
 import errno
+import re
 import shutil
 import tempfile
 import threading
@@ -13,12 +14,14 @@ from typing import NamedTuple
 
 from app.jobs.visitor import Session
 from app.ui import temp_folder
+from app.views.run_facts import when
 from app.views.token_csv import tokens_csv
 from engine.errors import BadInput
 from engine.trace.trace import MAX_BYTES, Trace, from_json, save
 
 MOST_TOKENS = 20_000  # as many as a browser can show; the engine writes up to 8,192 and their drafts
 MOST_FILES = 32  # at once; each may be as large as the largest trace that is read
+PROMPT_LETTERS = 24  # of it, in a file's name
 MAX_FOLDERS = 32  # gradio serves a copy of its own, so older folders can go
 
 
@@ -94,8 +97,11 @@ def _save(trace: Trace, path: Path) -> str | None:
 
 
 def _name(run: Trace) -> str:
-    """Makes a file name from pair, method and seed; a trace may claim any of them."""
-    parts = [run.started.pair, run.started.method, f"seed{run.started.config.get('seed', 0)}"]
+    """Makes a file name from prompt, pair, method, seed and time, so that a class hands in different names; a trace may
+    claim any of them."""
+    begin = re.sub(r"[^a-z0-9]+", "-", run.started.prompt_text[:PROMPT_LETTERS].lower())
+    time = re.sub(r"\D", "", when(run.started.at))
+    parts = [begin, run.started.pair, run.started.method, f"seed{run.started.config.get('seed', 0)}", time]
     return "-".join(["speclens", *filter(None, map(safe_letters, parts))])
 
 

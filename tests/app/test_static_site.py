@@ -40,6 +40,15 @@ def test_site_without_engine_has_no_page_for_it(site):
     assert "tab.html" not in site and "tab.html" not in site["index.html"]
 
 
+def test_a_site_without_solutions_has_no_word_for_teachers(site):
+    bare = dict(static_site.files(has_solutions=False))
+    assert site.keys() - bare.keys() == {f"sheets/teacher-{lesson.number}.html" for lesson in lessons()}
+    links = re.findall(r'href="(sheets/[^"]*)"', bare["index.html"] + bare["sheets.html"])
+    assert len(links) == 2 * len(lessons()) and set(links) <= bare.keys()
+    assert "Common misunderstanding" in site["index.html"]
+    assert "Common misunderstanding" not in bare["index.html"]
+
+
 def test_printed_lesson_has_every_question_and_no_answer(site):
     for lesson in lessons():
         whole, sheet = (site[f"sheets/{kind}-{lesson.number}.html"] for kind in ("teacher", "class"))

@@ -65,6 +65,10 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
         dialog.get_by_label(name, exact=True).check()
     dialog.get_by_label("Open in presentation mode").check()
     link = copied(page)
+    expect(dialog).to_contain_text("Only this computer can open this address.")
+    page.get_by_role("button", name="Hide all but the prompt").click()
+    hidden = parse_qs(urlsplit(copied(page)).query)["hide"][0].split(",")
+    assert "prompt" not in hidden and len(hidden) == dialog.get_by_role("checkbox", include_hidden=True).count() - 2
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert link.endswith("&hide=temperature,seed&present=1")
@@ -83,6 +87,14 @@ def test_the_dialog_copies_a_link_that_hides_and_presents(visit):
     classroom.locator("[data-share=close]").click()
     classroom.locator("#settings").click()
     expect(classroom.locator("#seed")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_a_link_that_leaves_only_the_prompt_has_no_empty_drawer(visit):
+    page = visit(f"?hide={','.join(name for name in NAMES if name != 'prompt')}")
+    expect(page.locator("#prompt textarea")).to_be_visible()
+    for gone in ("#settings", "#method", ".sl-examples button"):
+        expect(page.locator(gone).first).to_be_hidden()
 
 
 def test_a_class_link_hides_at_once_and_ticks_in_view_come_first(visit):

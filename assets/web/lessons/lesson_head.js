@@ -7,6 +7,7 @@ import { TOOLS } from './tools.js';
 export function drawLessonHead(element, page, markup, isStored) {
   const find = makeFind(element);
   find('#sl-lesson-title').textContent = `${page.number}. ${page.title}`;
+  find('.sl-lesson-teacher').hidden = !page.teacher.length; // a site without solutions has no notes
   find('.sl-lesson-teacher > div').replaceChildren(...page.teacher.map(markup.block));
   for (const folded of element.querySelectorAll('.sl-lesson-page details')) folded.open = false;
   const sheetOf = kind =>

@@ -19,6 +19,8 @@ const HIDDEN_WITH = {
   '#constraint-examples': ['prompt', 'constraint', 'json_schema', 'regex', 'choice'],
 };
 
+const LOCAL = /^(localhost|127\..*|\[::1\])$/; // names of the visitor's own machine
+
 export function mount(part) {
   const { element, trigger } = part;
   const find = makeFind(element);
@@ -53,6 +55,7 @@ export function mount(part) {
     for (const [button, controls] of Object.entries(HIDDEN_WITH))
       if (controls.some(name => hidden.includes(name))) selectors.push(button);
     if (hidden.length) selectors.push('#reset', '#open-trace', '[data-lesson="live"]'); // they change all
+    if (names.every(name => name === 'prompt' || hidden.includes(name))) selectors.push('#settings'); // its drawer is empty
     // Gradio's frame around only hidden ones.
     if (selectors.length) selectors.push(`:is(#quick, #drawer) .form:not(:has(> :not(${selectors.join(', ')})))`);
     sheet.replaceSync(selectors.map(selector => `${selector} { display: none !important; }`).join('\n'));
@@ -123,11 +126,16 @@ export function mount(part) {
       copy.disabled = true;
       field.value = message.textContent = '';
       sortTicks();
+      find('.sl-share-local').hidden = !LOCAL.test(location.hostname);
       dialog.showModal();
       trigger('asked');
     },
     present: toggle,
     copy: copyLink,
+    'only-prompt'() {
+      for (const tick of ticks) tick.checked = tick.value !== 'prompt';
+      if (!copy.disabled) write();
+    },
     close: () => dialog.close(),
     show() {
       hide([]);

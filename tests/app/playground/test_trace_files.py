@@ -106,12 +106,15 @@ def test_no_cell_begins_a_formula_and_other_cells_keep_their_text():
 def test_what_is_written_is_read_back_as_it_was(session, exports):
     written = exports.write(session, html_export.page)
     assert load(written.trace) == session.trace and load(written.baseline) == session.baseline
-    assert Path(written.trace).name == "speclens-smollm2-135m-ngram-seed0.json"
+    assert Path(written.trace).name == "speclens-hi-smollm2-135m-ngram-seed0.json"
     with open(written.table, encoding="utf-8-sig", newline="") as table:
         assert len(list(csv.reader(table))) == 1 + sum(len(event.tokens) for event in session.trace.rounds)
     for order in ((written.trace, written.baseline), (written.baseline, written.trace)):
         assert read_session(order) == session
     assert read_session([written.trace]) == Session(session.trace)
+    started = replace(session.trace.started, at="2026-11-21T10:43:34+00:00")
+    name = Path(exports.write(Session(replace(session.trace, started=started)), html_export.page).trace).name
+    assert name == "speclens-hi-smollm2-135m-ngram-seed0-202611211043.json"
     started = replace(session.trace.started, pair="../../etc/passwd\x00 ＝🌊")
     name = Path(exports.write(Session(replace(session.trace, started=started)), html_export.page).trace).name
     assert name.isascii() and "/" not in name and ".." not in name.removesuffix(".json"), "it cannot leave its folder"
