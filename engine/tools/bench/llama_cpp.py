@@ -1,8 +1,13 @@
-"""Runs one request on llama.cpp (llama-cpp-python, where it is installed): plain, or with its own prompt lookup.
+"""Runs requests on llama.cpp, by the npm package node-llama-cpp: plain, or with its own prompt lookup.
 
-It reads the very GGUF file of the pair, gets the same ids and as many threads, and ends at the same ids.
+It reads the very GGUF file of the pair, gets the same ids and as many threads, and ends at the same ids. It works in a
+process of its own (llama_cpp.mjs), which takes the times.
 """
 
+import json
+import shutil
+import subprocess
+import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,14 +20,16 @@ from engine.config import RunConfig
 from engine.decoding.tokenization import encode_prompt
 from engine.device import peak_memory
 from engine.errors import BadInput, Unavailable
+from engine.files import cache_root
 from engine.models.onnx.session import threads
 from engine.runtime.engine import Engine
 from engine.tools.bench.benchmark import Cancelled, never
 from engine.tools.bench.sample import Sample
 
 LLAMA_CPP = ("llama-cpp", "llama-cpp-lookup")
+PACKAGE = "node-llama-cpp@3.22.1"
 _SPINNING = 0.1  # seconds after which our threads surely sleep
-_LOOKUP_TOKENS = 10  # drafted at a time: the default of its own class
+_LOOKUP_ROOM = 16  # tokens of the context that a lookup may draft beyond the last one
 
 
 @dataclass
@@ -30,7 +37,7 @@ class LlamaCppSystem:
     engine: Engine
     name: str
     setting: str | None = None  # it has none; every system says
-    _model: Any = None
+    _process: "LlamaCpp | None" = None
 
     def __post_init__(self):
         if self.engine.gguf is None:
@@ -41,65 +48,67 @@ class LlamaCppSystem:
         if not config.sampling.greedy or config.sampling.repetition_penalty != 1.0:
             raise BadInput(f"{self.name} is compared at temperature 0 without a penalty; set --temperature 0.")
         prompt, eos = encode_prompt(self.engine.target.tokenizer, config), self.engine.target.eos
-        model = self._load(len(prompt) + config.max_new_tokens + _LOOKUP_TOKENS + 1)
-        model.reset()
-        before = 0 if model.draft_model is None else model.draft_model.calls
-        ids, times = [], []
+        process = self._with_room(len(prompt) + config.max_new_tokens + _LOOKUP_ROOM)
         with cores_for_others():
-            start = time.perf_counter()
-            for token in model.generate(prompt, temp=0.0, repeat_penalty=1.0, reset=True):
-                ids.append(int(token))
-                times.append(time.perf_counter())
-                if token in eos or len(ids) >= config.max_new_tokens or cancelled():
-                    break
-        passes = len(ids) if model.draft_model is None else model.draft_model.calls - before + 1
+            answer = process.ask(ids=list(prompt), eos=sorted(eos), most=config.max_new_tokens)
+        ids, times = answer["tokens"], answer["times"]
         # As with transformers: the first token comes out of the pass over the prompt.
         return Sample(
-            tokens=len(ids), seconds=times[-1] - start, decode_seconds=times[-1] - times[0], decode_tokens=len(ids) - 1,
-            ttft=times[0] - start, passes=passes, peak_memory=peak_memory("cpu"), ids=tuple(ids),
+            tokens=len(ids), seconds=times[-1], decode_seconds=times[-1] - times[0], decode_tokens=len(ids) - 1,
+            ttft=times[0], passes=len(ids) - answer["accepted"], peak_memory=peak_memory("cpu"), ids=tuple(ids),
         )  # fmt: skip
 
-    def _load(self, context: int):
-        """Returns the model with room for ``context`` tokens or more."""
-        if self._model is None or self._model.n_ctx() < context:
-            lookup = _Lookup() if self.name == "llama-cpp-lookup" else None
-            self._model = open_model(cast(Path, self.engine.gguf), context, lookup is not None, lookup)
-        return self._model
+    def _with_room(self, context: int) -> "LlamaCpp":
+        if self._process is None or self._process.context < context:
+            self._process = LlamaCpp(cast(Path, self.engine.gguf), context, self.name == "llama-cpp-lookup")
+        return self._process
 
 
-def open_model(gguf: Path, context: int, all_logits: bool, lookup=None):
-    """Opens the file in llama.cpp, with room for ``context`` tokens and as many threads as we take. Raises Unavailable
-    where the package is missing."""
-    llama_cpp, count = _package(), threads()
-    return llama_cpp.Llama(
-        str(gguf), n_ctx=-(-context // 512) * 512, n_threads=count, n_threads_batch=count, draft_model=lookup,
-        logits_all=all_logits, verbose=False,
-    )  # fmt: skip
+class LlamaCpp:
+    """llama.cpp with a model, in a process of its own, which ends with this object. Raises Unavailable where Node or
+    the package is missing, or the file cannot be read."""
+
+    def __init__(self, gguf: Path, context: int, lookup: bool = False):
+        if not is_installed():
+            command = f"npm install --ignore-scripts --prefix '{cache_root() / 'llama-cpp'}' {PACKAGE}"
+            raise Unavailable(f"llama-cpp needs Node.js and a package (0.7 GB); run `{command}` or leave it out.")
+        self.context = -(-context // 512) * 512
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (it is open as long as the process)
+        kind = "lookup" if lookup else "plain"
+        script = Path(__file__).with_suffix(".mjs")
+        self._process = subprocess.Popen(
+            ["node", str(script), str(_entry()), str(gguf), str(self.context), str(threads()), kind],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+        )  # fmt: skip
+
+    def ask(self, **request) -> dict[str, Any]:
+        """Sends a request and waits for its answer."""
+        stdin, stdout = cast(Any, self._process.stdin), cast(Any, self._process.stdout)
+        try:
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self._errors.seek(0)
+            message = " ".join(self._errors.read().split()).partition("Error: ")[2][:200]
+            raise Unavailable(f"llama-cpp ended without an answer; leave it out. It said: {message or 'nothing'}")
+        return json.loads(line)
+
+    def __del__(self):
+        if process := getattr(self, "_process", None):
+            process.kill()
+            process.wait()
 
 
-class _Lookup:
-    """llama-cpp-python's own prompt lookup; ``calls`` counts how often it drafted: after every pass but the last."""
-
-    def __init__(self):
-        from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
-
-        self.calls, self._lookup = 0, LlamaPromptLookupDecoding(num_pred_tokens=_LOOKUP_TOKENS)
-
-    def __call__(self, ids, **options):
-        self.calls += 1
-        return self._lookup(ids, **options)
+def is_installed() -> bool:
+    return shutil.which("node") is not None and _entry().is_file()
 
 
-def _package():
-    try:
-        import llama_cpp
-    except (ImportError, OSError, RuntimeError) as error:
-        raise Unavailable(
-            "llama-cpp needs the package llama-cpp-python; run `pip install llama-cpp-python` or leave it out."
-        ) from error
-    if not hasattr(llama_cpp, "Llama"):
-        raise Unavailable("The package llama_cpp here is not llama-cpp-python; install that or leave llama-cpp out.")
-    return llama_cpp
+def _entry() -> Path:
+    """Returns the file of the package that Node imports."""
+    return cache_root() / "llama-cpp/node_modules/node-llama-cpp/dist/index.js"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from engine.files import ProgressCallback
 from engine.models.decoder.runner import Runner
 from engine.models.onnx.llama import ONNX_PRECISIONS
 from engine.runtime.engine import load_engine
-from engine.tools.bench.llama_cpp import cores_for_others, open_model
+from engine.tools.bench.llama_cpp import LlamaCpp, cores_for_others, is_installed
 from engine.tools.bench.metrics import table
 
 WIDTHS = (1, 2, 4, 8, 16)
@@ -24,14 +24,14 @@ _CONTEXT, _REPEATS = PREFILL, 15  # so that a prompt leaves the context of the o
 
 
 @torch.inference_mode()
-def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict[str, dict[str, float]]:
-    """Measures the seconds of a pass by system (a precision of ours, or llama-cpp), then by the work: "1", "2", …
-    tokens after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
+def measure(pair: str, progress: ProgressCallback) -> dict[str, dict[str, float]]:
+    """Measures the seconds of a pass by system (a precision of ours, and llama-cpp where it is installed), then by the
+    work: "1", "2", … tokens after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
     engines = {precision: load_engine(pair, "cpu", precision) for precision in ONNX_PRECISIONS}
     first = engines[ONNX_PRECISIONS[0]]
     ids = [(7 * i + 1) % first.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
     systems = {name: _ours(engine.target.runner, ids) for name, engine in engines.items()}
-    if with_llama_cpp:
+    if is_installed():
         systems[LLAMA_CPP] = _llama_cpp(first.gguf, ids)
     best = {name: dict.fromkeys(steps, float("inf")) for name, steps in systems.items()}
     try:
@@ -40,7 +40,7 @@ def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict
                 with cores_for_others() if name == LLAMA_CPP else nullcontext():
                     for what, step in steps.items():
                         step()  # wakes the threads
-                        best[name][what] = min(best[name][what], _seconds(step))
+                        best[name][what] = min(best[name][what], step())
             progress((repeat + 1) / _REPEATS, "Passes in turn")
     finally:
         for engine in engines.values():
@@ -48,13 +48,16 @@ def measure(pair: str, with_llama_cpp: bool, progress: ProgressCallback) -> dict
     return best
 
 
-def _seconds(step: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    step()
-    return time.perf_counter() - start
+def _timer(step: Callable[[], object]) -> Callable[[], float]:
+    def seconds() -> float:
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+
+    return seconds
 
 
-def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
+def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], float]]:
     runner.reset(len(ids) + 1)
     runner.prefill(ids[:_CONTEXT])
 
@@ -65,36 +68,23 @@ def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], object]]
             runner.rollback(_CONTEXT)
             return runner.forward(tokens)
 
-        return score
+        return _timer(score)
 
     def prefill():
         runner.rollback(0)
         runner.prefill(ids[:PREFILL])
 
-    return {str(W): scoring(W) for W in WIDTHS} | {"prefill": prefill}
+    return {str(W): scoring(W) for W in WIDTHS} | {"prefill": _timer(prefill)}
 
 
-def _llama_cpp(gguf, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
-    model = open_model(gguf, _CONTEXT + max(WIDTHS), all_logits=True)
-    model.eval(ids[:_CONTEXT])
+def _llama_cpp(gguf, ids: Sequence[int]) -> dict[str, Callable[[], float]]:
+    process = LlamaCpp(gguf, _CONTEXT + max(WIDTHS))
 
-    def evaluating(start: int, tokens: Sequence[int]):
-        def evaluate():
-            model._ctx.kv_cache_seq_rm(-1, start, -1)
-            model.n_tokens = start
-            model.eval(tokens)
+    def timer(start: int, tokens: Sequence[int], scored: bool):
+        return lambda: process.ask(kept=start, ids=tokens, scored=scored)["seconds"]
 
-        return evaluate
-
-    passes = {str(W): evaluating(_CONTEXT, ids[_CONTEXT : _CONTEXT + W]) for W in WIDTHS}
-    reader = open_model(gguf, PREFILL, all_logits=False)
-
-    def prefill():
-        reader.reset()
-        reader._ctx.kv_cache_seq_rm(-1, 0, -1)
-        reader.eval(ids[:PREFILL])
-
-    return passes | {"prefill": prefill}
+    passes = {str(W): timer(_CONTEXT, ids[_CONTEXT : _CONTEXT + W], True) for W in WIDTHS}
+    return {"prefill": timer(0, ids[:PREFILL], False)} | passes  # the prompt first, because the others continue it
 
 
 def markdown(seconds: dict[str, dict[str, float]]) -> str:

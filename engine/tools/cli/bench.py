@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -115,7 +114,7 @@ def _passes(pair: str, out: Path | None) -> None:
     from engine.tools.bench.passes import markdown, measure
 
     with progress() as show:
-        seconds = measure(pair, find_spec("llama_cpp") is not None, show)
+        seconds = measure(pair, show)
     print(markdown(seconds))
     _write({"seconds": seconds}, out)
 

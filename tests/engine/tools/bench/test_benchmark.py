@@ -1,9 +1,7 @@
 """The benchmark: its arithmetic on numbers made by hand, its loop and file, and a comparison on tiny checkpoints."""
 
 import json
-import sys
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from unlike_tokenizers import CHAT, byte_level, sentence_piece
 from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
-from engine.tools.bench import validity
+from engine.tools.bench import llama_cpp, validity
 from engine.tools.bench.comparison import Comparison, Settings
 from engine.tools.bench.metrics import BenchResults, decoding, interval, markdown, ratio, rows
 from engine.tools.bench.prompts import Prompt, read_prompts, spread, with_free
@@ -259,14 +257,24 @@ def test_a_method_in_another_precision_and_auto_stand_beside_the_others(engine):
     assert rows["auto"]["differs"] == 0 and {*rows["auto"]["drafters"]} <= {"ngram", "lm"}
 
 
+@pytest.mark.real_weights
+@pytest.mark.skipif(not llama_cpp.is_installed(), reason="node-llama-cpp is not installed")
+def test_llama_cpp_continues_the_embedded_file(tmp_path):
+    process = llama_cpp.LlamaCpp(load_engine("smollm2-135m", "cpu", "int4").gguf, 64)
+    written = process.ask(ids=[504, 3575, 282, 4649, 314], eos=[2], most=4)  # "The capital of France is"
+    assert len(written["tokens"]) == 4 and written["times"] == sorted(written["times"]) and written["accepted"] == 0
+    assert process.ask(kept=3, ids=[282, 4649], scored=True)["seconds"] > 0
+    with pytest.raises(Unavailable, match="ended without an answer; leave it out"):
+        (tmp_path / "no.gguf").write_bytes(b"GGUF")
+        llama_cpp.LlamaCpp(tmp_path / "no.gguf", 64).ask(ids=[3], eos=[], most=1)
+
+
 def test_llama_cpp_says_what_it_lacks(engine, monkeypatch, tmp_path):
     with pytest.raises(BadInput, match=r"llama-cpp reads GGUF files, but .* has none; leave it out"):
         Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])
     monkeypatch.setattr(type(engine), "gguf", tmp_path / "model.gguf")
-    other = ModuleType("llama_cpp")
-    for package, words in ((None, "pip install llama-cpp-python"), (other, "is not llama-cpp-python")):
-        monkeypatch.setitem(sys.modules, "llama_cpp", package)
-        with pytest.raises(Unavailable, match=words):
-            Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path))
+    with pytest.raises(Unavailable, match=r"needs Node\.js and a package .*; run `npm install .*node-llama-cpp@3"):
+        Comparison(engine, Settings(("llama-cpp",), 8), PROMPTS[:1])
     with pytest.raises(BadInput, match="compared at temperature 0 without a penalty; set --temperature 0"):
         Comparison(engine, Settings(("llama-cpp",), 8, temperature=1.0), PROMPTS[:1])
