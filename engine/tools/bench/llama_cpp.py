@@ -108,7 +108,7 @@ def is_installed() -> bool:
 
 def _entry() -> Path:
     """Returns the file of the package that Node imports."""
-    return cache_root() / "llama-cpp/node_modules/node-llama-cpp/dist/index.js"
+    return cache_root().joinpath("llama-cpp", "node_modules", "node-llama-cpp", "dist", "index.js")
 
 
 @contextmanager
