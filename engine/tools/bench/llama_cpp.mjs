@@ -6,8 +6,8 @@
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-const [entry, modelPath, contextSize, threads, kind] = process.argv.slice(2);
-const { getLlama, InputLookupTokenPredictor } = await import(pathToFileURL(entry).href);
+const [folder, modelPath, contextSize, threads, kind] = process.argv.slice(2);
+const { getLlama, InputLookupTokenPredictor } = await import(pathToFileURL(`${folder}/dist/index.js`).href);
 const llama = await getLlama({ build: 'never', gpu: false, logLevel: 'error', maxThreads: Number(threads) });
 const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
 const context = await model.createContext({ contextSize: Number(contextSize), threads: Number(threads) });

@@ -77,7 +77,7 @@ class LlamaCpp:
         kind = "lookup" if lookup else "plain"
         script = Path(__file__).with_suffix(".mjs")
         self._process = subprocess.Popen(
-            ["node", str(script), str(_entry()), str(gguf), str(self.context), str(threads()), kind],
+            ["node", str(script), str(_package()), str(gguf), str(self.context), str(threads()), kind],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
         )  # fmt: skip
 
@@ -103,12 +103,11 @@ class LlamaCpp:
 
 
 def is_installed() -> bool:
-    return shutil.which("node") is not None and _entry().is_file()
+    return shutil.which("node") is not None and _package().is_dir()
 
 
-def _entry() -> Path:
-    """Returns the file of the package that Node imports."""
-    return cache_root().joinpath("llama-cpp", "node_modules", "node-llama-cpp", "dist", "index.js")
+def _package() -> Path:
+    return cache_root() / "llama-cpp/node_modules/node-llama-cpp"
 
 
 @contextmanager
