@@ -18,11 +18,11 @@ from engine.tools.bench.answer import (
     AnswerPlan,
     AnswerResult,
     Load,
+    Request,
     drafting_leaders,
     schedule,
 )
 from engine.tools.bench.answer_words import COLUMNS, name, people, sentences, to_dict, to_rows
-from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
@@ -54,7 +54,7 @@ def read_saved(saved: bytes) -> Recorded:
     it."""
     content = json.loads(saved)
     question, rows = content["question"], content["rows"]
-    texts = tuple(Prompt("-", kind) for kind, count in question["kinds"].items() for _ in range(count))
+    texts = tuple({"text": "-", "category": kind} for kind, count in question["kinds"].items() for _ in range(count))
     plan = parse_values(AnswerPlan, question | {"texts": texts, "tokens": question["max_new_tokens"]})
     alone = [row | {"category": row["kind"], "temperature": plan.temperature} for row in rows if row["users"] == 1]
     loads = [
@@ -64,7 +64,8 @@ def read_saved(saved: bytes) -> Recorded:
     ]  # fmt: skip
     cells, costs = parse_values(tuple[Cell, ...], alone), parse_values(dict[str, CostModel], content["costs"])
     about = {name: content[name] for name in ABOUT if name in content}
-    result = AnswerResult(content["pair"], plan, cells, tuple(loads), costs, content["is_complete"], about)
+    requests = parse_values(tuple[Request, ...], content.get("requests", []))
+    result = AnswerResult(content["pair"], plan, cells, tuple(loads), costs, content["is_complete"], about, requests)
     return Recorded.from_file(result, content | {"saved": content["measured"]})
 
 
@@ -137,7 +138,7 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     if users not in result.measured_loads:
         return nothing(f"For {people(users)} nothing is measured yet.")
     if not paying:
-        nearest = drafting_leaders(result.speedups_at(users))
+        nearest = drafting_leaders(result, result.speedups_at(users), users)
         if not nearest:
             words = "no setting was as fast, and plain decoding is what every engine does by itself"
             return nothing(f"Leave drafting off: {words}.")

@@ -135,9 +135,34 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Request:
+    """Whole requests of one setting on the texts of a kind, for one user. ``speedup`` with its ends: beside plain
+    decoding, with answers as long as the plain ones; ``seconds`` and ``plain``: a mean request; ``reading`` and
+    ``plain_reading``: the part of it before drafts help: the prompt, the first token, and the drafts' own reading;
+    ``length``: mean tokens of an answer; ``pays_from``: as in `WholeRequest`."""
+
+    method: str
+    gamma: int
+    category: str
+    speedup: float
+    low: float | None
+    high: float | None
+    seconds: float
+    plain: float
+    reading: float
+    plain_reading: float
+    length: float
+    pays_from: int | None = None
+
+    @property
+    def measured(self) -> Speedup:
+        return Speedup(self.speedup, self.low, self.high)
+
+
+@dataclass(frozen=True)
 class AnswerResult:
     """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
-    texts; ``costs``: each method's; ``about``: where it was measured."""
+    texts; ``costs``: each method's; ``about``: where it was measured; ``requests``: whole ones, for one user."""
 
     pair: str
     plan: AnswerPlan
@@ -146,6 +171,7 @@ class AnswerResult:
     costs: Mapping[str, CostModel] = field(default_factory=dict)
     is_complete: bool = False
     about: Mapping[str, object] = field(default_factory=dict)
+    requests: tuple[Request, ...] = ()
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -183,8 +209,22 @@ class AnswerResult:
         return {NONE: PLAIN} | {load.setting: load.speedup for load in self.loads if load.users == users}
 
     def best(self, users: int) -> list[Setting]:
-        """Returns the settings that may be the fastest, the surest gain first; a single one has won."""
-        return fastest(self.speedups_at(users))
+        """Returns the settings that may be the fastest, the surest gain first; a single one has won. For one user
+        those are left out whose whole requests are certainly slower."""
+        return self.fastest(self.speedups_at(users), users)
+
+    def fastest(self, speedups: Mapping[Setting, Speedup], users: int = 1, kind: str = ALL) -> list[Setting]:
+        """Returns the fastest of these settings on a kind of text, as `best` does: with plain decoding where whole
+        requests make no certain difference."""
+        requests = {s: r.measured.tone for s in speedups if users == 1 and (r := self.request(s, kind))}
+        best = fastest({s: speedup for s, speedup in speedups.items() if requests.get(s) != "slower"})
+        is_sure = NONE in best or not best or requests.get(best[0], "faster") == "faster"
+        return best if is_sure else [*best, NONE]
+
+    def request(self, setting: Setting, kind: str = ALL) -> Request | None:
+        """Returns the whole requests of a setting; None where they were not timed."""
+        key = (*setting, kind)
+        return next((r for r in self.requests if (r.method, r.gamma, r.category) == key), None)
 
     def pays(self, users: int) -> bool:
         """Returns whether some setting was certainly faster than plain decoding."""
@@ -257,9 +297,12 @@ def by_setting(cells: Iterable[Cell], kind: str = ALL) -> dict[Setting, Cell]:
     return {(cell.method, cell.gamma): cell for cell in cells if cell.category == kind}
 
 
-def drafting_leaders(speedups: Mapping[Setting, Speedup]) -> list[Setting]:
+def drafting_leaders(
+    result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int = 1, kind: str = ALL
+) -> list[Setting]:
     """Returns the fastest settings, without plain decoding, the surest gain first."""
-    return [setting for setting in fastest(speedups) if setting != NONE and speedups[setting].is_possible]
+    best = result.fastest(speedups, users, kind)
+    return [setting for setting in best if setting != NONE and speedups[setting].is_possible]
 
 
 def shortlist(cells: Sequence[Cell]) -> list[Setting]:
@@ -288,7 +331,7 @@ def schedule(result: AnswerResult, method: str) -> LoadSchedule:
         }
         if len(speedups) < 2:
             continue
-        best = fastest(speedups)
+        best = result.fastest(speedups, users)
         if NONE in best and len(best) > 1:
             unsure.append(users)
             continue

@@ -3,13 +3,20 @@
 Every setting at every load has a file of its own, so questions about the same texts find each other's loads.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
+import numpy as np
+
 from engine import __version__
-from engine.config import MAX_SHARERS
+from engine.config import MAX_SHARERS, METHODS, method_of
+from engine.decoding.tokenization import encode_prompt
 from engine.files import ProgressCallback
+from engine.runtime import calibration
 from engine.runtime.engine import Engine
 from engine.tools.bench.answer import (
     GAMMAS,
@@ -18,6 +25,7 @@ from engine.tools.bench.answer import (
     AnswerPlan,
     AnswerResult,
     Load,
+    Request,
     Setting,
     by_setting,
     shortlist,
@@ -25,14 +33,17 @@ from engine.tools.bench.answer import (
 )
 from engine.tools.bench.answer_words import name
 from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
+from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import digest
-from engine.tools.bench.result_file import file_of
-from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.result_file import ResultFile, file_of, parse_values
+from engine.tools.bench.sample import BASELINE, Sample
 from engine.tools.bench.sweep import Grid, Sweep
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.users import ManyUsers, UsersSettings
 from engine.tools.bench.users_results import pass_time
+from engine.tools.bench.whole_request import weigh
 from engine.tools.bench.winners import fastest
+from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, largest_share
 
 _VERSION = 2  # the format of the loads' files
@@ -60,6 +71,7 @@ class AnswerPoints:
         grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, plan.turns_of_a_text)
         self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
         self._files: list[_LoadFile] | None = None
+        self._again = again
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
         if again:
             self._open_loads(again)
@@ -92,6 +104,7 @@ class AnswerPoints:
         )  # fmt: skip
         about = self._about_load(users, setting)
         many = ManyUsers(self.engine, settings, each, self.folder, again, _LOAD, about)
+        many.known_costs = self.known_costs
         if path := many.file.path:
             self.keep(path)
         return _LoadFile(users, setting, many)
@@ -142,7 +155,52 @@ class AnswerPoints:
         self.sweep.forget_noise()
         self._files = None  # another sweep may have another shortlist
 
+    @property
+    def known_costs(self) -> dict[str, CostModel]:
+        """The costs that were measured at the length of these texts, now or for an earlier question, by method."""
+        return {method: costs for (method,), costs in self._file_of_costs.results.items()}
+
+    @cached_property
+    def _file_of_costs(self) -> ResultFile:
+        about = self._about | {"context": math.ceil(self.context() / calibration.CONTEXT) * calibration.CONTEXT}
+        path = file_of(self.folder, "costs", about, self._again)
+        self.keep(path)
+        return ResultFile(path, about, asdict, partial(parse_values, CostModel))
+
+    @property
+    def plain_costs(self) -> CostModel:
+        return self.known_costs.get(BASELINE) or self.engine.costs(BASELINE, retry=False)
+
+    def context(self) -> int:
+        """Returns the tokens in the middle of an answer to the median text."""
+        configs = [turn.config for turn in self.sweep.benchmark.turns]
+        encode = partial(encode_prompt, self.engine.target.tokenizer)
+        return int(statistics.median(len(encode(each)) + each.max_new_tokens // 2 for each in configs))
+
+    def measure_costs(self, cancelled: Cancelled = never) -> None:
+        """Measures the costs of each method once, at the length of the texts. Every run then gets them, because on a
+        busy machine each would measure its own again."""
+        for method in (BASELINE, *self.plan.methods):
+            if method in self.known_costs or cancelled():
+                continue
+            self._file_of_costs.add((method,), self._measure_costs_of(method))
+
+    def _measure_costs_of(self, method: str) -> CostModel:
+        engine, context = self.engine, self._file_of_costs.header["context"]
+        if context <= calibration.CONTEXT:
+            return engine.costs(method, retry=False)
+        if method != BASELINE and not method_of(method).runs_model:
+            return self.known_costs[BASELINE]
+        drafter = engine.drafts.drafter(method) if method_of(method).runs_model else None
+        step = f"Calibrating {METHODS[method].title} at {context:,} tokens"
+        costs = calibration.measure(
+            engine.target.runner, drafter, context=context, progress=lambda share: engine.models.progress(share, step)
+        )
+        return calibration.with_draft(self.known_costs[BASELINE], costs) if drafter else costs
+
     def warm(self, cancelled: Cancelled = never) -> None:
+        self.measure_costs(cancelled)
+        self.sweep.costs = self.known_costs
         self.sweep.warm(cancelled)
 
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
@@ -180,7 +238,7 @@ class AnswerPoints:
     def work_left(self, share: float = 0.0) -> float:
         """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
         of a turn, or which part of a cell."""
-        v, turns = self.engine.costs(BASELINE, retry=False).v, len(self.sweep.benchmark.missing())
+        v, turns = self.plain_costs.v, len(self.sweep.benchmark.missing())
         if turns:
             runs = turns * len(self.sweep.grid.settings()) - share
             return runs * self.plan.steps_alone(v) + self.plan.steps_together(v)
@@ -192,18 +250,42 @@ class AnswerPoints:
         alone = by_setting(cells)
         known = self._known_loads() if alone else []
         loads = [load for file in known if (load := _load(file, alone))]
-        costs = {method: self.engine.costs(method) for method, _ in alone}
+        costs = {method: self.known_costs[method] for method, _ in alone if method in self.known_costs}
         about = {key: self._about[key] for key in ("device", "precision", "weights")}
         about |= {"form": prompt_form(self.engine), "speclens": __version__}
         files = [self.sweep.benchmark.file, *(load.many.file for load in known)]
         about |= {"measured": max(file.newest for file in files)}
+        requests = self._requests(cells)
         return AnswerResult(
-            self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about
+            self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about, requests
         )  # fmt: skip
+
+    def _requests(self, cells: Sequence[Cell]) -> tuple[Request, ...]:
+        """Returns the whole requests of each setting on each kind of text."""
+        requests, kinds = [], [prompt.category for prompt in self.prompts]
+        for cell in (cell for cell in cells if cell.method != BASELINE):
+            turns = [
+                turn for (_, i, _), turn in sorted(self.sweep.benchmark.samples.items(), key=lambda item: item[0])
+                if cell.category in (ALL, kinds[i])
+            ]  # fmt: skip
+            ours, plain = (_parts(turns, setting) for setting in ((cell.method, cell.gamma), NONE))
+            verdict = weigh(ours, plain)
+            if (request := verdict.request) and isinstance(cell.gamma, int):
+                requests.append(Request(
+                    cell.method, cell.gamma, cell.category, request.value, request.low, request.high, *verdict.seconds,
+                    *verdict.firsts, verdict.length, verdict.pays_from,
+                ))  # fmt: skip
+        return tuple(requests)
+
+
+def _parts(turns: Sequence[Mapping[tuple, Sample]], setting: Setting) -> np.ndarray:
+    """[turns, 3]: seconds until drafts may help, tokens after that, and their seconds."""
+    samples = [turn[setting] for turn in turns]
+    return np.array([(s.ttft + s.reading, s.tokens - 1, s.seconds - s.ttft - s.reading) for s in samples], float)
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
-    """Returns the speedup at a load, from its passes and from the tokens per pass of the same texts as a whole."""
+    """Returns the speedup at a load, from its passes and from the tokens per pass of the same texts as a verdict."""
     cell, results = alone.get(file.setting), file.many.file.results
     ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)

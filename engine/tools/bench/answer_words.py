@@ -42,7 +42,7 @@ def sentences(result: AnswerResult) -> dict[str, str]:
     return {
         "answer": recommendation(result, users),
         "alone": " ".join(recommendation(result, each) for each in fewer),
-        "kinds": " ".join(_of_kind(kind, result.of_kind(kind)) for kind in result.kinds),
+        "kinds": " ".join(_of_kind(result, kind) for kind in result.kinds),
         "change": _change(result, users),
         "sure": _sure(result) + _form_note(result),
     }
@@ -53,13 +53,37 @@ def recommendation(result: AnswerResult, users: int) -> str:
     speedups = result.speedups_at(users)
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
+    words = f"{_choice(result, speedups, users)}.{_request_words(result, speedups, users)}"
     if result.is_disturbed([users]):
-        return f"For {people(users)} the machine was too busy to judge. Its measurements say: {_choice(speedups)}."
-    return f"For {people(users)} {_choice(speedups)}."
+        return f"For {people(users)} the machine was too busy to judge. Its measurements say: {words}"
+    return f"For {people(users)} {words}"
 
 
-def _choice(speedups: Mapping[Setting, Speedup]) -> str:
-    best, drafting = fastest(speedups), drafting_leaders(speedups)
+def _request_words(result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int) -> str:
+    """Words the whole request of the best setting for one user, or of the one that only decodes faster."""
+    leaders = drafting_leaders(result, speedups, users) or [s for s in fastest(speedups) if s != NONE]
+    request = result.request(leaders[0]) if leaders and users == 1 else None
+    if request is None:
+        return ""
+    before = f"; {_time(request.reading)} and {_time(request.plain_reading)} of it are over before drafts can help"
+    words = (
+        f" A whole request takes {_time(request.seconds)} with {name(leaders[0])} and {_time(request.plain)} without "
+    )
+    words += f"({request.measured.words}){before}."
+    if request.pays_from:
+        words += f" So it pays for answers from {quantity(request.pays_from, 'token')} on; these have "
+        words += f"{request.length:.0f}."
+    return words
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
+def _choice(result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int = 1) -> str:
+    best, drafting = result.fastest(speedups, users), drafting_leaders(result, speedups, users)
+    if not drafting and any(each != NONE for each in fastest(speedups)) and len(best) == 1:
+        return "do not draft: decoding is faster with drafts, but whole requests are slower"
     if not drafting:
         if len(best) > 1:
             return "nothing is certain yet: what may be faster than plain decoding is too noisy to tell"
@@ -80,10 +104,10 @@ def _others(rest: Sequence[Setting], speedups: Mapping[Setting, Speedup]) -> str
     return f". {words[:1].upper()}{words[1:]} ({speedups[nearest].words}){more} may be as fast"
 
 
-def _of_kind(kind: str, cells: Mapping[Setting, Cell]) -> str:
+def _of_kind(result: AnswerResult, kind: str) -> str:
     """Writes one sentence on a kind of text, for one user."""
-    speedups = {setting: cell.measured for setting, cell in cells.items()}
-    best, drafting = fastest(speedups), drafting_leaders(speedups)
+    speedups = {setting: cell.measured for setting, cell in result.of_kind(kind).items()}
+    best, drafting = result.fastest(speedups, 1, kind), drafting_leaders(result, speedups, 1, kind)
     if not drafting:
         return f"{kind}: {'too noisy to tell' if len(best) != 1 else 'drafting does not pay'}."
     words = f"{name(drafting[0])}, {speedups[drafting[0]].words}"
@@ -231,12 +255,13 @@ def to_dict(result: AnswerResult) -> dict:
         "answers": [] if result.is_elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
         "rows": to_rows(result),
         "costs": {method: asdict(costs) for method, costs in result.costs.items()},
+        "requests": [asdict(request) for request in result.requests],
     }  # fmt: skip
 
 
 def _answer(result: AnswerResult, users: int) -> dict:
     speedups = result.speedups_at(users)
-    drafting, pays, method, gamma = drafting_leaders(speedups), None, None, None
+    drafting, pays, method, gamma = drafting_leaders(result, speedups, users), None, None, None
     if len(speedups) > 1 and not result.is_disturbed([users]):
         pays = result.pays(users) and bool(drafting)
         method, gamma = drafting[0] if pays else NONE

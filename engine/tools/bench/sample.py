@@ -9,7 +9,7 @@ from engine.trace.metrics import depths, expected_lengths
 from engine.trace.noise import Speedup, ceiling, largest_share
 
 BASELINE, UNTRACED = "none", "-untraced"
-_SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth")
+_SAVED = ("tokens", "passes", "seconds", "decode_seconds", "decode_tokens", "ttft", "by_depth", "reading")
 
 
 def rule_suffix(acceptance: str) -> str:
@@ -23,7 +23,8 @@ class Sample:
 
     ``decode_tokens`` of its ``tokens`` came out during ``decode_seconds``. Ours: all of them, from the first round's
     start. Of transformers the first pass is prefill, so decoding runs from the first emission to the last and the
-    tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …
+    tokens of the first do not count. ``by_depth``: (accepted, tested) of the drafts at depth 1, 2, …; ``reading``: what
+    drafts took to read the prompt, after the first token.
 
     Not in files: ``ids`` of the tokens; ``rounds``: (emitted, draft steps, drafted, drafter) of each; ``gaps``: the
     target's top-2 logit gap at each token; ``by_rule``: as `expected_lengths`, where tracing was on; ``busy``: the
@@ -37,6 +38,7 @@ class Sample:
     ttft: float
     passes: int
     by_depth: tuple[tuple[int, int], ...] = ()
+    reading: float = 0.0
     peak_memory: int | None = None
     ids: tuple[int | None, ...] = ()
     rounds: tuple[tuple[int, int | None, int, str], ...] = ()
@@ -54,6 +56,7 @@ class Sample:
         return cls(
             tokens=len(emitted),
             seconds=last + sum(r.reading for r in rounds),
+            reading=sum(r.reading for r in rounds),
             decode_seconds=last - start,
             decode_tokens=len(emitted),
             ttft=first,

@@ -4,7 +4,7 @@ A turn is one prompt at one temperature: plain decoding and every setting run on
 is a line of a file, so a sweep that was stopped resumes with the turns that are missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from engine.tools.bench.result_file import file_of
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import Cell, cells
 from engine.tools.bench.systems import SpecLensSystem
+from engine.trace.costs import CostModel
 
 _MOST_SETTINGS = 200
 _WARM_UP_TOKENS = 8
@@ -82,6 +83,8 @@ class Sweep:
             offered = ", ".join(engine.methods)
             raise BadInput(f"{engine.pair.name} has no method {unknown[0][:40]!r}; choose from {offered}.")
         self.engine, self.grid, self.prompts = engine, grid, answer_earlier_turns(engine, prompts, grid.max_new_tokens)
+        self.costs: Mapping[str, CostModel] = {}  # by method, of runs that shall not measure their own
+        self.systems = [SpecLensSystem(engine, method, gamma=gamma) for method, gamma in grid.settings()]
         about = self._description()
         if folder is not None:
             out = file_of(folder, "sweep", about, again)
@@ -94,7 +97,7 @@ class Sweep:
 
     def _turns(self) -> list[Turn]:
         g, each = self.grid, list(enumerate(self.prompts))
-        systems = [SpecLensSystem(self.engine, method, gamma=gamma) for method, gamma in g.settings()]
+        systems = self.systems
         order = [(t, i, prompt, r) for r in range(g.repeats) for i, prompt in each for t in g.temperatures]
         configs = (
             run_config(self.engine, prompt, t, g.max_new_tokens, g.seed + repeat * len(each) + i)
@@ -108,7 +111,9 @@ class Sweep:
     def warm(self, cancelled: Cancelled = never) -> None:
         """Runs each method on a few tokens."""
         names = dict.fromkeys(method for method, _ in self.grid.settings())
-        systems = [SpecLensSystem(self.engine, method) for method in names]
+        systems = [SpecLensSystem(self.engine, method, costs=self.costs.get(method)) for method in names]
+        for system in self.systems:
+            system.costs = self.costs.get(system.method)
         warm_up(systems, self.benchmark.turns[0].config, _WARM_UP_TOKENS, cancelled)
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:

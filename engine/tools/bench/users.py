@@ -7,7 +7,7 @@ runs of the same minutes.
 """
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -97,6 +97,7 @@ class ManyUsers:
         if s.until_one_ends:  # the longest length of all keeps the batch full
             longest = max(config.max_new_tokens for config in self.configs)
             self.configs = [replace(config, max_new_tokens=longest) for config in self.configs]
+        self.known_costs: Mapping[str, CostModel] = {}  # by method, instead of those that the engine measures
         about = about or (self._description(prompts) if folder else {})
         path = file_of(folder, kind, about, again) if folder else None
         self.file = ResultFile(path, about, asdict, partial(parse_values, Served))
@@ -142,8 +143,9 @@ class ManyUsers:
         of the text that a cell under way is writing."""
         lengths, gamma = self.lengths, self._gamma(cell.method)
         drafts = 2 if gamma == AUTO else int(gamma)
+        plain = self.known_costs.get(BASELINE) or self.engine.costs(BASELINE, retry=False)
         return together_steps(
-            self.engine.costs(BASELINE, retry=False).v, lengths, cell.users, self.settings.max_new_tokens, drafts,
+            plain.v, lengths, cell.users, self.settings.max_new_tokens, drafts,
             self.settings.until_one_ends,
         )  # fmt: skip
 
@@ -188,7 +190,7 @@ class ManyUsers:
         # Measured once, because on a busy machine each request would measure them again, and on the shortest, because
         # the drafters of auto attend to it if they attend to any.
         shortest = min(configs, key=lambda config: len(config.prompt))
-        costs = self.engine.prepare(shortest, cancelled, own_cache=True).costs
+        costs = self.known_costs.get(method) or self.engine.prepare(shortest, cancelled, own_cache=True).costs
         length, emitted, writing = sum(config.max_new_tokens for config in configs), 0, _Writing(users, costs)
         batch, waiting = RunBatch(self.engine, users, self.settings.prompts_first), list(enumerate(configs))
         rounds_of: dict[int, list[Round]] = {name: [] for name, _ in waiting}

@@ -64,7 +64,7 @@ def answer(
         engine.on_progress(show)
         points = AnswerPoints(engine, plan, out or cache_root() / "answer")
         points.forget_noise()
-        seconds = plan.seconds(engine.costs("none"))
+        seconds = plan.seconds(points.plain_costs)
         longer = ", longer where a load decides nothing" if plan.loads else ""
         say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}{longer}.")
         try:
@@ -101,8 +101,12 @@ def _print(result, as_json: bool) -> None:
     for users in result.measured_loads:
         for setting, speedup in result.speedups_at(users).items():
             if setting != NONE and setting in result.alone:
-                predicted = result.predict(setting, users).value
-                lines.append([str(users), *map(str, setting), speedup.words, times(predicted)])
-    print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted'], lines)}")
+                is_known, request = setting[0] in result.costs, result.request(setting) if users == 1 else None
+                predicted = times(result.predict(setting, users).value) if is_known else "–"
+                end_to_end = request.measured.words if request else "–"
+                lines.append([str(users), *map(str, setting), speedup.words, predicted, end_to_end])
+    print(f"\n{table(['users', 'method', 'γ', 'speedup (95 %)', 'predicted', 'whole request'], lines)}")
+    if costs := next(iter(result.costs.values()), None):
+        print(f"\nPredicted from costs at {costs.context:,} tokens: a plain step takes {1000 * costs.step:.1f} ms.")
     for method in dict.fromkeys(method for method, _ in result.settings):
         print(f"\n{METHODS[method].title}: {schedule(result, method).words}")

@@ -2,12 +2,15 @@
 
 import json
 import math
+import statistics
 from dataclasses import replace
 
 import pytest
 
+from engine.decoding.tokenization import encode_prompt
+from engine.runtime import calibration
 from engine.tools.bench import answer, answer_points, sweep_results, users_results
-from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, schedule
+from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Request, schedule
 from engine.tools.bench.answer_points import AnswerPoints
 from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
 from engine.tools.bench.prompts import Prompt
@@ -279,3 +282,70 @@ def test_a_stopped_answer_counts_the_texts_that_had_a_turn():
     stopped = replace(result(cells=cells, plan=replace(PLAN, texts=texts)), is_complete=False)
     assert "2 of 4 texts, 3 turns for each setting" in sentences(stopped)["sure"]
     assert "4 texts, 3 turns" in sentences(replace(stopped, is_complete=True))["sure"]
+
+
+def request(speedup, half=0.02, category="all", **more) -> Request:
+    ends = speedup - half, speedup + half
+    return Request("eagle", 2, category, speedup, *ends, 2.0 / speedup, 2.0, 0.9, 0.5, 24.0, **more)
+
+
+def test_drafting_pays_for_one_user_only_if_whole_requests_are_faster():
+    alone = replace(PLAN, users=(1,))
+    cells = (cell("none", 0, 1.0), cell("eagle", 2, 1.43))
+    for whole, pays, words in (
+        (
+            request(1.2),
+            True,
+            "use EAGLE head with γ 2: 1.43× (1.38–1.48). A whole request takes 1.67 s with",
+        ),
+        (
+            request(0.8, pays_from=40),
+            False,
+            "do not draft: decoding is faster with drafts, but whole requests are",
+        ),
+        (
+            request(1.01),
+            False,
+            "do not draft yet: no difference was certain. The nearest is EAGLE",
+        ),
+    ):
+        found = result(cells=cells, plan=alone, requests=(whole,))
+        said = sentences(found)["answer"]
+        assert found.pays(1) is pays and to_dict(found)["answers"][0]["pays"] is pays and words in said
+        assert "; 900 ms and 500 ms of it are over before drafts can help." in said
+        assert ("So it pays for answers from 40 tokens on; these have 24." in said) == bool(whole.pays_from)
+    mails = (*cells, cell("none", 0, 1.0, category="mails"), cell("eagle", 2, 1.4, category="mails"),
+             cell("none", 0, 1.0, category="SQL"), cell("eagle", 2, 1.4, category="SQL"))  # fmt: skip
+    kinds = result(cells=mails, plan=replace(KINDS, users=(1,)), requests=(request(0.8, category="mails"),))
+    assert "mails: drafting does not pay." in sentences(kinds)["kinds"] and "SQL: EAGLE" in sentences(kinds)["kinds"]
+    assert schedule(result(cells=cells, plan=alone, requests=(request(0.8),)), "eagle").ranges == ((1, 1, 0),)
+
+
+def test_whole_requests_are_the_runs_own_seconds(asked):
+    found = asked(1, methods=("lm",))
+    assert {(r.gamma, r.category) for r in found.requests} == {(g, k) for g in (1, 2, 4) for k in ("all", "one", "two")}
+    for each in found.requests:
+        assert each.seconds > each.reading > 0 and each.plain > each.plain_reading > 0 and 1 < each.length <= 4
+        assert each.speedup == pytest.approx(each.plain / each.seconds, rel=1e-6)
+    json.dumps(to_dict(found), allow_nan=False)
+
+
+def test_costs_are_measured_once_at_the_length_of_the_texts_and_kept(question, calibrations, monkeypatch):
+    contexts, measure = [], calibration.measure
+    monkeypatch.setattr(
+        calibration, "measure", lambda *args, **more: contexts.append(more.get("context")) or measure(*args, **more)
+    )
+    texts = (Prompt("the cat " * 9, "long"), Prompt("a hat " * 9, "long"))
+    monkeypatch.setattr(AnswerPoints, "context", lambda self: 300)
+    points = question(1, texts=texts, methods=("ngram", "lm"))
+    points.warm()
+    assert contexts == [512, 512], "plain and the draft model; a lookup costs what plain decoding does"
+    again = question(1, texts=texts, methods=("ngram", "lm"))
+    again.run()
+    assert len(contexts) == 2 and {*again.result().costs} == {"none", "ngram", "lm"}, "each run was given them"
+
+
+def test_the_context_is_the_middle_of_an_answer_to_a_median_text(engine, question):
+    points = question(1, tokens=8)
+    lengths = sorted(len(encode_prompt(engine.target.tokenizer, turn.config)) for turn in points.sweep.benchmark.turns)
+    assert points.context() == int(statistics.median(lengths) + 4)
