@@ -5,10 +5,12 @@ Every setting at every load has a file of its own, so questions about the same t
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +72,8 @@ class AnswerPoints:
         self.prompts = answer_earlier_turns(engine, plan.texts, plan.tokens)
         grid = Grid(plan.methods, GAMMAS, (plan.temperature,), plan.tokens, plan.turns_of_a_text)
         self._about, self._texts = describe(engine, plan.methods), digest(self.prompts)
-        self._files: list[_LoadFile] | None = None
+        self._files: list[_LoadFile] = []
+        self._stage = 0  # at which they were opened
         self._again = again
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
         if again:
@@ -83,16 +86,33 @@ class AnswerPoints:
 
     @property
     def loads(self) -> list[_LoadFile]:
-        """The files of each load asked for and each setting on the shortlist, once the sweep has one."""
-        if self._files is None and not self.sweep.benchmark.missing():
-            self._files = self._open_loads()
+        """The files of each load asked for and each setting on the shortlist: a first one as soon as each kind of text
+        had a turn, so that every load is measured from the first minute, and the final one after the whole sweep."""
+        stage = self._find_stage()
+        if stage > self._stage or (stage == 1 and not self._files):  # noise alone has no shortlist
+            self._stage, self._files = stage, self._open_loads()
             for users in self.plan.loads:
                 self._extend_undecided(users)
-        return self._files or []
+        return self._files
+
+    def _find_stage(self) -> int:
+        missing = {turn.key for turn in self.sweep.benchmark.missing()}
+        return 2 if not missing else int(missing.isdisjoint(self._first_turns))
+
+    @cached_property
+    def _first_turns(self) -> set[tuple]:
+        """The keys of the first turn of each kind of text."""
+        kinds = {prompt.category: i for i, prompt in reversed([*enumerate(self.prompts)])}
+        return {turn.key for turn in self.sweep.benchmark.turns if turn.key[1] in kinds.values() and not turn.key[2]}
 
     def _open_loads(self, again: bool = False) -> list[_LoadFile]:
-        best = shortlist(self.sweep.cells())
-        return [self._load_file(users, setting, again) for users in self.plan.loads for setting in best]
+        cells, early = self.sweep.cells(), {file.setting for file in self._files}
+        alone, best = by_setting(cells), []
+        for setting in shortlist(cells):
+            # An early setting stays where the later turns do not certainly beat it: its loads are measured already.
+            rivals = [s for s in early if s[0] == setting[0] and (s[1] == 1) == (setting[1] == 1)]
+            best += [s for s in rivals if not alone[setting].measured.beats(alone[s].measured)][:1] or [setting]
+        return [self._load_file(users, setting, again) for users in self.plan.loads for setting in dict.fromkeys(best)]
 
     def _load_file(self, users: int, setting: Setting, again: bool = False) -> _LoadFile:
         """Returns the file of a load."""
@@ -130,13 +150,26 @@ class AnswerPoints:
     # ── measuring ──
 
     def missing(self) -> Sequence:
-        """Returns the turns of the sweep, or (a ManyUsers, its cell)."""
-        return self.sweep.benchmark.missing() or [(f.many, cell) for f in self.loads for cell in f.many.missing()]
+        """Returns turns of the sweep, and (a ManyUsers, its cell), in the order in which they are measured: the first
+        turn of each kind of text, then turns and loads side by side, each of them a little before one of them much. The
+        cells of a load's repeat stay together, because they are compared."""
+        turns, first = self.sweep.benchmark.missing(), self._first_turns
+        files, count = [*enumerate(self.loads)], len(self.sweep.benchmark.turns)
+        pairs = {(cell.repeat, i): file.many for i, file in files for cell in file.many.missing()}
+        total = sum(len(file.many.cells) // 2 for _, file in files)
+        ranks: list[tuple[float, int, Any]] = [
+            (0.0 if turn.key in first else (count - len(turns) + i + 1) / count, 1, turn)
+            for i, turn in enumerate(turns)
+        ]
+        for i, ((repeat, _), many) in enumerate(sorted(pairs.items(), key=lambda item: item[0])):
+            cells = [cell for cell in many.missing() if cell.repeat == repeat]
+            ranks += [((total - len(pairs) + i + 1) / total, 0, (many, cell)) for cell in cells]
+        return [point for *_, point in sorted(ranks, key=lambda rank: rank[:2])]
 
     def _extend_undecided(self, users: int) -> None:
         """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
         Does nothing before the load has its first turns."""
-        files = [file for file in self._files or () if file.users == users]
+        files = [file for file in self._files if file.users == users]
         if any(file.many.missing() for file in files):
             return
         alone = by_setting(self.sweep.cells())
@@ -153,7 +186,7 @@ class AnswerPoints:
             if load and not load.speedup.is_possible:
                 file.many.file.remove([*file.many.file.results])
         self.sweep.forget_noise()
-        self._files = None  # another sweep may have another shortlist
+        self._stage = 0  # another sweep may have another shortlist
 
     @property
     def known_costs(self) -> dict[str, CostModel]:
@@ -213,37 +246,53 @@ class AnswerPoints:
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
             yield f"one user, {name((system.name, system.setting or 0))}", number
 
-    def run(self, progress: ProgressCallback = lambda fraction, message: None) -> AnswerResult:
-        """Measures all that is missing."""
+    def run(
+        self, progress: ProgressCallback = lambda fraction, message: None, seconds: float = math.inf
+    ) -> AnswerResult:
+        """Measures all that is missing, or as much as fits into the ``seconds``."""
+        start = time.monotonic()
         if self.missing():
             progress(0.0, "Warming up")
             self.warm()
         total = self.work_left() if self.missing() else 0.0
         while missing := self.missing():
+            remaining = seconds - (time.monotonic() - start)
+            if self.expected_seconds(missing[0]) / 2 > remaining:  # it would end nearer to them without this point
+                break
             for doing, share in self.measure(missing[0]):
-                progress(max(0.0, min(0.999, 1 - self.work_left(share) / total)), doing)
+                done = 1 - self.work_left(share) / total
+                if seconds < math.inf:
+                    done = (time.monotonic() - start) / seconds
+                progress(max(0.0, min(0.999, done)), doing)
         return self.result()
+
+    def expected_seconds(self, point) -> float:
+        """Estimates how long a point takes: as long as the same point took before, or by the costs."""
+        if isinstance(point, tuple):
+            many, cell = point
+            return many.expected_steps(cell) * self.plain_costs.step
+        took = [sum(s.seconds for s in turn.values()) for turn in self.sweep.benchmark.samples.values()]
+        runs = len(self.sweep.grid.settings()) * self.plan.steps_alone(self.plain_costs.v) * self.plain_costs.step
+        return statistics.mean(took) if took else runs
 
     def size(self) -> tuple[int, int]:
         """Counts runs, and cells of many users."""
         settings, turns = len(self.sweep.grid.settings()), len(self.sweep.benchmark.turns)
         cells = sum(len(file.many.cells) for file in self.loads)
         missing = sum(len(file.many.missing()) for file in self.loads)
-        is_sweeping = bool(self.sweep.benchmark.missing())
         of_a_load = 2 * self.plan.settings_of_a_load * self.plan.turns_of_a_load
-        expected = of_a_load * len(self.plan.loads) if is_sweeping else 0
+        expected = 0 if self._stage else of_a_load * len(self.plan.loads)
         done = (turns - len(self.sweep.benchmark.missing())) * settings + cells - missing
         return done, turns * settings + (cells or expected)
 
     def work_left(self, share: float = 0.0) -> float:
         """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
         of a turn, or which part of a cell."""
-        v, turns = self.plain_costs.v, len(self.sweep.benchmark.missing())
-        if turns:
-            runs = turns * len(self.sweep.grid.settings()) - share
-            return runs * self.plan.steps_alone(v) + self.plan.steps_together(v)
-        each = [many.expected_steps(cell) for many, cell in self.missing()]
-        return sum(each) - share * sum(each[:1])
+        v, missing = self.plain_costs.v, self.missing()
+        runs, alone = len(self.sweep.grid.settings()), self.plan.steps_alone(v)
+        each = [p[0].expected_steps(p[1]) if isinstance(p, tuple) else runs * alone for p in missing]
+        part = share if missing and isinstance(missing[0], tuple) else share / runs
+        return sum(each) - part * sum(each[:1]) + (0.0 if self._stage else self.plan.steps_together(v))
 
     def result(self) -> AnswerResult:
         cells = tuple(self.sweep.cells())

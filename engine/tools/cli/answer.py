@@ -1,13 +1,15 @@
 """Runs `python -m engine answer`: whether drafting pays on the prompts of a file, at each load."""
 
 import json
+import math
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
-from engine.errors import quantity
+from engine.errors import BadInput, quantity
 from engine.tools.cli import options
 from engine.tools.cli.console import say
 from engine.tools.cli.progress import progress
@@ -24,9 +26,13 @@ def answer(
     temperature: options.Temperature = 0.0,
     repeats: Annotated[int, typer.Option(min=1, max=100, help="More make the intervals narrower.")] = 3,
     limit: options.Limit = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, max=1440, help="End after so long.")] = None,
     elsewhere: Annotated[
         bool, typer.Option("--elsewhere", help="Count tokens per pass alone, for a machine that is not this one.")
     ] = False,
+    server: Annotated[str, typer.Option(metavar="ON_URL", help="Ask your server; needs --off and --model.")] = "",
+    off: Annotated[str, typer.Option(metavar="OFF_URL", help="The same model without drafts.")] = "",
+    model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON on stdout.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Kept and resumed here (default: the cache).")] = None,
     pair: options.Pair = DEFAULT_PAIR, device: options.Device = AUTO, precision: options.Precision = AUTO,
@@ -39,6 +45,9 @@ def answer(
     """
     from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
+    if server or off or model:
+        _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes)
+        return
     loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
     sampling = SamplingParams(temperature)
     RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
@@ -59,21 +68,24 @@ def answer(
         tuple(chosen), names, loads, max_new_tokens, sampling.temperature,
         repeats, ELSEWHERE if elsewhere else HERE,
     )  # fmt: skip
-    interrupted = False
+    interrupted, limit_seconds = False, math.inf if minutes is None else 60 * minutes
+    points = AnswerPoints(engine, plan, out or cache_root() / "answer")
     with progress() as show:
         engine.on_progress(show)
-        points = AnswerPoints(engine, plan, out or cache_root() / "answer")
-        points.forget_noise()
-        seconds = plan.seconds(points.plain_costs)
-        longer = ", longer where a load decides nothing" if plan.loads else ""
-        say(f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}{longer}.")
         try:
-            points.run(show)
+            start = time.monotonic()
+            points.forget_noise()
+            seconds = plan.seconds(points.plain_costs)
+            longer = ", longer where a load decides nothing" if plan.loads else ""
+            limited = f"; at most {minutes:g} minutes of it" if minutes and 60 * minutes < seconds else ""
+            work = f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}"
+            say(f"{work}{longer}{limited}.")
+            points.run(show, limit_seconds - (time.monotonic() - start))
         except KeyboardInterrupt:
             interrupted = True
-    result = points.result()
+        result = points.result()
     if not result:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if interrupted else BadInput("Nothing fits into that time; give more --minutes.")
     _print(result, as_json)
     if interrupted:
         say("Stopped early: this is what there is. The same command goes on from here.")
@@ -82,6 +94,20 @@ def answer(
         say("The machine was too busy to judge: run this again while other programs rest, with a new --out.")
         raise typer.Exit(TOO_BUSY)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):
+        raise typer.Exit(NOT_PAYING)
+
+
+def _ask_servers(names: tuple[str, str, str], file: Path, limit, users: str, repeats, max_new_tokens, minutes) -> None:
+    """Asks the question of a server with drafts and one without, as `server compare` does, with this command's exit
+    codes."""
+    from engine.tools.cli.server import compare
+
+    if not all(names):
+        say("--server, --off and --model belong together: two servers, and the name of their model.")
+        raise typer.Exit(options.USAGE)
+    on, off, model = names
+    loads = compare(on, off, model, file, limit, users, repeats, max_new_tokens, minutes=minutes)
+    if not all((speedup := load.speedup()) and speedup.tone == "faster" for load in loads):
         raise typer.Exit(NOT_PAYING)
 
 

@@ -1,5 +1,6 @@
 """Runs the commands of `python -m engine server`: another engine's server as the subject."""
 
+import math
 import os
 import re
 import sys
@@ -21,6 +22,7 @@ app = options.Commands("server", "Record and check the server that you run: vLLM
 Address = Annotated[str, typer.Argument(metavar="URL", help="http://HOST:PORT of an OpenAI-compatible server.")]
 Model = Annotated[str, typer.Option(help="The model's name, as the server lists it.")]
 OffModel = Annotated[str, typer.Option(metavar="NAME", help="Its name at OFF_URL, where that is another one.")]
+Minutes = Annotated[float | None, typer.Option(min=0.1, max=1440, help="End after so long, with all loads measured.")]
 Seconds = Annotated[float, typer.Option("--time-limit", metavar="SECONDS", help="The most that one answer may take.")]
 
 
@@ -247,6 +249,7 @@ def compare(
     system: Annotated[Path | None, typer.Option(metavar="FILE", help="A system prompt for rows without one.")] = None,
     off_model: OffModel = "",
     seconds: Seconds = 600.0,
+    minutes: Minutes = None,
 ):
     """Measure a server with drafts beside one without, and say whether drafting pays for whole requests."""
     from engine.files import read_text
@@ -262,7 +265,7 @@ def compare(
     out, loads, readings, fault = screen(), [], None, ""
     try:
         with progress() as show:
-            for load in loads_of(arms, rows, numbers, repeats, show):
+            for load in loads_of(arms, rows, numbers, repeats, show, 60 * minutes if minutes else math.inf):
                 loads.append(load)
             longest = max(
                 (request.system, *(text for row in rows for text in (row.own.get("system", ""), row.text))), key=len
@@ -285,6 +288,7 @@ def compare(
     if fault:
         say(fault)
         raise typer.Exit(1)
+    return loads
 
 
 def _print_kinds(out, load) -> None:

@@ -141,26 +141,38 @@ class ServerLoad:
 
 
 def compare(
-    arms: dict[str, Arm], prompts: Sequence[Prompt], users: Sequence[int], repeats: int, progress: Callable
-) -> Iterator[ServerLoad]:
-    """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn."""
+    arms: dict[str, Arm], prompts: Sequence[Prompt], users: Sequence[int], repeats: int, progress: Callable,
+    limit_seconds: float = math.inf,
+) -> Iterator[ServerLoad]:  # fmt: skip
+    """Yields a `ServerLoad` for each number of users. Each repeat measures both sides, and they begin in turn. Every
+    number has its first repeat before one has its second, so that all are known where ``limit_seconds`` or a fault ends
+    it early."""
     for arm in arms.values():
         # The first answer of a server is slow. It has another question, because servers keep prompts, after the system
         # prompt that a server in use has kept.
         (first, *_), _ = arm.answer_all([replace(prompts[0], text="Count from 1 to 9.")], 1)
         if (server := first.started.server) and server.hidden_tokens is None:
             raise Unavailable(f"{arm.client.address} does not count its tokens, so its speed is unknown.")
-    done, count = 0, len(users) * repeats * len(SIDES)
-    for number in users:
-        load = ServerLoad(number, prompts)
-        for repeat in range(repeats):
-            for side in SIDES if repeat % 2 == 0 else SIDES[::-1]:
-                progress(done / count, f"Measuring {number} at once")
-                traces, seconds = arms[side].answer_all(prompts, number)
-                load.traces[side].append(traces)
-                load.seconds[side].append(seconds)
-                done += 1
-        yield load
+    loads, start = [ServerLoad(number, prompts) for number in users], time.monotonic()
+    points = [(repeat, load) for repeat in range(repeats) for load in loads]
+    fault: Unavailable | None = None
+    for done, (repeat, load) in enumerate(points):
+        took, elapsed = sum(sum(seconds[-1:]) for seconds in load.seconds.values()), time.monotonic() - start
+        if repeat and elapsed + took / 2 > limit_seconds:
+            break
+        progress(max(done / len(points), min(0.999, elapsed / limit_seconds)), f"Measuring {load.users} at once")
+        try:
+            order = SIDES if repeat % 2 == 0 else SIDES[::-1]
+            answers = {side: arms[side].answer_all(prompts, load.users) for side in order}
+        except Unavailable as error:
+            fault = error
+            break
+        for side, (traces, seconds) in answers.items():
+            load.traces[side].append(traces)
+            load.seconds[side].append(seconds)
+    yield from (load for load in loads if load.seconds["on"])
+    if fault:
+        raise fault
 
 
 def compare_reading(arms: dict[str, Arm], text: str, repeats: int) -> dict[str, dict[str, PromptReading]]:

@@ -246,6 +246,7 @@ def test_a_load_that_decides_nothing_gets_more_turns_once(question, monkeypatch,
 
 def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, question, monkeypatch):
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
+    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2), ("ngram", 1)])
     points = question(3, methods=("ngram",), tokens=8)
     before, runs = [points.work_left()], 2 * 2 * 4 * points.plan.steps_alone(engine.costs("none").v)
     assert before[0] > 1.4 * runs, "the load is work, too"
@@ -349,3 +350,44 @@ def test_the_context_is_the_middle_of_an_answer_to_a_median_text(engine, questio
     points = question(1, tokens=8)
     lengths = sorted(len(encode_prompt(engine.target.tokenizer, turn.config)) for turn in points.sweep.benchmark.turns)
     assert points.context() == int(statistics.median(lengths) + 4)
+
+
+def test_every_load_is_measured_early_and_the_first_turns_come_first(question, monkeypatch):
+    monkeypatch.setattr(answer, "_UNDECIDED", 1)
+    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2), ("ngram", 1)])
+    texts = tuple(Prompt(text, text[0]) for text in ("a one", "a two", "b three", "b four"))
+    points, seen = question(2, 4, texts=texts, methods=("ngram",), repeats=3), []
+    while missing := points.missing():
+        seen.append(missing[0])
+        for _ in points.measure(missing[0]):
+            pass
+    names = [(p[1].users, p[1].repeat) if isinstance(p, tuple) else p.key[1:] for p in seen]
+    assert names[:2] == [(0, 0), (2, 0)], "the first text of each kind"
+    loads = [p[1] for p in seen if isinstance(p, tuple)]
+    assert {each.users for each in loads[:8]} == {2, 4} and [each.repeat for each in loads] == sorted(
+        each.repeat for each in loads
+    )
+    first = [isinstance(p, tuple) for p in seen]
+    assert sum(first[: len(first) // 2]) > sum(first) / 4, "loads and turns side by side"
+    pairs = zip(loads[::2], loads[1::2], strict=True)
+    assert all((a.users, a.repeat) == (b.users, b.repeat) and a.method != b.method for a, b in pairs)
+
+
+def test_minutes_are_a_budget_with_a_turn_of_every_load(question, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(answer_points.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep_results, "ceiling", lambda tau: math.inf)
+    points = question(2, 3, methods=("ngram",), repeats=20)
+    measure = points.measure
+
+    def timed(point):
+        clock[0] += 1.0
+        yield from measure(point)
+
+    points.measure = timed
+    points.expected_seconds = lambda point: 1.0
+    points.warm()
+    points.warm, shares = lambda: None, []
+    found = points.run(lambda share, doing: shares.append(share), 12.2)
+    assert 11 <= clock[0] <= 12.2 and not found.is_complete and {load.users for load in found.loads} == {2, 3}
+    assert shares == sorted(shares) and shares[-1] > 0.9, "the share is of the time"

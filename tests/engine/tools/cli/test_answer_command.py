@@ -5,9 +5,11 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from paths import ROOT
+from stand_in_server import DONE, event, serving
 from typer.testing import CliRunner
 
 from engine.tools.bench.answer_points import AnswerPoints
@@ -75,6 +77,36 @@ def test_ctrl_c_prints_what_there_is(ask, monkeypatch):
     found = ask("--users", "2")
     assert found.exit_code == INTERRUPTED and "Not everything is measured yet" in found.stdout
     assert "The same command goes on" in found.stderr
+
+
+def test_the_same_question_goes_to_ones_own_servers(ask):
+    def paced(pause):
+        def answer(body):
+            assert body["max_tokens"] in (4, 6), "as the options say, or to read a long prompt"
+            for word in "abcdefgh":
+                time.sleep(pause)
+                yield event(choices=[{"delta": {"content": word}}])
+            yield event(choices=[], usage={"completion_tokens": 8}) + DONE
+
+        return {"/v1/chat/completions": answer}
+
+    with serving(paced(0.004)) as on, serving(paced(0.04)) as off:
+        faster = ask("--server", on, "--off", off, "--model", "m", "--users", "1,2", "--repeats", 4)
+        slower = ask("--server", off, "--off", on, "--model", "m")
+    assert faster.exit_code == 0 and "1 at once: " in faster.stdout and "2 at once: " in faster.stdout, faster.stderr
+    assert slower.exit_code == 3 and "drafting is slower" in slower.stdout
+    assert ask("--server", "http://127.0.0.1:9").exit_code == USAGE
+
+
+def test_ctrl_c_while_costs_are_measured_prints_what_there_is(ask, monkeypatch):
+    assert ask().exit_code in (0, 3)
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AnswerPoints, "forget_noise", interrupt)
+    found = ask()
+    assert found.exit_code == INTERRUPTED and "For one user" in found.stdout and "goes on from here" in found.stderr
 
 
 WRONG = {

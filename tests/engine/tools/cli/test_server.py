@@ -93,7 +93,7 @@ def test_both_sides_are_asked_for_their_own_model(rows):
 def test_compare_shows_what_it_measured_before_a_fault(rows):
     good = b"".join(event(choices=[{"delta": {"content": word}}]) for word in "abcd")
     good += event(choices=[], usage={"completion_tokens": 4}) + DONE
-    chat, answers = "/v1/chat/completions", iter([good] * 7)
+    chat, answers = "/v1/chat/completions", iter([good] * 4)
     with serving({chat: lambda _: next(answers, (503, ""))}) as on, serving({chat: good}) as off:
         result = call("compare", on, off, "--model", "m", "--prompts", rows, "--users", "1,2")
     assert result.exit_code == 1 and result.stdout.startswith("1 at once: ") and "2 at once" not in result.stdout

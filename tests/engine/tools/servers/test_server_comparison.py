@@ -75,6 +75,13 @@ def test_drafting_that_is_slower_says_so_and_texts_that_differ_are_named():
         assert load.differing() == [("chat", 4), ("code", 4), ("chat", 4), ("code", 4)]
 
 
+def test_every_load_is_measured_once_however_little_time_there_is():
+    with serving(paced(3, 0.002)) as on, serving(paced(1, 0.002)) as off:
+        arms = {side: Arm(Client(address), ServerRequest("m", "")) for side, address in (("on", on), ("off", off))}
+        loads = [*compare(arms, PROMPTS, (1, 4), 9, lambda fraction, message: None, limit_seconds=1e-3)]
+    assert [(load.users, len(load.seconds["on"]), len(load.seconds["off"])) for load in loads] == [(1, 1, 1), (4, 1, 1)]
+
+
 def test_several_users_are_measured_together():
     with measured(paced(3, 0.03), paced(1, 0.03), users=(4,), repeats=3) as (load,):
         assert load.speed("off") > 1.5 / 0.03, "one user gets a token every 0.03 seconds"
