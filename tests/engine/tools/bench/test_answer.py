@@ -248,6 +248,7 @@ def test_the_work_left_falls_to_nothing_and_weighs_loads(engine, question, monke
     monkeypatch.setattr(answer, "_UNDECIDED", 1)
     monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2), ("ngram", 1)])
     points = question(3, methods=("ngram",), tokens=8)
+    points.warm()
     before, runs = [points.work_left()], 2 * 2 * 4 * points.plan.steps_alone(engine.costs("none").v)
     assert before[0] > 1.4 * runs, "the load is work, too"
     while missing := points.missing():
