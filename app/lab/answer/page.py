@@ -19,6 +19,7 @@ from app.ui.widgets import QUIET, SKIP, open_files
 from app.views.figures import encode_figures
 from app.views.notice import notice
 from app.views.safe_json import encode
+from app.views.table import empty
 from engine.config import MAX_SHARERS, RunConfig, SamplingParams
 from engine.errors import BadInput, quantity
 from engine.files import cache_root, decode_text
@@ -30,6 +31,10 @@ from engine.trace.noise import is_crowded
 HINT = "Separate several texts with a line that says ---, or paste JSON lines with prompt and kind."
 PLACE = "Speedups are measured. For another server, only tokens per pass are counted, unless you open its recordings."
 MODEL = "Its name, for the commands below. Leave it empty for this page's."
+RULE = (
+    "For which requests to draft, as far as it was measured: whole requests for one user, loads for several. Save it "
+    "for a proxy or a client; docs/answer.md has one of each."
+)
 MOST_TEXTS, EACH = 64, 2
 RECORDINGS = ()  # the result of a page that shows recordings: nothing to save or to measure again
 SEPARATOR = re.compile(r"^[ \t]*---[ \t]*$", re.MULTILINE)  # between several texts of one's own
@@ -38,12 +43,13 @@ OTHER_SERVER = "Another server (tokens per pass only)"
 
 class Answer(Measurement):
     NAME = "answer"
-    Outputs = define_outputs("answer", "charts", "recipes")
+    Outputs = define_outputs("answer", "charts", "rule", "recipes")
     RECORDED = "answer.json"
     view = view
     result_type = AnswerResult
     RUN = "Find the answer"
     NOUN = "Part"
+    FILES = (*Measurement.FILES, ("rule", "Save the rule (JSON)"))
     REMAINS = "Every finished turn of all settings is kept, and the same question goes on from there."
     FIRST = "every setting had run once"
 
@@ -86,6 +92,9 @@ class Answer(Measurement):
         page.size_notice()
         page.show("answer", "answer", "words")
         page.charts({view.PICTURE: "What was measured"})
+        with gr.Accordion("A rule for a router", open=False, elem_id="answer-router"):
+            page.html(f"<p>{RULE}</p>")
+            page.show("rule")
         page.recipes("Switch it on")
         page.files()
         page.wire_measurement(over)
@@ -184,7 +193,7 @@ class Answer(Measurement):
         picture = encode_figures({view.PICTURE: recordings.picture(own)})
         recipes = view.nothing(recordings.configuration(own))
         sentences = encode(recordings.sentences(own))
-        return self.Outputs(notice("quiet", words), sentences, picture, recipes)
+        return self.Outputs(notice("quiet", words), sentences, picture, empty(), recipes)
 
     def read_file(self, path: str | None) -> Any:
         """Reads the whole text of an uploaded file. A long one is refused later, not cut."""

@@ -8,7 +8,7 @@ from app.views import figures
 from app.views.engine_recipes import Choice, nothing, production
 from app.views.figures import Figure
 from app.views.safe_json import encode
-from app.views.table import csv_text
+from app.views.table import csv_text, empty, sheet
 from engine.config import METHODS
 from engine.errors import quantity
 from engine.tools.bench.answer import (
@@ -22,6 +22,7 @@ from engine.tools.bench.answer import (
     drafting_leaders,
     schedule,
 )
+from engine.tools.bench.answer_rule import RuleCell, to_json
 from engine.tools.bench.answer_words import COLUMNS, name, people, sentences, to_dict, to_rows
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sweep_results import Cell
@@ -37,7 +38,8 @@ WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 
 def draw(result: AnswerResult) -> dict[str, str]:
     """Returns the sentences and the picture."""
-    return {"answer": encode(sentences(result)) if result else "", "charts": picture(result)}
+    words = encode(sentences(result)) if result else ""
+    return {"answer": words, "charts": picture(result), "rule": rule_table(result)}
 
 
 def verdict(result: AnswerResult) -> str:
@@ -65,7 +67,10 @@ def read_saved(saved: bytes) -> Recorded:
     cells, costs = parse_values(tuple[Cell, ...], alone), parse_values(dict[str, CostModel], content["costs"])
     about = {name: content[name] for name in ABOUT if name in content}
     requests = parse_values(tuple[Request, ...], content.get("requests", []))
-    result = AnswerResult(content["pair"], plan, cells, tuple(loads), costs, content["is_complete"], about, requests)
+    rule = parse_values(tuple[RuleCell, ...], content.get("rule", []))
+    result = AnswerResult(
+        content["pair"], plan, cells, tuple(loads), costs, content["is_complete"], about, requests, rule
+    )  # fmt: skip
     return Recorded.from_file(result, content | {"saved": content["measured"]})
 
 
@@ -76,7 +81,27 @@ def files(result: AnswerResult, where: Mapping[str, str]) -> dict[str, str]:
     return {
         "speclens-answer.csv": csv_text(COLUMNS, rows, where),
         "speclens-answer.json": json.dumps(to_dict(result), ensure_ascii=False, indent=1),
+        "speclens-rule.json": to_json(result.rule, where | {"pair": result.pair}),
     }
+
+
+def rule_table(result: AnswerResult) -> str:
+    """Writes the rule for a router. A cell without a measurement is empty."""
+    columns = ["Kind of text", "Prompt, characters", "Users", "Draft?", "With", "Speedup", "A wrong choice", "Turns"]
+    return sheet("", columns, [_rule_row(cell) for cell in result.rule]) if result.rule else empty()
+
+
+def _rule_row(cell: RuleCell) -> list:
+    end = "any" if cell.longest is None and not cell.shortest else f"from {cell.shortest:,}"
+    length = f"up to {cell.longest:,}" if cell.longest and not cell.shortest else end
+    length = f"{cell.shortest:,} to {cell.longest:,}" if cell.longest and cell.shortest else length
+    row = ["all kinds" if cell.kind == "all" else cell.kind, length, str(cell.users)]
+    if cell.method is None or cell.speedup is None:
+        return [*row, "", "", "", "", ""]
+    words = {True: "on", False: "off", None: "not certain"}[cell.draft]
+    wrong = f"{cell.wrong:.2f}× as long" if cell.wrong else ""
+    speedup = Speedup(cell.speedup, cell.low, cell.high).words
+    return [*row, words, name((cell.method, cell.gamma or 0)), speedup, wrong, str(cell.turns)]
 
 
 # ── the picture ──

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.config import METHODS
+from engine.tools.bench.answer_rule import RuleCell
 from engine.tools.bench.expected_time import prompt_steps, together_steps
 from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import Prompt
@@ -162,7 +163,8 @@ class Request:
 @dataclass(frozen=True)
 class AnswerResult:
     """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
-    texts; ``costs``: each method's; ``about``: where it was measured; ``requests``: whole ones, for one user."""
+    texts; ``costs``: each method's; ``about``: where it was measured; ``requests``: whole ones, for one user;
+    ``rule``: for a router."""
 
     pair: str
     plan: AnswerPlan
@@ -172,6 +174,7 @@ class AnswerResult:
     is_complete: bool = False
     about: Mapping[str, object] = field(default_factory=dict)
     requests: tuple[Request, ...] = ()
+    rule: tuple[RuleCell, ...] = ()
 
     def __len__(self) -> int:
         return len(self.cells)

@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from engine.tools.bench.answer import (
     shortlist,
     texts_of_users,
 )
+from engine.tools.bench.answer_rule import RuleCell, decide, places
 from engine.tools.bench.answer_words import name
 from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
 from engine.tools.bench.metrics import ALL
@@ -46,7 +47,7 @@ from engine.tools.bench.users_results import pass_time
 from engine.tools.bench.whole_request import weigh
 from engine.tools.bench.winners import fastest
 from engine.trace.costs import CostModel
-from engine.trace.noise import PLAIN, largest_share
+from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
 
 _VERSION = 2  # the format of the loads' files
 _LOAD = "load"  # begins the names of their files
@@ -304,10 +305,29 @@ class AnswerPoints:
         about |= {"form": prompt_form(self.engine), "speclens": __version__}
         files = [self.sweep.benchmark.file, *(load.many.file for load in known)]
         about |= {"measured": max(file.newest for file in files)}
-        requests = self._requests(cells)
-        return AnswerResult(
-            self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about, requests
+        result = AnswerResult(
+            self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about,
+            self._requests(cells),
         )  # fmt: skip
+        return result if result.is_elsewhere else replace(result, rule=self._rule(result))
+
+    def _rule(self, result: AnswerResult) -> tuple[RuleCell, ...]:
+        lengths = [prompt.length for prompt in self.prompts]
+        kinds = [prompt.category for prompt in self.prompts]
+        cells = []
+        for place in places(kinds, lengths, sorted({1, *self.plan.users, *result.measured_loads})):
+            if place.users > 1:
+                known = {setting: s for setting, s in result.speedups_at(place.users).items() if setting != NONE}
+                is_all = place.longest is None and place.kind == ALL
+                cells.append(decide(place, len(lengths), known) if is_all else place)
+                continue
+            texts = {
+                i for i, kind in enumerate(kinds)
+                if place.kind in (ALL, kind) and place.shortest <= lengths[i] < (place.longest or math.inf)
+            }  # fmt: skip
+            turns = [turn for (_, i, _), turn in self.sweep.benchmark.samples.items() if i in texts]
+            cells.append(decide(place, len(turns), _whole_requests(turns, self.sweep.grid.settings())))
+        return tuple(cells)
 
     def _requests(self, cells: Sequence[Cell]) -> tuple[Request, ...]:
         """Returns the whole requests of each setting on each kind of text."""
@@ -325,6 +345,19 @@ class AnswerPoints:
                     *verdict.firsts, verdict.length, verdict.pays_from,
                 ))  # fmt: skip
         return tuple(requests)
+
+
+def _whole_requests(turns: Sequence[Mapping[tuple, Sample]], settings: Sequence[Setting]) -> dict[Setting, Speedup]:
+    """Returns the speedup of whole requests with each of the settings that drafts."""
+    speedups = {}
+    for setting in (each for each in settings if turns and each != NONE):
+        request = weigh(_parts(turns, setting), _parts(turns, NONE)).request
+        passes = sum(turn[setting].passes for turn in turns)
+        if request and passes:
+            tau = sum(turn[setting].tokens for turn in turns) / passes
+            busy = largest_share(s.busy for turn in turns for s in (turn[setting], turn[NONE]))
+            speedups[setting] = replace(request, ceiling=ceiling(tau), busy=busy)
+    return speedups
 
 
 def _parts(turns: Sequence[Mapping[tuple, Sample]], setting: Setting) -> np.ndarray:

@@ -256,6 +256,7 @@ def to_dict(result: AnswerResult) -> dict:
         "rows": to_rows(result),
         "costs": {method: asdict(costs) for method, costs in result.costs.items()},
         "requests": [asdict(request) for request in result.requests],
+        "rule": [asdict(cell) for cell in result.rule],
     }  # fmt: skip
 
 

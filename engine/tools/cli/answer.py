@@ -30,6 +30,7 @@ def answer(
     elsewhere: Annotated[
         bool, typer.Option("--elsewhere", help="Count tokens per pass alone, for a machine that is not this one.")
     ] = False,
+    rule: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write a rule for a router here.")] = None,
     server: Annotated[str, typer.Option(metavar="ON_URL", help="Ask your server; needs --off and --model.")] = "",
     off: Annotated[str, typer.Option(metavar="OFF_URL", help="The same model without drafts.")] = "",
     model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = "",
@@ -46,7 +47,7 @@ def answer(
     from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
     if server or off or model:
-        _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes)
+        _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes, rule)
         return
     loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
     sampling = SamplingParams(temperature)
@@ -55,11 +56,15 @@ def answer(
     for name in names:
         options.check_method(pair, name, is_measured=True)
     options.check_folder(out)
+    options.check_writable(rule)
+    if rule and elsewhere:
+        raise BadInput("A rule needs speedups, and --elsewhere measures none; leave one of them out.")
     chosen = read_prompts(file, limit, MEASUREMENT)
 
-    from engine.files import cache_root
+    from engine.files import cache_root, write_file
     from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
     from engine.tools.bench.answer_points import AnswerPoints
+    from engine.tools.bench.answer_rule import to_json
     from engine.tools.bench.answer_words import duration
 
     engine = options.load(pair, device, precision)
@@ -87,6 +92,10 @@ def answer(
     if not result:
         raise KeyboardInterrupt if interrupted else BadInput("Nothing fits into that time; give more --minutes.")
     _print(result, as_json)
+    if rule:
+        about = {name: result.about.get(name) for name in ("device", "precision", "measured", "speclens")}
+        write_file(rule, to_json(result.rule, about | {"pair": result.pair}))
+        say(f"The rule is in {rule}.")
     if interrupted:
         say("Stopped early: this is what there is. The same command goes on from here.")
         raise typer.Exit(options.INTERRUPTED)
@@ -97,16 +106,24 @@ def answer(
         raise typer.Exit(NOT_PAYING)
 
 
-def _ask_servers(names: tuple[str, str, str], file: Path, limit, users: str, repeats, max_new_tokens, minutes) -> None:
+def _ask_servers(
+    names: tuple[str, str, str], file: Path, limit, users: str, repeats, max_new_tokens, minutes, rule: Path | None
+) -> None:
     """Asks the question of a server with drafts and one without, as `server compare` does, with this command's exit
     codes."""
+    from engine.files import write_file
+    from engine.tools.bench.answer_rule import to_json
     from engine.tools.cli.server import compare
+    from engine.tools.servers.comparison import rule_of
 
+    options.check_writable(rule)
     if not all(names):
-        say("--server, --off and --model belong together: two servers, and the name of their model.")
-        raise typer.Exit(options.USAGE)
+        raise BadInput("--server, --off and --model belong together: two servers, and the name of their model.")
     on, off, model = names
     loads = compare(on, off, model, file, limit, users, repeats, max_new_tokens, minutes=minutes)
+    if rule:
+        write_file(rule, to_json(rule_of(loads), {"model": model}))
+        say(f"The rule is in {rule}.")
     if not all((speedup := load.speedup()) and speedup.tone == "faster" for load in loads):
         raise typer.Exit(NOT_PAYING)
 

@@ -15,7 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from engine.errors import Unavailable, and_list
+from engine.tools.bench.answer_rule import RuleCell, decide, places
 from engine.tools.bench.answer_words import people
+from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.whole_request import WholeRequest, weigh
 from engine.tools.servers.client import Client
@@ -75,10 +77,17 @@ class ServerLoad:
             return self._over_repeats()
         return self.request_of().decoding
 
-    def request_of(self, category: str = "") -> WholeRequest:
-        """Weighs the whole requests of one user. A prompt's first token is the one of its first answer, because later
-        ones find the prompt in the server's cache."""
-        chosen = [i for i, prompt in enumerate(self.prompts) if category in ("", prompt.category)]
+    def choose(self, category: str = "", shortest: int = 0, longest: int | None = None) -> list[int]:
+        """Returns the prompts of a category with ``shortest`` characters or more and less than ``longest``."""
+        return [
+            i for i, prompt in enumerate(self.prompts)
+            if category in ("", prompt.category) and shortest <= prompt.length < (longest or math.inf)
+        ]  # fmt: skip
+
+    def request_of(self, category: str = "", *lengths) -> WholeRequest:
+        """Weighs the whole requests of one user, of the prompts that `choose` returns. A prompt's first
+        token is the one of its first answer, because later ones find the prompt in the server's cache."""
+        chosen = self.choose(category, *lengths)
         sides = [
             [((end := self.traces[side][0][i].finished) and end.ttft, *self._fastest(side, i)) for i in chosen]
             for side in SIDES
@@ -182,6 +191,22 @@ def compare_reading(arms: dict[str, Arm], text: str, repeats: int) -> dict[str, 
         for side in SIDES if repeat % 2 == 0 else SIDES[::-1]:
             rows[side].append(read_prompt(arms[side].recorder, replace(arms[side].request, system=""), text))
     return {side: {name: middle([row[name] for row in each]) for name in VISITS} for side, each in rows.items()}
+
+
+def rule_of(loads: Sequence[ServerLoad]) -> list[RuleCell]:
+    """Returns a rule for a router in front of both servers, whose γ is their own."""
+    prompts, cells = loads[0].prompts, []
+    for place in places([p.category for p in prompts], [p.length for p in prompts], [load.users for load in loads]):
+        load = next(load for load in loads if load.users == place.users)
+        where = ("" if place.kind == ALL else place.kind, place.shortest, place.longest)
+        chosen, speedup = load.choose(*where), None
+        if place.users == 1 and chosen:
+            speedup = load.request_of(*where).request
+        elif place.users > 1 and where == ("", 0, None):
+            speedup = load.speedup()
+        turns = len(chosen) * len(load.seconds["on"])
+        cells.append(decide(place, turns, {("server", None): speedup}) if speedup else place)
+    return cells
 
 
 def verdict(loads: Sequence[ServerLoad]) -> str:

@@ -21,6 +21,7 @@ from engine.errors import BadInput
 from engine.runtime.worker import Worker
 from engine.tools.bench import sweep_results, users_results
 from engine.tools.bench.answer import ELSEWHERE, AnswerPlan, AnswerResult, Load
+from engine.tools.bench.answer_rule import RuleCell
 from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
@@ -67,6 +68,23 @@ def test_the_configuration_has_a_schedule_of_the_loads_that_were_measured():
     assert "for 8 users at once leave it off" in lead
     for name in ("vLLM", "SGLang", "LMDeploy"):
         assert "With 8 requests at once it was slower" in by_name[name]["note"]
+
+
+def test_the_rules_table_leaves_unmeasured_cells_empty_and_is_saved():
+    cells = (RuleCell("code", 0, 2000, 1, 6, True, "eagle", 2, 1.43, 1.38, 1.48, 1.43), RuleCell("code", 2000, 8000, 1),
+             RuleCell("all", 32000, None, 8, 4, False, "eagle", 2, 0.8, 0.75, 0.85, 1.25),
+             RuleCell("all", 0, None, 8, 4, None, "ngram", 1, 1.0, 0.9, 1.1))  # fmt: skip
+    found = replace(result(), rule=cells, about={"device": "cpu", "measured": "2026-11-26T06:05:04Z"})
+    rows = [[text for text, _ in row] for row in json.loads(view.rule_table(found))["rows"]]
+    assert rows == [
+        ["code", "up to 2,000", "1", "on", "EAGLE head with γ 2", "1.43× (1.38–1.48)", "1.43× as long", "6"],
+        ["code", "2,000 to 8,000", "1", "", "", "", "", ""],
+        ["all kinds", "from 32,000", "8", "off", "EAGLE head with γ 2", "0.80× (0.75–0.85)", "1.25× as long", "4"],
+        ["all kinds", "any", "8", "not certain", "n-gram lookup with γ 1", "1.00× (0.90–1.10)", "", "4"],
+    ]
+    saved = json.loads(view.files(found, {})["speclens-answer.json"])
+    assert [RuleCell(**cell) for cell in saved["rule"]] == [*cells]
+    assert json.loads(view.rule_table(result()))["rows"] == [], "an older answer has none"
 
 
 def test_no_configuration_speaks_of_a_load_that_was_not_measured():
@@ -241,7 +259,8 @@ def test_a_stopped_question_goes_on_to_files_and_a_configuration(served, monkeyp
     *_, last = handlers.press()(VISITOR, state, *values)
     assert state.result.is_complete and {load.users for load in state.result.loads} == {2}
     assert json.loads(last.answer)["answer"].startswith("For 2 users at once")
-    _, _, table, numbers, _ = handlers.end(state)
+    _, _, table, numbers, rule, _ = handlers.end(state)
+    assert json.loads(Path(rule["value"]).read_text(encoding="utf-8"))["cells"] and json.loads(last.rule)["rows"]
     assert table["value"].endswith(".csv") and numbers["value"].endswith(".json")
     told = json.loads(Path(numbers["value"]).read_text(encoding="utf-8"))
     assert told["device"] and told["precision"] and told["measured"] and told["rows"] and told["costs"]

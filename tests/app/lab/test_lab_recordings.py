@@ -155,8 +155,8 @@ def test_opened_recordings_take_the_place_of_the_measurement(tmp_path):
     state.result = page.opening_result.result
     assert page.end(state)[2]["interactive"], "its table can be saved"
     page.open_recordings(state, files(tmp_path, PLAIN, THREE))
-    _, _, table, numbers, over = page.end(state)
-    assert not any(each["interactive"] for each in (table, numbers, over)) and not table["value"]
+    _, _, table, numbers, rule, over = page.end(state)
+    assert not any(each["interactive"] for each in (table, numbers, rule, over)) and not table["value"]
     assert page.name_model(state, "us/theirs") == SKIP, "the configuration stays that of the recordings"
 
 

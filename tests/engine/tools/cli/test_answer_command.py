@@ -79,7 +79,7 @@ def test_ctrl_c_prints_what_there_is(ask, monkeypatch):
     assert "The same command goes on" in found.stderr
 
 
-def test_the_same_question_goes_to_ones_own_servers(ask):
+def test_the_same_question_goes_to_ones_own_servers(ask, tmp_path):
     def paced(pause):
         def answer(body):
             assert body["max_tokens"] in (4, 6), "as the options say, or to read a long prompt"
@@ -92,10 +92,13 @@ def test_the_same_question_goes_to_ones_own_servers(ask):
 
     with serving(paced(0.004)) as on, serving(paced(0.04)) as off:
         faster = ask("--server", on, "--off", off, "--model", "m", "--users", "1,2", "--repeats", 4)
-        slower = ask("--server", off, "--off", on, "--model", "m")
+        slower = ask("--server", off, "--off", on, "--model", "m", "--rule", tmp_path / "r.json")
     assert faster.exit_code == 0 and "1 at once: " in faster.stdout and "2 at once: " in faster.stdout, faster.stderr
     assert slower.exit_code == 3 and "drafting is slower" in slower.stdout
     assert ask("--server", "http://127.0.0.1:9").exit_code == USAGE
+    cells = json.loads((tmp_path / "r.json").read_text())["cells"]
+    assert {(each["kind"], each["users"], each["draft"]) for each in cells} >= {("all", 1, False)}
+    assert {each["method"] for each in cells} <= {"server", None}
 
 
 def test_ctrl_c_while_costs_are_measured_prints_what_there_is(ask, monkeypatch):
@@ -107,6 +110,13 @@ def test_ctrl_c_while_costs_are_measured_prints_what_there_is(ask, monkeypatch):
     monkeypatch.setattr(AnswerPoints, "forget_noise", interrupt)
     found = ask()
     assert found.exit_code == INTERRUPTED and "For one user" in found.stdout and "goes on from here" in found.stderr
+
+
+def test_the_rule_is_a_file_and_needs_speedups(ask, tmp_path):
+    assert ask("--rule", tmp_path / "rule.json").exit_code in (0, 3)
+    told = json.loads((tmp_path / "rule.json").read_text())
+    assert told["speclens"] == "rule" and told["measured"] and {each["kind"] for each in told["cells"]} >= {"all"}
+    assert ask("--rule", tmp_path / "rule.json", "--elsewhere").exit_code == USAGE
 
 
 WRONG = {
