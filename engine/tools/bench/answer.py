@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.config import METHODS
-from engine.tools.bench.answer_rule import RuleCell
+from engine.tools.bench.answer_rule import NONE, RuleCell
 from engine.tools.bench.expected_time import prompt_steps, together_steps
 from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import Prompt
@@ -26,7 +26,6 @@ GAMMAS = (1, 2, 4)
 HERE, ELSEWHERE = "here", "elsewhere"
 CURVE = (1, 2, 4, 8, 16, 32, 64)  # users of the predicted line
 Setting = tuple[str, int | str]  # method, γ
-NONE: Setting = (BASELINE, 0)
 _TURNS_OF_A_LOAD = 2  # times the repeats: it is quickly measured, and three turns leave ±15 %, too much to decide by
 _UNDECIDED = 3  # times as many turns where the first ones found drafting neither faster than plain decoding nor slower
 _DRAFTS = 2  # per round at a load; only an estimate

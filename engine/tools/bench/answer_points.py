@@ -367,7 +367,7 @@ def _parts(turns: Sequence[Mapping[tuple, Sample]], setting: Setting) -> np.ndar
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:
-    """Returns the speedup at a load, from its passes and from the tokens per pass of the same texts as a verdict."""
+    """Returns the speedup at a load, from its passes and from the tokens per pass of the same texts as a whole."""
     cell, results = alone.get(file.setting), file.many.file.results
     ours, plain = ([results[key] for key in sorted(results) if key[1] == own] for own in (file.setting[0], BASELINE))
     passes = pass_time(file.users, ours, plain)

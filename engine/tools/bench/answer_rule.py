@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
 from engine.tools.bench.metrics import ALL
+from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.winners import fastest
 from engine.trace.noise import PLAIN, Speedup
 
 LENGTHS = (0, 2000, 8000, 32000, None)  # characters: from each of them up to the next one
-NONE = ("none", 0)
+NONE = (BASELINE, 0)  # plain decoding
 
 
 @dataclass(frozen=True)

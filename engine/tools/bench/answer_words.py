@@ -8,6 +8,7 @@ from engine.config import METHODS
 from engine.errors import and_list, quantity
 from engine.tools.bench.answer import NONE, AnswerResult, Setting, drafting_leaders
 from engine.tools.bench.sweep_results import Cell
+from engine.tools.bench.whole_request import time_words
 from engine.tools.bench.winners import break_even, costs_for_all, fastest
 from engine.trace.costs import BUSY
 from engine.trace.noise import Speedup, about_machine
@@ -65,19 +66,15 @@ def _request_words(result: AnswerResult, speedups: Mapping[Setting, Speedup], us
     request = result.request(leaders[0]) if leaders and users == 1 else None
     if request is None:
         return ""
-    before = f"; {_time(request.reading)} and {_time(request.plain_reading)} of it are over before drafts can help"
-    words = (
-        f" A whole request takes {_time(request.seconds)} with {name(leaders[0])} and {_time(request.plain)} without "
+    took, plain, reading, plain_reading = map(
+        time_words, (request.seconds, request.plain, request.reading, request.plain_reading)
     )
-    words += f"({request.measured.words}){before}."
+    words = f" A whole request takes {took} with {name(leaders[0])} and {plain} without ({request.measured.words}); "
+    words += f"{reading} and {plain_reading} of it are over before drafts can help."
     if request.pays_from:
         words += f" So it pays for answers from {quantity(request.pays_from, 'token')} on; these have "
         words += f"{request.length:.0f}."
     return words
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
 def _choice(result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int = 1) -> str:

@@ -27,7 +27,7 @@ async function write({ ids, eos, most }) {
   return { tokens, times, accepted: sequence.tokenPredictions.used - before };
 }
 
-/** Times a pass over `ids` behind the first `kept` tokens; with `scored`, the favourite after each of them comes out. */
+/** Times a pass over `ids` after the first `kept` tokens; with `scored`, it also finds the likeliest token after each. */
 async function pass({ kept, ids, scored }) {
   await sequence.eraseContextTokenRanges([{ start: kept, end: Number(contextSize) }]);
   const start = performance.now();

@@ -41,7 +41,7 @@ class WholeRequest:
             return "Whole requests were not timed."
         if not self.is_possible:
             return "Its times are noise: decoding was faster than its tokens per pass allow."
-        (request, plain_request), (first, plain_first) = (map(_time, pair) for pair in (self.seconds, self.firsts))
+        (request, plain_request), (first, plain_first) = (map(time_words, pair) for pair in (self.seconds, self.firsts))
         words = f"A whole request takes {request} with drafts and {plain_request} without ({self.request.words}); "
         words += f"its first token comes after {first} and {plain_first}."
         if self.pays_from:
@@ -69,7 +69,7 @@ def weigh(drafting: np.ndarray, plain: np.ndarray, ceiling: float = math.inf) ->
     return WholeRequest(decoding, request, first, _means(firsts), _means(requests), float(after.mean() + 1), length)
 
 
-def _time(seconds: float) -> str:
+def time_words(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 

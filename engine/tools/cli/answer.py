@@ -47,6 +47,10 @@ def answer(
     from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
     if server or off or model:
+        ours = {"methods": methods, "temperature": temperature, "elsewhere": elsewhere, "json": as_json, "out": out}
+        ours |= {"pair": pair != DEFAULT_PAIR, "device": device != AUTO, "precision": precision != AUTO}
+        if other := next((name for name, value in ours.items() if value), ""):
+            raise BadInput(f"--{other} is for the engine here, and servers are asked; leave it out.")
         _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes, rule)
         return
     loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)

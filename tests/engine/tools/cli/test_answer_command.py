@@ -90,12 +90,18 @@ def test_the_same_question_goes_to_ones_own_servers(ask, tmp_path):
 
         return {"/v1/chat/completions": answer}
 
+    def compare(on, off, *args):
+        few = ("--server", on, "--off", off, "--model", "m", "--max-new-tokens", 6, "--repeats", 1)
+        return CliRunner().invoke(app, [str(a) for a in ("answer", tmp_path / "p.jsonl", *few, *args)])
+
     with serving(paced(0.004)) as on, serving(paced(0.04)) as off:
-        faster = ask("--server", on, "--off", off, "--model", "m", "--users", "1,2", "--repeats", 4)
-        slower = ask("--server", off, "--off", on, "--model", "m", "--rule", tmp_path / "r.json")
+        faster = compare(on, off, "--users", "1,2", "--repeats", 4)
+        slower = compare(off, on, "--rule", tmp_path / "r.json")
     assert faster.exit_code == 0 and "1 at once: " in faster.stdout and "2 at once: " in faster.stdout, faster.stderr
     assert slower.exit_code == 3 and "drafting is slower" in slower.stdout
-    assert ask("--server", "http://127.0.0.1:9").exit_code == USAGE
+    assert compare("http://127.0.0.1:9", "").exit_code == USAGE
+    refused = ask("--server", "http://127.0.0.1:9", "--off", "http://127.0.0.1:9", "--model", "m")
+    assert refused.exit_code == USAGE and "--methods is for the engine here" in refused.stderr
     cells = json.loads((tmp_path / "r.json").read_text())["cells"]
     assert {(each["kind"], each["users"], each["draft"]) for each in cells} >= {("all", 1, False)}
     assert {each["method"] for each in cells} <= {"server", None}
