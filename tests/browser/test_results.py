@@ -177,6 +177,6 @@ def test_recipes_follow_the_controls_and_can_be_copied(visit):
 
     page.get_by_role("tab", name="vLLM").press("End")
     page.keyboard.press("ArrowLeft")
-    expect(page.get_by_role("tab", name="LMDeploy")).to_be_focused()
+    expect(page.get_by_role("tab", name="LM Studio")).to_be_focused()
     expect(page.locator(".sl-recipe-note")).to_contain_text("Not supported")
     expect(page.locator(".sl-recipe-copy")).to_be_hidden()

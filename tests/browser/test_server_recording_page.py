@@ -27,7 +27,7 @@ def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
     page.locator("#stage .sl-rows").press("End")
     unknown = page.locator("#stage .sl-list .sl-token[data-unknown]")
     expect(unknown.first).to_have_css("border-top-style", "dashed")
-    expect(page.locator("#stage .sl-means-unknown")).to_be_visible()
+    expect(page.locator("#stage .sl-rounds .sl-means-unknown")).to_be_visible()
     unknown.first.click()
     inspector = page.locator("#stage .sl-inspected-token")
     expect(inspector).to_contain_text("2 of 3 guesses were rejected.")

@@ -152,4 +152,5 @@ export const finishedEvent = (reason, text, prefill, first, last, seconds) => ({
   peak_memory: null,
   extra: {},
   notes: [],
+  kept_tokens: {}, // the tab keeps no prompts
 });
