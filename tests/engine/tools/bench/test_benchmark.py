@@ -12,7 +12,7 @@ from unlike_tokenizers import CHAT, byte_level, sentence_piece
 from engine.config import Constraint
 from engine.errors import BadInput, Unavailable
 from engine.runtime.engine import load_engine
-from engine.tools.bench import llama_cpp, validity
+from engine.tools.bench import validity
 from engine.tools.bench.comparison import Comparison, Settings
 from engine.tools.bench.metrics import BenchResults, decoding, interval, markdown, ratio, rows
 from engine.tools.bench.prompts import Prompt, read_prompts, spread, with_free
@@ -255,18 +255,6 @@ def test_a_method_in_another_precision_and_auto_stand_beside_the_others(engine):
     steps = [comparison.results().costs[name].step for name in ("none", "none:bf16")]
     assert rows["none:bf16"]["predicted_speedup"] == pytest.approx(steps[0] / steps[1])
     assert rows["auto"]["differs"] == 0 and {*rows["auto"]["drafters"]} <= {"ngram", "lm"}
-
-
-@pytest.mark.real_weights
-@pytest.mark.skipif(not llama_cpp.is_installed(), reason="node-llama-cpp is not installed")
-def test_llama_cpp_continues_the_embedded_file(tmp_path):
-    process = llama_cpp.LlamaCpp(load_engine("smollm2-135m", "cpu", "int4").gguf, 64)
-    written = process.ask(ids=[504, 3575, 282, 4649, 314], eos=[2], most=4)  # "The capital of France is"
-    assert len(written["tokens"]) == 4 and written["times"] == sorted(written["times"]) and written["accepted"] == 0
-    assert process.ask(kept=3, ids=[282, 4649], scored=True)["seconds"] > 0
-    with pytest.raises(Unavailable, match="ended without an answer; leave it out"):
-        (tmp_path / "no.gguf").write_bytes(b"GGUF")
-        llama_cpp.LlamaCpp(tmp_path / "no.gguf", 64).ask(ids=[3], eos=[], most=1)
 
 
 def test_llama_cpp_says_what_it_lacks(engine, monkeypatch, tmp_path):
