@@ -25,13 +25,16 @@ _CONTEXT, _REPEATS = PREFILL, 15  # so that a prompt leaves the context of the o
 
 @torch.inference_mode()
 def measure(pair: str, progress: ProgressCallback) -> dict[str, dict[str, float]]:
-    """Measures the seconds of a pass by system (a precision of ours, and llama-cpp where it is installed), then by the
+    """Measures the seconds of a pass by system (a precision of ours, and llama-cpp where it can run), then by the
     work: "1", "2", … tokens after 256 others, and "prefill". Raises Unavailable where a system cannot run."""
     engines = {precision: load_engine(pair, "cpu", precision) for precision in ONNX_PRECISIONS}
     first = engines[ONNX_PRECISIONS[0]]
     ids = [(7 * i + 1) % first.target.runner.vocab_size for i in range(_CONTEXT + max(WIDTHS))]
-    systems = {name: _ours(engine.target.runner, ids) for name, engine in engines.items()}
-    if is_installed():
+    systems = {
+        name: {what: _timer(step) for what, step in _ours(engine.target.runner, ids).items()}
+        for name, engine in engines.items()
+    }
+    if first.gguf and is_installed():
         systems[LLAMA_CPP] = _llama_cpp(first.gguf, ids)
     best = {name: dict.fromkeys(steps, float("inf")) for name, steps in systems.items()}
     try:
@@ -57,7 +60,7 @@ def _timer(step: Callable[[], object]) -> Callable[[], float]:
     return seconds
 
 
-def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], float]]:
+def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], object]]:
     runner.reset(len(ids) + 1)
     runner.prefill(ids[:_CONTEXT])
 
@@ -68,13 +71,13 @@ def _ours(runner: Runner, ids: Sequence[int]) -> dict[str, Callable[[], float]]:
             runner.rollback(_CONTEXT)
             return runner.forward(tokens)
 
-        return _timer(score)
+        return score
 
     def prefill():
         runner.rollback(0)
         runner.prefill(ids[:PREFILL])
 
-    return {str(W): scoring(W) for W in WIDTHS} | {"prefill": _timer(prefill)}
+    return {str(W): scoring(W) for W in WIDTHS} | {"prefill": prefill}
 
 
 def _llama_cpp(gguf, ids: Sequence[int]) -> dict[str, Callable[[], float]]:

@@ -46,7 +46,7 @@ def test_points_are_the_numbers_of_each_line(text):
     [
         ("0 26.5\n3 ? 2.1", f"^{BOX}, line 2: Put a number"), ("0 26.5\nγ", f"^{BOX}, line 2: These are not numbers"),
         ("1.5 2", f"^{BOX}, line 1: A point is a whole γ"), ("1 2 1.5 4", f"^{BOX}, line 1: A point"),
-        ("1 nan 1", f"^{BOX}, line 1: γ = 1 with nan"), ("inf 3", f"^{BOX}, line 1: A point"),
+        ("1 nan 1", f"^{BOX}, line 1: nan tokens/s cannot be"), ("inf 3", f"^{BOX}, line 1: A point"),
         ("3 5 9", "from 1 to γ"), ("0 1\n" * 201, f"^{BOX}: .*up to 200"),
     ],
 )  # fmt: skip

@@ -240,9 +240,11 @@ def test_heads_draft_beside_each_other_what_they_draft_alone(heads, monkeypatch)
 
 
 @EACH_KIND
-def test_draft_costs_its_share_of_passes_and_auto_tries_only_an_eagle_head(engines, monkeypatch, case):
+def test_draft_costs_its_share_of_passes_and_auto_tries_what_competes(engines, monkeypatch, case):
     engine = engines(case.method)
-    assert case.method in engine.methods and (case.kind in engine.drafts.competitors()) == (case.kind == "eagle")
+    assert case.method in engine.methods and (case.method in engine.drafts.competitors()) == (
+        case.method in ("eagle", "block")
+    )
     monkeypatch.setattr(calibration, "_seconds", lambda step, device: step() is None or 1.0)
     costs = calibration.measure(engine.target.runner, engine.drafts.drafter(case.method), context=20, repeats=2)
     assert costs.c == pytest.approx(1 / case.steps(4))

@@ -48,7 +48,7 @@ def test_a_distance_is_kept_for_the_page(folder, tmp_path, monkeypatch):
 
 def test_every_pass_is_timed_in_every_precision(folder):
     seen = []
-    seconds = passes.measure(str(folder), False, lambda share, message: seen.append(share))
+    seconds = passes.measure(str(folder), lambda share, message: seen.append(share))
     assert [*seconds] == [*ONNX_PRECISIONS] and seen[-1] == 1
     assert all([*found] == [*map(str, passes.WIDTHS), "prefill"] for found in seconds.values())
     assert all(time > 0 for found in seconds.values() for time in found.values())

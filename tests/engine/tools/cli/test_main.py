@@ -115,7 +115,7 @@ def test_a_branch_of_a_saved_run_is_shown_and_kept_beside_it(tiny_pair, tmp_path
     assert result.stdout in call("replay", both).stdout.replace(call("replay", file).stdout, "")
     for force in ("4", "x:1", "99:1", "4:9999"):
         refused = call("branch", file, "--force", force)
-        assert refused.exit_code == 1 and refused.stderr.strip().endswith(".") and "Traceback" not in refused.stderr
+        assert refused.exit_code == 2 and refused.stderr.strip().endswith(".") and "Traceback" not in refused.stderr
 
 
 def test_compare_measures_the_baseline_and_keeps_both_traces(tiny_pair, tmp_path):
@@ -231,7 +231,7 @@ def test_bench_with_many_users_counts_what_all_get_together(tiny_pair, tmp_path)
         ("1,4", "none", "numbers from 1 to 3: each"), ("x", "none", "users is 'x'"), ("1", "hf", "with many users"),
     ):  # fmt: skip
         refused = call("bench", *args, "--methods", methods, "--users", users)
-        assert refused.exit_code == 1 and words in refused.stderr
+        assert refused.exit_code == 2 and words in refused.stderr
 
 
 # Every other bad setting, prompt and checkpoint: engine/runtime/test_bad_requests.py.

@@ -47,7 +47,7 @@ def test_every_method_that_the_toy_is_said_to_have_can_be_proved():
     for method in TOY_PROOFS:
         assert call("prove", method, "--runs", 20, "--json").exit_code == 0, method
     words = refused("prove", "nosuch")
-    assert words.strip().endswith(f"choose from {', '.join(TOY_PROOFS)}.")
+    assert words.strip() == f"There is no method 'nosuch'; choose from {', '.join(TOY_PROOFS)}, or with --pair others."
     assert "The toy has no draft for the method 'top'" in refused("prove", "top")
 
 

@@ -21,7 +21,7 @@ def shell(command: str, **settings: str) -> subprocess.CompletedProcess:
 
 def test_closed_streams_change_nothing():
     assert shell(f"{ENGINE} pairs >&-").returncode == 0
-    assert shell(f"{ENGINE} pairs nonsense 2>&-").returncode == 1
+    assert shell(f"{ENGINE} pairs nonsense 2>&-").returncode == 2
 
 
 def test_a_deleted_folder_is_named(tmp_path):
