@@ -26,9 +26,11 @@ def measured_gain(method: str, category: str, temperature: int = 0) -> float:
     return _rows(temperature)[method, category]["speedup"]
 
 
-def measured_kinds_slowed(method: str) -> int:
-    """Returns on how many kinds of text ``method`` gained less at temperature 1 than at 0."""
-    return sum(measured_gain(method, kind, 1) < measured_gain(method, kind) for kind in measured_kinds())
+def measured_kinds_slowed(method: str, number: str = "speedup") -> int:
+    """Returns on how many kinds of text the speedup of a method, or its "alpha", falls with heat."""
+    of = {"speedup": lambda kind, heat: measured_gain(method, kind, heat),
+          "alpha": lambda kind, heat: measured_alpha(method, heat, kind)}[number]  # fmt: skip
+    return sum(of(kind, 1) < of(kind, 0) for kind in measured_kinds())
 
 
 def measured_on() -> str:
@@ -53,12 +55,36 @@ def measured_kinds() -> dict[str, dict[str, list]]:
 
 
 @lru_cache(maxsize=64)
-def _prompts(method: str, category: str) -> list[float]:
-    """Returns the speedup on each prompt of a category, greedy, in one order for all methods."""
-    plain, ours = ({sample["prompt"]: sample["decode_seconds"] / sample["tokens"] for sample in _report(0)["samples"]
-                    if sample["method"] == name and sample["category"] == category}
-                   for name in ("none", method))  # fmt: skip
+def _prompts(method: str, category: str, temperature: int = 0) -> list[float]:
+    """Returns the speedup on each prompt of a category, in one order for all methods."""
+    plain, ours = ({sample["prompt"]: sample["decode_seconds"] / sample["tokens"]
+                    for sample in _samples(name, category, temperature)} for name in ("none", method))  # fmt: skip
     return [plain[prompt] / ours[prompt] for prompt in sorted(plain)]
+
+
+def _samples(method: str, category: str, temperature: int) -> list[dict]:
+    every = _report(temperature)["samples"]
+    return [sample for sample in every if sample["method"] == method and category in (sample["category"], "all")]
+
+
+def measured_heat() -> dict[str, dict[str, list]]:
+    """Returns, for each drafter and each kind of text or "all", at temperature 0 and at 1: α, the speedup, and both of
+    the single prompts, [α, speedup, [α, …], [speedup, …]]. The first two are ratios of totals, as in the published
+    tables."""
+
+    def numbers(method: str, kind: str, temperature: int) -> list:
+        counts = [[sum(part) for part in zip(*sample["by_depth"], strict=True)]
+                  for sample in _samples(method, kind, temperature)]  # fmt: skip
+        alphas = [accepted / tested for accepted, tested in filter(None, counts)]
+        totals = [measured_alpha(method, temperature, kind), measured_gain(method, kind, temperature)]
+        return [*totals, alphas, _prompts(method, kind, temperature)]
+
+    kinds = [*measured_kinds(), "all"]
+
+    def by_kind(method: str) -> dict[str, list]:
+        return {kind: [numbers(method, kind, temperature) for temperature in (0, 1)] for kind in kinds}
+
+    return {"EAGLE head": by_kind("eagle"), "small model": by_kind("lm")}
 
 
 def measured_wins(method: str, other: str, category: str) -> int:
@@ -89,9 +115,9 @@ def measured_precisions_on() -> str:
     return _machine_and_day(_report(LAPTOP)["environment"])
 
 
-def measured_prediction(method: str, category: str) -> float:
+def measured_prediction(method: str, category: str, temperature: int = 0) -> float:
     """Returns the speedup that was predicted for the same runs, from their rounds and the costs measured before."""
-    return _rows(0)[method, category]["predicted_speedup"]
+    return _rows(temperature)[method, category]["predicted_speedup"]
 
 
 def measured_alpha(method: str, temperature: int, category: str = "all") -> float:

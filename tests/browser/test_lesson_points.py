@@ -31,6 +31,11 @@ def choose(label: str, option: str):
     return lambda page: page.locator(".sl-figure-box").get_by_label(label).select_option(label=option)
 
 
+def answer(option: str):
+    """Answers the step's question."""
+    return lambda page: page.locator(".sl-options").get_by_role("button", name=option).click()
+
+
 def data(name: str, place: str = ".sl-result"):
     """A number that the tool has written into its result."""
     return lambda page: float(page.locator(f".sl-figure-box [data-{name}]{place}").get_attribute(f"data-{name}"))
@@ -87,9 +92,9 @@ STEPS = [
       (move(extra=0), data("best", ""))],
      lambda best, free, low, low_free: best + 2 <= free and low_free - low <= 1),
     ("easy_and_hard_text", "And with temperature?",
-     [(choose("Drafter", "greedy or a copy: one word, q = 1"), None), (move(Temperature=0), OVERLAP),
-      (move(Temperature=2), OVERLAP)],
-     lambda cold, hot: cold == 0 and hot > 0.2),
+     [(answer("The speed"), None), (move(Temperature=1), data("alpha")), (press(), data("speed")),
+      (choose("Drafter", "small model"), data("speed"))],
+     lambda alpha, head, small: (alpha, head, small) == (3, 6, 5)),
     ("easy_and_hard_text", "Six kinds of text",
      [(press("Show what was measured"), lambda page: page.locator(".sl-kinds-dots").count()),
       (press(), lambda page: page.locator(".sl-kinds-dots i:not(.sl-kinds-plain)").count())],

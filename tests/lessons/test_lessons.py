@@ -26,7 +26,7 @@ from app.views import engine_recipes
 from engine.files import ASSETS
 from engine.trace.branch import config_of
 from engine.trace.trace import load
-from lessons import expressions, loader, markup
+from lessons import expressions, loader, markup, measurements
 from lessons.__main__ import app as commands
 from lessons.examples import RECORDED
 from lessons.loader import glossary, lessons, run
@@ -119,6 +119,16 @@ def test_a_pass_over_five_tokens_costs_the_same_in_every_lesson():
         for price in re.findall(r"\{((?:\w+\.)?v\(5\))(?: - 1)?:", text):
             told.setdefault(f"{expressions.evaluate(price, known):.2f}", set()).add(lesson.slug)
     assert len(told) == 1 and len(*told.values()) >= 4, told
+
+
+def test_the_heat_dial_shows_the_published_totals():
+    """An average of the prompts' speedups would give 1.29 and 1.11 where the tables say 1.28 and 1.10."""
+    kinds = measurements.measured_heat()["EAGLE head"]
+    assert len(kinds) == 7 and all(len(prompts) == 8 for kind in kinds if kind != "all" for *_, prompts in kinds[kind])
+    for temperature, (alpha, speedup, alphas, speedups) in enumerate(kinds["all"]):
+        assert alpha == measurements.measured_alpha("eagle", temperature)
+        assert f"{speedup:.2f}" == ("1.28", "1.10")[temperature] != f"{sum(speedups) / 48:.2f}"
+        assert min(alphas) < alpha < max(alphas) and min(speedups) < speedup < max(speedups)
 
 
 @each_lesson

@@ -38,6 +38,7 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
   if (content.ask) {
     const show = () => {
       hide(false);
+      tool?.dispatchEvent(new Event('answered')); // a tool that waits for the guess
       answered(content);
     };
     parts.push(makePrediction(markup, content.ask, show), ...hidden);

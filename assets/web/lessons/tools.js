@@ -13,6 +13,7 @@ import { makeFloatSums } from './float_sums.js';
 import { makeFormulaBlocks } from './formula_blocks.js';
 import { makeGrowTree } from './grow_tree.js';
 import { makeGuessWords } from './guess_words.js';
+import { makeHeat } from './heat.js';
 import { makeJsonMasks } from './json_masks.js';
 import { makeKindsOfText } from './kinds_of_text.js';
 import { makeMemory } from './memory.js';
@@ -57,6 +58,7 @@ export const TOOLS = {
   pass_picture: makePassPicture,
   guess_words: makeGuessWords,
   kinds_of_text: makeKindsOfText,
+  heat: makeHeat,
   ruler: makeRuler,
   mystery: makeMystery,
   reports: makeReports,
