@@ -1,7 +1,8 @@
 // Grades a rule that a learner has written, as engine/tools/exactness/rule_exercise.py does: each decision of a recorded
 // run, then the law of its output, which is enumerated here, so that no chance is in the verdict. Knows no DOM.
 
-import { parseExpression } from './rule_expression.js';
+import { numbersFrom } from '../lib/seeded_numbers.js';
+import { isClose, problem, readHoles, readRow } from './rule_expression.js';
 
 // ``names``: what an expression may use. p and q are numbers of the draft in the first hole, and rows in the others;
 // ``later`` is the target's p one row later, ``before`` its row one place earlier.
@@ -11,11 +12,6 @@ export const HOLES = [
   { name: 'full', label: 'After a full round, draw from', names: ['p', 'q', 'before'] },
 ];
 export const ROUNDS = 10_000;
-const CLOSE = 1e-9;
-
-const isClose = (row, other) => row.every((x, i) => Math.abs(x - other[i]) < CLOSE);
-const scale = row => row.map(x => x / row.reduce((a, b) => a + b, 0));
-const problem = (hole, message) => Object.assign(new Error(message), { hole });
 
 // How much of [0, 1) passes ``test``: borders are looked for on a grid, then halved down.
 function shareOf(test) {
@@ -40,14 +36,7 @@ function shareOf(test) {
 // The rule of three texts: ``accepts(scope, u)``, ``chance(scope)``, and the rows ``rejected`` and ``full`` of a scope.
 // Throws an Error with its ``hole``.
 export function readRule(texts, words) {
-  const parsed = HOLES.map(({ names }, hole) => {
-    if (!texts[hole]?.trim()) throw problem(hole, 'This hole is empty: press a block, or type.');
-    try {
-      return parseExpression(texts[hole], names);
-    } catch (error) {
-      throw problem(hole, error.message);
-    }
-  });
+  const parsed = readHoles(texts, HOLES);
   const hasU = parsed[0].uses.has('u');
   function bound(scope) {
     const value = parsed[0].value(scope);
@@ -57,22 +46,7 @@ export function readRule(texts, words) {
   }
   const accepts = (scope, u) => (hasU ? bound({ ...scope, u }) === 1 : u < bound(scope));
   const chance = scope => (hasU ? shareOf(u => accepts(scope, u)) : Math.min(1, Math.max(0, bound(scope))));
-  const drawFrom = hole => scope => {
-    const row = parsed[hole].value(scope);
-    if (!Array.isArray(row)) throw problem(hole, 'This is one number. To draw a word, you need a row, such as p.');
-    const bad = row.findIndex(x => !(x > -CLOSE && x < Infinity));
-    if (bad >= 0) {
-      const known = isClose(
-        row,
-        scope.p.map((x, i) => x - scope.q[i]),
-      );
-      const named = known ? ' It’s the known mistake residual-unclamped: the residual keeps its negative parts.' : '';
-      throw problem(hole, `It has ${row[bad].toFixed(2)} for ${words[bad]}, which is no probability.${named}`);
-    }
-    const held = row.map(x => Math.max(0, x));
-    if (!held.some(Boolean)) throw problem(hole, 'It is 0 for every word, so none can be drawn from it.');
-    return scale(held);
-  };
+  const drawFrom = hole => scope => readRow(parsed[hole].value(scope), hole, words, scope);
   return { accept: { accepts, chance }, rejected: drawFrom(1), full: drawFrom(2) };
 }
 
@@ -116,17 +90,6 @@ export function lawOf(pair, rule) {
     }
   }
   return law;
-}
-
-// A generator of numbers from 0 to 1 with a seed (mulberry32), so that a rule gets the same verdict each time.
-function numbersFrom(seed) {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
 }
 
 // How often each text came in some rounds, and the share of the tested drafts that was accepted.

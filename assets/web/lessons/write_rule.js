@@ -1,9 +1,8 @@
 // Lets learners write the rule themselves: three holes, filled with blocks or with an expression, and graded.
 
-import { make, makeButton } from '../lib/dom.js';
-import { readObject, storeObject } from '../lib/storage.js';
+import { make } from '../lib/dom.js';
 import { gradeRule, HOLES, ROUNDS } from './rule_grade.js';
-import { figure, makeNote, makeResult } from './widgets.js';
+import { makeHoles } from './rule_holes.js';
 
 const KEY = 'speclens-own-rule';
 const BLOCKS = [
@@ -29,120 +28,26 @@ function sentenceOf({ verdict, most, alpha, rightAlpha }) {
   return `This is lossless, but it isn’t the rule. ${rounds} ${chance} ${shares}`;
 }
 
+function mistakeNode({ hole, known }) {
+  if (!known) return make('p', '', `${HOLES[hole].label} …: this is wrong, in a way that has no name here.`);
+  const says = [known.words, known.resembles].filter(Boolean).join(' ');
+  return make('p', '', [`${HOLES[hole].label} …: the known mistake `, make('code', '', known.name), `. ${says}`]);
+}
+
 // ``exercise``: as `gradeRule` takes it.
 export function makeWriteRule({ exercise }, touched) {
-  const stored = readObject(KEY);
-  const result = makeResult(),
-    named = make('div', 'sl-rule-named'),
-    decisions = make('ul', 'sl-rule-decisions');
-  const holes = HOLES.map(({ label }, hole) => {
-    const field = make('input', '', '', {
-      type: 'text',
-      maxlength: 80,
-      spellcheck: 'false',
-      autocapitalize: 'off',
-      autocomplete: 'off',
-      'aria-label': label,
-      'aria-describedby': `sl-rule-note-${hole} sl-rule-problem-${hole}`,
-    });
-    field.value = typeof stored.texts?.[hole] === 'string' ? stored.texts[hole] : '';
-    const problem = make('p', 'sl-rule-problem', '', { id: `sl-rule-problem-${hole}`, role: 'alert' });
-    const blocks = BLOCKS[hole].map(text =>
-      makeButton(
-        [make('code', '', text)],
-        () => {
-          field.value = text;
-          keepTexts();
-        },
-        'sl-button sl-rule-block',
-        { 'aria-label': `${label} ${text}` },
-      ),
-    );
-    const row = make('div', 'sl-rule-hole', [
-      make('div', 'sl-rule-line', [make('span', '', label), field]),
-      make('div', 'sl-buttons', blocks),
-      makeNote(NOTES[hole], { id: `sl-rule-note-${hole}` }),
-      problem,
-    ]);
-    return { row, field, problem, blocks };
-  });
-
-  const textsNow = () => holes.map(({ field }) => field.value);
-  function mark() {
-    for (const { field, blocks } of holes)
-      for (const block of blocks) block.setAttribute('aria-pressed', String(block.textContent === field.value));
+  function grade(texts) {
+    const graded = gradeRule(exercise, texts),
+      { verdict, mistakes, decisions } = graded;
+    return {
+      verdict,
+      isFair: verdict !== 'wrong',
+      words: sentenceOf(graded),
+      mistakes: verdict === 'wrong' ? mistakes.map(mistakeNode) : [],
+      title: 'Each decision in the run of lesson 3:',
+      decisions,
+    };
   }
-  function clear() {
-    result.textContent = '';
-    delete result.dataset.fair;
-    named.replaceChildren();
-    decisions.replaceChildren();
-    for (const { field, problem } of holes) {
-      problem.textContent = '';
-      field.removeAttribute('aria-invalid');
-    }
-  }
-  function keepTexts() {
-    storeObject(KEY, { texts: textsNow() });
-    clear();
-    mark();
-  }
-
-  function check() {
-    clear();
-    let grade;
-    try {
-      grade = gradeRule(exercise, textsNow());
-    } catch (error) {
-      if (error.hole === undefined) throw error;
-      const { field, problem } = holes[error.hole];
-      problem.textContent = error.message;
-      field.setAttribute('aria-invalid', 'true');
-      return field;
-    }
-    storeObject(KEY, { texts: textsNow(), isChecked: true });
-    result.textContent = sentenceOf(grade);
-    Object.assign(result.dataset, { fair: grade.verdict !== 'wrong', verdict: grade.verdict });
-    if (grade.verdict === 'wrong')
-      named.replaceChildren(
-        ...grade.mistakes.map(({ hole, known }) => {
-          if (!known) return make('p', '', `${HOLES[hole].label} …: this is wrong, in a way that has no name here.`);
-          const says = [known.words, known.resembles].filter(Boolean).join(' ');
-          return make('p', '', [
-            `${HOLES[hole].label} …: the known mistake `,
-            make('code', '', known.name),
-            `. ${says}`,
-          ]);
-        }),
-      );
-    decisions.replaceChildren(
-      make('li', 'sl-dim', 'Each decision in this lesson’s run:'),
-      ...grade.decisions.map(({ isRight, words }) =>
-        make('li', '', [make('span', 'sl-rule-mark', isRight ? '✓ ' : '✗ '), words], { 'data-right': isRight }),
-      ),
-    );
-    return null;
-  }
-  function press() {
-    const wrongField = check();
-    if (wrongField) wrongField.focus();
-    else touched();
-  }
-
-  const box = figure(
-    'Three holes',
-    mark,
-    () => {},
-    ...holes.map(({ row }) => row),
-    make('div', 'sl-buttons', [makeButton('Check it', press, 'sl-button sl-primary')]),
-    result,
-    named,
-    decisions,
-  );
-  box.addEventListener('input', keepTexts);
-  box.addEventListener('keydown', event => {
-    if (event.key === 'Enter' && event.target instanceof HTMLInputElement) press();
-  });
-  if (stored.isChecked === true) check();
-  return box;
+  const holes = HOLES.map(({ label }, hole) => ({ label, blocks: BLOCKS[hole], note: NOTES[hole] }));
+  return makeHoles({ key: KEY, title: 'Three holes', holes, grade }, touched);
 }
