@@ -65,7 +65,7 @@ OPEN_NAMED_TAB = """() => {
   };
   const open = () => {
     if (!location.hash && tab('playground')?.ariaSelected === 'false') tab('playground').click();
-    if (/^#(lesson|minute)/.test(location.hash)) tab('lessons')?.click();
+    if (/^#(lesson|minute|practice|rule)/.test(location.hash)) tab('lessons')?.click();
     if (/^#lab\\b/.test(location.hash)) tab('lab')?.click();
     const name = location.hash.slice('#lab-'.length);
     if (location.hash.startsWith('#lab-') && Object.hasOwn(titles, name)) openLab(name);

@@ -16,7 +16,7 @@ from typing import Any
 
 from app.lab.theory import view as theory
 from app.lab.theory.work import PointSet
-from app.lessons_tab import handlers, sheets, view
+from app.lessons_tab import handlers, practice, sheets, view
 from app.lessons_tab import page as lessons_page
 from app.playground import html_export, tab_link
 from app.playground.startup_run import load_recorded
@@ -33,6 +33,7 @@ from lessons.loader import glossary, lessons, run
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 TAB = {tab_link.NAME: tab_page.TITLE}  # where the site has an engine
 SCRIPT = ASSETS.parent / "engine" / "tools" / "servers" / "check_server.py"
+PRACTICE = "practice.html"  # the address that assets/web/lessons/lesson.js has, too
 CHECKING = "one_token_differs"  # the lesson that explains it
 LESSON_STYLES = (*html_export.STYLES, *lessons_page.STYLES)
 THEORY_STYLES = (*html_export.STYLES, "playground/charts.css", "lab/lab.css", "lab/theory.css")
@@ -83,12 +84,14 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
     yield "index.html", _lessons(rendered, pages)
+    yield PRACTICE, practice.sheet(glossary(), has_solutions)
     yield "check_server.py", SCRIPT.read_text(encoding="utf-8")
     yield "theory.html", _theory(pages)
     yield "runs.html", _list("runs.html", pages, {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
     number = next(lesson.number for lesson in lessons() if lesson.slug == CHECKING)
     script = {"check_server.py": f"A script that tests whether a server is lossless (lesson {number})"}
-    papers = script | dict(_sheet_links(rendered))
+    papers = script | {PRACTICE: "Exercises with new numbers" + (", and their key" if has_solutions else "")}
+    papers |= dict(_sheet_links(rendered))
     yield "sheets.html", _list("sheets.html", pages, papers)
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)

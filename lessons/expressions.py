@@ -38,6 +38,11 @@ def parse(text: str) -> ast.expr:
     return tree.body
 
 
+def names(text: str) -> set[str]:
+    """Returns the names in an expression, its functions included."""
+    return {node.id for node in ast.walk(parse(text)) if isinstance(node, ast.Name)}
+
+
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     """Returns the value of an expression; ``names`` holds numbers, functions, and for each run a mapping of these.
 

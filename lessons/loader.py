@@ -79,28 +79,28 @@ def _words(line: tuple[markup.Span, ...]) -> int:
 def glossary() -> Mapping[str, str]:
     """Returns the glossary: word → its meaning in a sentence."""
     path = FOLDER / "glossary.toml"
-    return _validate(dict[str, Text], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    return validate(dict[str, Text], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
 
 
 @lru_cache(maxsize=1)
 def claims() -> Mapping[str, Claim]:
     """Returns what the lessons say about other engines, by the name that they cite it with."""
     path = FOLDER / "engine_claims.toml"
-    return _validate(dict[str, Claim], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    return validate(dict[str, Claim], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
 
 
 @lru_cache(maxsize=1)
 def recordings() -> Mapping[str, Recording]:
     """Returns what `python -m lessons record` runs, by the name of the file."""
     path = FOLDER / "recordings.toml"
-    return _validate(dict[str, Recording], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    return validate(dict[str, Recording], tomllib.loads(path.read_text(encoding="utf-8")), path.name)
 
 
 @lru_cache(maxsize=1)
 def minute() -> Minute:
     """Returns the page of sixty seconds that comes before the lessons."""
     path = FOLDER / "minute.toml"
-    page = _validate(Minute, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    page = validate(Minute, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
     for name in ("lead", "guess", "check", "keep", "end"):
         for span in markup.line(getattr(page, name)):
             if problem := _problem(span, (), glossary()):
@@ -142,12 +142,13 @@ def parse(name: str, text: str, words: Mapping[str, str]) -> Lesson:
     first = {"run": next((scenario.get("name") for scenario in front.get("scenarios", [])), "")}
     front["steps"] = [first | step | section for step, section in zip(steps, prose, strict=True)]
     front |= {"slug": match[2], "number": int(match[1]), "teacher": teacher[0]}
-    lesson = _validate(Lesson, front, name)
+    lesson = validate(Lesson, front, name)
     _check_lines(name, lesson, words)
     return lesson
 
 
-def _validate(kind: type, values: dict, name: str):
+def validate(kind: type, values: dict, name: str):
+    """Returns ``values`` as ``kind``. LessonError names the file and the field."""
     try:  # as JSON, because strict validation of Python objects takes no dict for a dataclass
         return TypeAdapter(kind).validate_json(json.dumps(values, default=str))
     except ValidationError as error:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from app.form import NAMES, controls_by_name
 from app.jobs.service import Service
-from app.lessons_tab import sheets, view
+from app.lessons_tab import practice, sheets, view
 from app.lessons_tab.minute import page as minute_page
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
@@ -18,6 +18,7 @@ from app.views import player_feed
 from app.views.safe_json import encode
 from engine.config import AUTO
 from engine.trace.trace import load
+from lessons import own_rule
 from lessons.loader import glossary, lessons, minute, run
 from lessons.schema import TRACES
 
@@ -27,9 +28,10 @@ def contents() -> str:
 
 
 def value() -> dict[str, Any]:
-    """Returns the list of lessons, and the page before it."""
+    """Returns the list of lessons, the page before it, and the exercises of both kinds."""
     trace = load(TRACES / f"{minute().trace}.json")
-    return {"lessons": view.contents(lessons()), "minute": minute_page(minute(), trace, glossary())}
+    pages = {"minute": minute_page(minute(), trace, glossary()), "practice": practice.page(glossary())}
+    return {"lessons": view.contents(lessons()), "rule": own_rule.exercise()} | pages
 
 
 FORMS = {
@@ -64,8 +66,18 @@ def _answer(request) -> Response:
     return Response(text, media_type=FORMS[form][1], headers={"Cache-Control": "no-cache"})
 
 
+@lru_cache(maxsize=1)
+def _practice_sheet() -> str:
+    return practice.sheet(glossary())
+
+
+def _answer_practice(request) -> Response:
+    return Response(_practice_sheet(), media_type="text/html", headers={"Cache-Control": "no-cache"})
+
+
 # A plain route and no gradio event, because a class of thirty opens the same text at once.
 ROUTES = [Route(f"/speclens/lessons/{{number:int}}{end}", _answer) for end in ("", "/{form}")]
+ROUTES.append(Route("/speclens/practice", _answer_practice))
 
 
 class LessonHandlers:

@@ -12,7 +12,8 @@ STYLED_TOOLS = (  # each has a style beside its module
     "heat", "json_masks", "kinds_of_text", "overlap", "own_text", "pass_picture", "pass_places", "rejection_demo",
     "reports", "ruler", "tokenizer_mismatch", "write_rule",
 )  # fmt: skip
-STYLES = tuple(f"lessons/{name}.css" for name in ("lessons", "questions", "widgets", *STYLED_TOOLS, "minute"))
+_STYLED = ("lessons", "questions", "widgets", *STYLED_TOOLS, "minute", "practice")
+STYLES = tuple(f"lessons/{name}.css" for name in _STYLED)
 
 
 def lessons(service: Service, tabs: gr.Tabs, stage: gr.HTML, controls: list) -> None:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from app import static_site
-from app.lessons_tab import sheets
+from app.lessons_tab import practice
 from app.lessons_tab.page import STYLES
 from app.ui.html_component import WEB
 from lessons.loader import lessons
@@ -33,7 +33,7 @@ def test_every_link_leads_to_a_file_and_nothing_is_asked_of_others(site):
 
 def test_every_style_of_the_lessons_is_loaded():
     files = {f"lessons/{path.name}" for path in (WEB / "lessons").glob("*.css")}
-    assert files == {*STYLES, *sheets.STYLES}
+    assert files == {*STYLES, *practice.STYLES}
 
 
 def test_site_without_engine_has_no_page_for_it(site):

@@ -4,10 +4,12 @@ import json
 import re
 
 import pytest
+import torch
 from learner_rules import RIGHT_ON_PAGE, RIGHT_WRITINGS, WRONG, with_holes
-from page_actions import OVERFLOW, violations
+from page_actions import OVERFLOW, check_light_and_dark, violations
 from playwright.sync_api import Page, expect
 
+from engine.sampling.rejection import verify_tree
 from engine.tools.exactness.known_rules import WRONG_RULES, law_of
 from lessons.own_rule import exercise
 
@@ -130,3 +132,101 @@ def test_blocks_and_keys_fill_the_holes_and_a_reload_keeps_them(at_tool):
         page.set_viewport_size(size)
         page.wait_for_function(f"{OVERFLOW} <= 0")
     assert violations(page, ".sl-figure-box") == []
+
+
+def test_powers_bind_tighter_than_a_sign_and_to_the_right(bare):
+    for text, value in (("2 ^ 3 ^ 2", 512), ("-2 ^ 2", -4), ("2 * 3 ** 2", 18), ("2 ^ -1", 0.5)):
+        assert bare.evaluate("text => parseExpression(text, []).value({})", text) == value
+
+
+SIBLINGS = ("max(p - q, 0)", "rest / q", "max(rest - q, 0)")
+SIBLING_MISTAKES = [
+    (0, "p", "as if nothing had been tested"), (0, "q", "the drafter’s row"), (0, "abs(p - q)", "keeps words"),
+    (0, "max(q - p, 0)", "the wrong way round"), (0, "min(p, q)", "covered already"),
+    (1, "p / q", "test it against the rest"), (1, "q / rest", "upside down"), (1, "rest", "forgot to divide by q"),
+    (1, "1", "without a test"), (1, "p", "the rest, divided by q"), (2, "rest", "comes off once more"),
+    (2, "max(p - q, 0)", "comes off once more"), (2, "p", "as if no sibling"), (2, "q", "The target’s is wanted"),
+    (2, "max(p - 2 * q, 0)", "scaled to 1 in between"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hole", "text", "words"), SIBLING_MISTAKES, ids=[f"{h} {t}" for h, t, _ in SIBLING_MISTAKES])
+def test_a_wrong_rule_for_siblings_is_told_its_mistake(bare, hole, text, words):
+    grade = bare.evaluate("texts => gradeSiblings(texts)", with_holes(SIBLINGS, {hole: text}))
+    assert grade["verdict"] == "wrong" and [each["hole"] for each in grade["mistakes"]] == [hole]
+    assert words in grade["mistakes"][0]["says"]
+    assert abs(grade["most"]["share"] - grade["most"]["wanted"]) > 0.004
+
+
+def test_the_rule_for_siblings_decides_as_the_engine(bare):
+    """Two independent siblings of one place, by `verify_tree`."""
+    p, q = (torch.tensor(bare.evaluate(name), dtype=torch.float64) for name in ("SIBLING_P", "SIBLING_Q"))
+    for texts in (SIBLINGS, ("normalise(max(p - q, 0))", "min(1, rest / q)", "2 * max(rest - q, 0)")):
+        grade = bare.evaluate("texts => gradeSiblings(texts)", texts)
+        assert grade["verdict"] == "right" and all(each["isRight"] for each in grade["decisions"])
+        assert bare.evaluate("texts => siblingLaw(texts)", texts) == pytest.approx(p.tolist())
+    seen = set()
+    for first, second, u, other in bare.evaluate("SIBLING_ROUNDS"):
+        found = bare.evaluate("round => siblingDecision(['max(p - q, 0)', 'rest / q', 'max(rest - q, 0)'], round)",
+                              [first, second, u, other])  # fmt: skip
+        verdict = verify_tree(
+            torch.stack([p, p, p]), torch.stack([q, q]), torch.tensor([first, second]), torch.tensor([0, 0]),
+            torch.tensor([u, other], dtype=torch.float64), torch.full((3,), 0.5, dtype=torch.float64),
+        )  # fmt: skip
+        accepted = [i for i, is_accepted in enumerate(verdict.path.tolist(), 1) if is_accepted]
+        assert [found["accepted"]] == (accepted or [None])
+        if not accepted:
+            assert found["row"] == pytest.approx(verdict.row.tolist())
+        seen.add(found["accepted"])
+    assert seen == {1, 2, None}
+
+
+GAMMA_MISTAKES = [
+    ("tokens", "the longest"), ("gamma", "the longest"), ("alpha * gamma / (1 + gamma * c)", "the longest"),
+    ("alpha ^ gamma", "never drafts"), ("tokens - gamma * c", "subtracted"), ("tokens - (1 + gamma * c)", "subtracted"),
+    ("(tokens - 1) / (1 + gamma * c)", "own token"), ("tokens / (1 + (gamma + 1) * c)", "γ + 1 draft steps"),
+    ("(1 - alpha ^ gamma) / (1 - alpha) / (1 + gamma * c)", "γ instead of γ + 1"),
+    ("(1 + alpha * gamma) / (1 + gamma * c)", "the chance α"),
+]  # fmt: skip
+
+
+def test_the_choice_of_gamma_is_graded_by_what_it_takes(bare):
+    for text in (
+        "tokens / (1 + gamma * c)", "(1 - alpha^(gamma + 1)) / (1 - alpha) / (gamma * c + 1)",
+        "-(1 + c * gamma) / tokens", "tokens / (1 + gamma * c) - 1",
+    ):  # fmt: skip
+        assert bare.evaluate("text => gradeGamma([text])", text)["verdict"] == "right", text
+    for text, words in GAMMA_MISTAKES:
+        grade = bare.evaluate("text => gradeGamma([text])", text)
+        assert grade["verdict"] == "wrong" and words in grade["says"], text
+        assert grade["worst"]["mine"] < grade["worst"]["its"]
+    unknown = bare.evaluate("text => gradeGamma([text])", "max(2 - gamma, gamma - 2) * -1")
+    assert unknown["verdict"] == "wrong" and unknown["says"] is None
+    for text, words in (("", "empty"), ("tokens / gamma", "divides by 0"), ("0 / 0", "one number")):
+        script = "text => { try { gradeGamma([text]) } catch (e) { return e.message; } }"
+        assert words in bare.evaluate(script, text)
+
+
+def test_the_page_of_the_rule_is_filled_by_keyboard_and_outlasts_a_reload(visit):
+    page = visit("#lessons")
+    page.get_by_role("link", name="Write the rule yourself").press("Enter")
+    boxes = page.locator(".sl-rule-page .sl-figure-box")
+    expect(boxes).to_have_count(3)
+    assert page.url.endswith("#rule")
+    boxes.nth(1).get_by_role("button", name="The first is rejected. Go on with max(p − q, 0)").press("Enter")
+    boxes.nth(1).get_by_role("button", name="Accept the second when u < p / q").press("Enter")
+    field(page, "Both are rejected. Draw from").fill("max(rest - q, 0)")
+    field(page, "Both are rejected. Draw from").press("Enter")
+    expect(boxes.nth(1).locator(".sl-rule-named")).to_contain_text("test it against the rest")
+    field(page, "Take the γ with the largest").fill("tokens / (1 + gamma * c)")
+    field(page, "Take the γ with the largest").press("Enter")
+    expect(boxes.nth(2).locator(".sl-result")).to_contain_text("the fastest γ at all")
+    page.reload()
+    expect(boxes.nth(1).locator(".sl-rule-named")).to_contain_text("test it against the rest")
+    check_light_and_dark(page, ".sl-rule-page")
+    page.locator(".sl-rule-page").get_by_role("link", name="lesson 12").click()
+    expect(page.locator("#sl-lesson-title")).to_contain_text("12. ")
+    page.go_back()
+    expect(boxes).to_have_count(3)
+    page.locator(".sl-rule-page").get_by_role("button", name="All lessons").click()
+    expect(page.locator("#sl-lesson-list-title")).to_be_visible()

@@ -1,6 +1,7 @@
 // Writes the open lesson into the page's address, and opens the lesson that it names: #lesson-many_users, and the
 // numbers of the edition before the lessons were put in another order, so that its links still open. With -guess-2
-// after it, it is the second text of the lesson's guessing game. #minute is the page before the lessons.
+// after it, it is the second text of the lesson's guessing game. #minute is the page before the lessons, #practice-417-tree
+// the exercise of that name with the numbers of seed 417, and #rule is “Write the rule yourself”.
 import { closest } from '../lib/dom.js';
 
 const NUMBERED = [
@@ -22,11 +23,12 @@ const NUMBERED = [
   'unknown_runs',
 ];
 
-// ``isHere()``: the lessons are on the page; ``current()``: the name of the open lesson, or undefined; ``open(name,
-// text)``: opens it, at the game with that text if there is one; ``list()``: opens the list; ``element``: has the links
-// to lessons. Returns functions that write the address or clear it, and that open what it names, if anything.
-export function makeAddress(element, { isHere, current, open, list }) {
-  const isOurs = hash => /^#(lesson|minute)/.test(hash);
+// ``isHere()``: the lessons are on the page; ``current()``: the address of the open page, after its #; ``open(name,
+// text)``: opens a lesson, at the game with that text if there is one; ``list()``: opens the list; ``practise(seed,
+// name)``: opens an exercise; ``writeRule()``: the page of the rule; ``element``: has the links to all these. Returns functions that write the address or clear
+// it, and that open what it names, if anything.
+export function makeAddress(element, { isHere, current, open, list, practise, writeRule }) {
+  const isOurs = hash => /^#(lesson|minute|practice|rule)/.test(hash);
 
   function write(hash) {
     if (location.hash === hash) return;
@@ -38,7 +40,7 @@ export function makeAddress(element, { isHere, current, open, list }) {
       /* a page without an address */
     }
   }
-  const writeCurrent = () => write(current() === undefined ? '#lessons' : `#lesson-${current()}`);
+  const writeCurrent = () => write(`#${current()}`);
   const clear = () => write('');
 
   function openNamed() {
@@ -52,6 +54,15 @@ export function makeAddress(element, { isHere, current, open, list }) {
       element.querySelector('#sl-minute').scrollIntoView();
       return true;
     }
+    if (location.hash === '#rule') {
+      writeRule();
+      return true;
+    }
+    const exercise = /^#practice(?:-(\d{1,4}))?(?:-(\w{1,40}))?$/.exec(location.hash);
+    if (exercise) {
+      practise(Number(exercise[1]), exercise[2]);
+      return true;
+    }
     const [, name, text] = /^#lesson-(\w{1,60})(?:-guess-(\d))?$/.exec(location.hash) || [];
     if (name) open(NUMBERED[name] ?? name, Number(text));
     return Boolean(name);
@@ -60,7 +71,7 @@ export function makeAddress(element, { isHere, current, open, list }) {
   // Gradio 6.31 sets a base URL without the query, so the browser itself would load the
   // page again, and a run would be lost.
   element.addEventListener('click', event => {
-    const link = event.target.closest('a[href^="#lesson-"]');
+    const link = event.target.closest('a[href^="#lesson-"], a[href^="#practice"], a[href="#rule"]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     location.hash = link.hash;

@@ -1,7 +1,7 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 /** @import { Part } from '../lib/part.d.ts' */
 /** @import { Lab, LessonPage, LessonsValue, Step } from './lesson_page.d.ts' */
-import { closest, makeButton, makeFind, setText } from '../lib/dom.js';
+import { closest, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
 import { labButton, labNote } from './lab_button.js';
@@ -15,7 +15,9 @@ import { quizNodes, stepNodes, turnSentence } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
 import { mountMinute } from './minute.js';
 import { makePlaygroundHint } from './playground_hint.js';
+import { mountPractice } from './practice.js';
 import { makeProgress } from './progress.js';
+import { mountRulePage } from './rule_page.js';
 import { makeToolPlace } from './tool_place.js';
 
 const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.';
@@ -24,7 +26,7 @@ const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill 
 export function mount({ element, props, trigger }) {
   const find = makeFind(element);
   /** @type {LessonsValue} */
-  const { lessons, pages: stored, minute, playground } = JSON.parse(props.value || '{"lessons":[]}');
+  const { lessons, pages: stored, minute, practice, rule, playground } = JSON.parse(props.value || '{"lessons":[]}');
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),
     turn = find('.sl-lesson-turn'),
@@ -55,14 +57,47 @@ export function mount({ element, props, trigger }) {
   const idea = mountMinute(find('.sl-minute'), minute, markup, playground);
 
   function list() {
-    const comesFromLesson = page !== null;
+    const comesFromLesson = frame.dataset.open !== 'list';
     page = opening = null; // one that is still being fetched is not opened any more
     frame.dataset.open = 'list';
+    ownRule.hide();
     idea.show(progress.isEmpty());
     stage.clearGlow();
     drawList();
     address.writeCurrent();
     if (comesFromLesson) find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
+  }
+
+  // ── the exercises ──
+  const sheet = stored ? 'practice.html' : new URL('speclens/practice', document.baseURI);
+  const exercises = mountPractice(find('.sl-practice'), practice, markup, sheet);
+
+  const ownRule = mountRulePage(find('.sl-rule-page'), rule);
+
+  /** Opens a page that is not a lesson; returns whether it was open before. @param {'practice' | 'rule'} name */
+  function openBeside(name) {
+    const wasOpen = frame.dataset.open === name;
+    page = opening = null;
+    frame.dataset.open = name;
+    idea.hide();
+    ownRule.hide();
+    stage.clearGlow();
+    return wasOpen;
+  }
+  /** @param {number} seed @param {string} [name] */
+  function practise(seed, name) {
+    const wasOpen = openBeside('practice');
+    exercises.show(seed, name);
+    address.writeCurrent();
+    exercises.focus();
+    if (!wasOpen) find('.sl-practice').scrollIntoView({ block: 'start' });
+  }
+  function writeRule() {
+    openBeside('rule');
+    ownRule.show();
+    address.writeCurrent();
+    find('#sl-rule-title').focus({ preventScroll: true });
+    find('.sl-rule-page').scrollIntoView({ block: 'start' });
   }
 
   // ── opening one ──
@@ -93,6 +128,7 @@ export function mount({ element, props, trigger }) {
     }
     frame.dataset.open = 'lesson';
     idea.hide();
+    ownRule.hide(); // the lesson has the same fields
     markup.use({ ...page.words, ...page.sources });
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
@@ -124,10 +160,15 @@ export function mount({ element, props, trigger }) {
         ? quizNodes(page, markup, hasNext(), completeLesson)
         : stepNodes(page, at, markup, { labWay, done: completeStep, answered: showSolution })),
     );
+    if (at === last()) body.append(...practiceWays());
     placeTool();
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
     drawNav();
+  }
+  function practiceWays() {
+    const links = exercises.links(page.slug);
+    return links.length ? [make('p', 'sl-buttons sl-lesson-practise', ['Exercises to this lesson: ', ...links])] : [];
   }
   /** @param {Step} step */
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
@@ -245,6 +286,19 @@ export function mount({ element, props, trigger }) {
   listenForOwnText(element, markup, () => page);
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
-  const address = makeAddress(element, { isHere: () => element.isConnected, current: () => page?.slug, open, list });
+  const places = {
+    lesson: () => `lesson-${page.slug}`,
+    practice: exercises.hash,
+    rule: () => 'rule',
+    list: () => 'lessons',
+  };
+  const address = makeAddress(element, {
+    isHere: () => element.isConnected,
+    current: () => places[frame.dataset.open](),
+    open,
+    list,
+    practise,
+    writeRule,
+  });
   if (!address.openNamed()) list();
 }

@@ -117,5 +117,7 @@ export interface LessonsValue {
   lessons: LessonEntry[];
   pages?: Record<string, LessonPage>;
   minute?: Minute;
+  practice?: { kinds: any[]; words: Record<string, string> }; // as practice_numbers.js draws them
+  rule?: any; // the exercise of rule_grade.js
   playground?: { href: string; title: string };
 }

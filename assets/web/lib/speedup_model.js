@@ -44,6 +44,11 @@ export function bestLength(alphas, c, v, atOnce = false) {
   return best;
 }
 
+// How many tokens an answer needs until drafting pays, if its first token comes ``later`` and each further one takes
+// ``drafting`` instead of ``plain``; null if it is not later, or never pays.
+export const paysFrom = (later, plain, drafting) =>
+  later > 0 && plain > drafting ? Math.ceil(later / (plain - drafting)) : null;
+
 // The α at which γ drafts a round give this many tokens.
 export function alphaFor(tokens, gamma) {
   let low = 0,
