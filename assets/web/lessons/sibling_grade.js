@@ -7,6 +7,7 @@ export const SIBLING_WORDS = ['sun', 'rain', 'wind', 'snow'];
 export const SIBLING_P = [0.45, 0.3, 0.15, 0.1];
 export const SIBLING_Q = [0.2, 0.05, 0.12, 0.63];
 // [first sibling, second sibling, u of the first, u of the second]
+/** @type {[number, number, number, number][]} */
 export const SIBLING_ROUNDS = [
   [3, 2, 0.62, 0.41],
   [3, 3, 0.35, 0.09],
