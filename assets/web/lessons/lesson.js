@@ -278,6 +278,7 @@ export function mount({ element, props, trigger }) {
     live,
     forget() {
       progress.forget();
+      exercises.forget();
       drawList();
     },
   };

@@ -85,6 +85,7 @@ export function mountPractice(box, { kinds, words }, markup, sheet) {
       (field || place.querySelector('h3')).focus({ preventScroll: true });
     },
     hash: () => hashOf(name).slice(1),
+    forget: progress.forget,
     // The kinds that a lesson teaches, as links for its end.
     links: slug =>
       kinds
@@ -171,9 +172,8 @@ function exerciseNodes(exercise, { seed, progress, markup, redraw, next }) {
     hints,
     ways,
     make('p', 'sl-figure-note', [
-      'Taught in ',
-      make('a', 'sl-lesson-link', `lesson ${kind.lesson.number}`, { href: `#lesson-${kind.lesson.slug}` }),
-      `, ${kind.lesson.title}. ${before}`,
+      make('a', 'sl-lesson-link', `Lesson ${kind.lesson.number}`, { href: `#lesson-${kind.lesson.slug}` }),
+      ` teaches this: “${kind.lesson.title}”. ${before}`,
     ]),
   ].filter(Boolean);
 }

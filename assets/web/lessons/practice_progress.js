@@ -18,9 +18,9 @@ const EMPTY = { text: '', tries: 0, hints: 0, end: '' };
 
 export function readPractice() {
   const { version, kinds, sets } = readObject(PRACTICE_KEY);
-  return version === VERSION
-    ? { version, kinds: kinds ?? {}, sets: sets ?? [] }
-    : { version: VERSION, kinds: {}, sets: [] };
+  if (version !== VERSION || typeof kinds !== 'object' || !Array.isArray(sets))
+    return { version: VERSION, kinds: {}, sets: [] };
+  return { version, kinds: { ...kinds }, sets: sets.filter(set => typeof set?.answers === 'object') };
 }
 
 export function makePracticeProgress() {
@@ -43,6 +43,10 @@ export function makePracticeProgress() {
     write: (seed, name, text) => change(seed, name, { text }),
     hint: (seed, name) => change(seed, name, { hints: read(seed, name).hints + 1 }),
     show: (seed, name) => change(seed, name, { end: 'shown' }),
+    forget() {
+      Object.assign(stored, { kinds: {}, sets: [] });
+      save();
+    },
     // An answer that was checked. An exercise counts once, and not after its solution was read.
     check(seed, name, text, isRight) {
       const { tries, hints, end } = read(seed, name),
