@@ -45,6 +45,7 @@ def test_an_answer_is_what_its_formula_gives():
     ],
 )
 def test_a_mistake_in_the_file_is_named_with_its_place(monkeypatch, tmp_path, change, words):
+    exercises()  # so that the lessons are read before
     kinds = tomllib.loads(module.FILE.read_text(encoding="utf-8"))
     changed = {"tokens": kinds["tokens"] | change}
     file = tmp_path / "exercises.toml"

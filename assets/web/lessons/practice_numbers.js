@@ -84,7 +84,7 @@ export function answerText({ kind, answer }) {
 }
 
 // Every number that a text may mean: 1.5, 1,5 and 3/2 are one, 1,500 may be two, and 150 % is 1.5 where a share or a
-// factor is wanted. For a share, 75 is 0.75. Empty for any other text.
+// factor is wanted. For a share, 75 may be 0.75, too. Empty for any other text.
 export function readings(text, { reads, unit }) {
   let words = text.trim().toLowerCase().replace(/−/g, '-').replace(/\s/g, '');
   const suffix = unit.toLowerCase().replace(/\s/g, '');
@@ -95,7 +95,8 @@ export function readings(text, { reads, unit }) {
   const parts = words.replace(/%$/, '').split('/'),
     [above, below = [1]] = parts.map(numbersIn);
   const found = parts.length > 2 ? [] : above.flatMap(x => below.filter(Boolean).map(y => x / y));
-  return found.map(x => (isPercent || (reads === 'share' && x > 1) ? x / 100 : x));
+  if (isPercent) return found.map(x => x / 100);
+  return reads === 'share' ? found.flatMap(x => (x > 1 ? [x / 100, x] : [x])) : found;
 }
 
 function numbersIn(text) {
