@@ -4,6 +4,7 @@ import math
 import random
 from itertools import product
 
+import numpy as np
 import pytest
 
 from app.lessons_tab.one_round import side_by_side
@@ -12,7 +13,8 @@ from engine.config import SamplingParams
 from engine.drafters.base import DrafterSetup
 from engine.drafters.ngram import NgramDrafter
 from engine.sampling.random_streams import Uniforms
-from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, predicted_speedup
+from engine.tools.bench.whole_request import weigh
+from engine.trace.speedup_model import expected_tokens, idealised_speedup, interpolate, pays_from, predicted_speedup
 from engine.trace.trace import load
 from lessons.schema import TRACES
 
@@ -86,6 +88,28 @@ def test_round_costs_what_the_speedup_formula_says(bare):
     assert bare.evaluate(reads, ["tree", tree]) == [[False] * 3, [True, False, False], [False] * 3]
     assert bare.evaluate(reads, ["heads", chain]) == [[False] * 3] * 3
     assert bare.evaluate(reads, ["block", chain])[0] == [False, True, True]
+
+
+def test_a_request_takes_what_the_bench_weighs(bare):
+    """The page has one request, the bench the same one twelve times, so that its intervals have no width."""
+    random.seed(3)
+    for _ in range(20):
+        setting = {"prompt": random.randint(100, 9000), "answer": random.randint(2, 900)}
+        setting |= {"isCached": random.random() < 0.5, "isHybrid": random.random() < 0.5}
+        plain = {"read": random.uniform(500, 4000), "write": random.uniform(10, 90)}
+        drafting = {"read": plain["read"] * random.uniform(0.5, 0.99), "write": plain["write"] * random.uniform(0.7, 3)}
+        shown = bare.evaluate(
+            "([setting, rates]) => requests(setting, rates)", [setting, {"plain": plain, "drafting": drafting}]
+        )
+        sides = [[[part["total"] - part["rest"], setting["answer"] - 1, part["rest"]]] * 12
+                 for part in (shown["withDrafts"], shown["without"])]  # fmt: skip
+        weighed = weigh(*map(np.array, sides))
+        assert weighed.seconds == pytest.approx((shown["withDrafts"]["total"], shown["without"]["total"]))
+        assert weighed.request.value == pytest.approx(shown["speedup"])
+        later = weighed.firsts[0] - weighed.firsts[1]
+        assert shown["pays"] == pays_from(later, 1 / plain["write"], 1 / drafting["write"])
+        if weighed.pays_from:  # it says so only where both differences are certain
+            assert shown["pays"] == weighed.pays_from
 
 
 def test_runs_with_unlike_texts_are_not_laid_side_by_side():

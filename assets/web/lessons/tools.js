@@ -21,6 +21,7 @@ import { makeOverlap } from './overlap.js';
 import { makeOwnText } from './own_text.js';
 import { makePassPicture } from './pass_picture.js';
 import { makePassPlaces } from './pass_places.js';
+import { makePromptBar } from './prompt_bar.js';
 import { makeRecipe } from './recipe.js';
 import { makeRejectionDemo } from './rejection_demo.js';
 import { makeReports } from './reports.js';
@@ -56,6 +57,7 @@ export const TOOLS = {
   experts: makeExperts,
   own_text: makeOwnText,
   pass_picture: makePassPicture,
+  prompt_bar: makePromptBar,
   guess_words: makeGuessWords,
   kinds_of_text: makeKindsOfText,
   heat: makeHeat,
