@@ -50,9 +50,11 @@ def record(
         if unknown := set(names or ()) - known.keys():
             raise BadInput(f"There is no recording {min(unknown)[:40]!r}; choose from {', '.join(known)}.")
         configs = {name: known[name].config(RECORDED) for name in names or known}
-        for listed in dict.fromkeys(config.pair for config in configs.values()):
-            engine = load_engine(read_from_files(get_pair(listed), pair) if pair else listed)
-            _record(engine, {name: config for name, config in configs.items() if config.pair == listed}, repeats, out)
+        for loaded in dict.fromkeys((config.pair, config.precision) for config in configs.values()):
+            listed, precision = loaded
+            engine = load_engine(read_from_files(get_pair(listed), pair) if pair else listed, precision=precision)
+            own = {name: config for name, config in configs.items() if (config.pair, config.precision) == loaded}
+            _record(engine, own, repeats, out)
             engine.close()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from engine.config import AUTO, RunConfig, SamplingParams
+from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ EXAMPLES = {
     "Story": Example("Tell a short story about a robot who learns to bake bread."),
 }
 
-# The prompts that recordings.toml names: the page's, and one that only lessons ask.
+# The prompts that recordings.toml names: the page's, and those that only lessons ask.
 RECORDED = EXAMPLES | {
     "Stack": Example(
         "Write a Python class Stack with the methods push, pop, peek and is_empty, then show how to use it."
-    )
+    ),
+    "Person": Example(CONSTRAINT_EXAMPLES["json_schema"].prompt),
 }

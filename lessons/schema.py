@@ -1,17 +1,19 @@
 """Defines a lesson as data; pydantic checks every field of its front matter on construction."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import date
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from engine.config import DEFAULT_PAIR, RunConfig, SamplingParams
+from engine.config import AUTO, DEFAULT_PAIR, RunConfig, SamplingParams
+from engine.constraint import Constraint
 from engine.errors import matching
 from engine.files import ASSETS
 from lessons import expressions, markup
+from lessons.constraint_examples import CONSTRAINT_EXAMPLES
 from lessons.examples import Example
 
 TRACES = ASSETS / "data" / "traces" / "lessons"
@@ -86,8 +88,8 @@ class Toy:
 
 @dataclass(frozen=True, config=STRICT)
 class Recording:
-    """An entry of recordings.toml. ``example``: the name of a prompt in examples.py; ``pair``: one of the
-    catalogue."""
+    """An entry of recordings.toml. ``example``: the name of a prompt in examples.py; ``pair``: one of the catalogue;
+    ``constraint``: the kind of an example in constraint_examples.py, which the answer must match."""
 
     example: Line
     method: Line
@@ -96,11 +98,16 @@ class Recording:
     temperature: float = 0.0
     seed: int = 0
     pair: Line = DEFAULT_PAIR
+    precision: Line = AUTO
+    constraint: Literal["", "json_schema"] = ""
 
     def config(self, examples: Mapping[str, Example]) -> RunConfig:
         """Raises BadInput for settings that no run can have."""
         sampling, prompt = SamplingParams(self.temperature), examples[self.example].prompt
-        return RunConfig(prompt, self.pair, self.method, self.gamma, sampling, self.tokens, self.seed)
+        config = RunConfig(prompt, self.pair, self.method, self.gamma, sampling, self.tokens, self.seed)
+        kind = self.constraint
+        demanded = Constraint(kind, CONSTRAINT_EXAMPLES[kind].text, compact=True) if kind else None
+        return replace(config, precision=self.precision, constraint=demanded)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -327,7 +334,7 @@ class Lesson:
     part: Part
     outcomes: Annotated[tuple[Text, ...], Field(min_length=2)]
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
-    steps: Annotated[tuple[LessonStep, ...], Field(min_length=3)]
+    steps: Annotated[tuple[LessonStep, ...], Field(min_length=2)]
     quiz: Annotated[tuple[Question, ...], Field(min_length=2)]
     teacher: Prose
     own: Own

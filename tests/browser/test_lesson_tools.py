@@ -252,7 +252,7 @@ def test_rows_of_a_pass_are_spent_by_keyboard_and_the_surest_win(at_tool):
 
 @pytest.mark.slow
 def test_json_is_written_pass_by_pass_and_each_mistake_breaks_it(at_tool):
-    page = at_tool("one_token_differs", "JSON, with drafts on")
+    page = at_tool("json_and_tools", "One mask for each row")
     rules = page.locator(".sl-figure-box .sl-pick option").all_inner_texts()
     for rule in rules:
         chosen(page).select_option(label=rule)
