@@ -30,10 +30,10 @@ LABS = {
 TOOLS = dict.fromkeys(
     ("roofline", "temperature", "acceptance_log", "overlap", "pass_places", "rejection_demo", "curve", "formula_blocks",
      "memory", "batching", "tokenizer_mismatch", "float_sums", "cost", "grow_tree", "recipe", "experts", "own_text",
-     "kinds_of_text", "heat", "prompt_bar", "ruler"), 0.75
+     "kinds_of_text", "heat", "prompt_bar", "own_numbers", "ruler"), 0.75
 ) | {
     "drafters": 2.5, "guess_words": 2.5, "mystery": 2.0, "unknown_runs": 1.5, "reports": 1.0, "bursts": 1.0,
-    "json_masks": 1.0, "budget": 1.0, "duel": 0.5, "pass_picture": 0.5,
+    "json_masks": 1.0, "budget": 1.0, "duel": 0.5, "parting": 0.5, "pass_picture": 0.5,
     "write_rule": 0.0,  # an exercise for afterwards, as its step says
 }  # fmt: skip
 # The list shows the lessons in these parts, each of lessons that follow each other.

@@ -33,12 +33,23 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
         """Returns whether two runs wrote the same tokens, as far as both go."""
         return all(a.id == b.id for a, b in zip(runs[one].emitted, runs[other].emitted, strict=False))
 
+    def parting(one: str, other: str) -> dict[str, list]:
+        """Returns the tokens of two runs without and with drafts, each with the gap between its two best logits."""
+        pair = {"without drafts": runs[one], "with drafts": runs[other]}
+        return {name: [[token.text, token.gap] for token in trace.emitted] for name, trace in pair.items()}
+
+    def first_difference(one: str, other: str) -> int:
+        """Returns the number of the first token that differs; 0 for none, as far as both go."""
+        pairs = enumerate(zip(runs[one].emitted, runs[other].emitted, strict=False), 1)
+        return next((number for number, (a, b) in pairs if a.id != b.id), 0)
+
     def guesses(wide: str, *drafted: str) -> dict[str, Any]:
         return game(runs[wide], [runs[name] for name in drafted])
 
     def one_round(place: int, *drafted: str) -> dict[str, Any]:
         return side_by_side(place, {name: runs[name] for name in drafted})
 
+    common |= {"parting": parting, "first_difference": first_difference}
     return common | {"same": same, "guesses": guesses, "one_round": one_round} | first | numbers
 
 
@@ -195,6 +206,8 @@ def _tokens(trace: Trace) -> dict[str, Any]:
         "kept": lambda r: sum(t.status == "accepted" for t in one_round(r).tokens),
         "emitted": lambda r: len(one_round(r).emitted),
         "gap_at": lambda r, i: token(r, i).gap,
+        "nth": lambda number: trace.emitted[number - 1].text.strip(),
+        "nth_gap": lambda number: trace.emitted[number - 1].gap,
     }
 
 

@@ -27,6 +27,10 @@ def move(**values: float):
     return act
 
 
+def fill_in(label: str, value: str):
+    return lambda page: page.locator(".sl-figure-box").get_by_label(label).fill(value)
+
+
 def choose(label: str, option: str):
     return lambda page: page.locator(".sl-figure-box").get_by_label(label).select_option(label=option)
 
@@ -120,6 +124,9 @@ STEPS = [
       (lambda page: page.get_by_label("the prompt is in the cache").check(), data("speedup")),
       (lambda page: page.get_by_label("a hybrid model").check(), data("speedup"))],
      lambda short, longer, cached, lost: short < 0.96 and 0.99 < longer < 1.01 < cached and lost < 0.7),
+    ("turn_it_on", "Ten minutes",
+     [(move(), data("whole")), (fill_in("Tokens a second with drafts", "48"), data("whole"))],
+     lambda gain, loss: gain > 1 > loss),
     ("many_users", "Find the turning point",
      [(choose("Device", "as set above"), data("gain")), (move(Users=64), data("gain")), (move(Users=200), data("gain")),
       (move(alpha=0.4), data("gain"))],

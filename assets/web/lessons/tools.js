@@ -18,7 +18,9 @@ import { makeJsonMasks } from './json_masks.js';
 import { makeKindsOfText } from './kinds_of_text.js';
 import { makeMemory } from './memory.js';
 import { makeOverlap } from './overlap.js';
+import { makeOwnNumbers } from './own_numbers.js';
 import { makeOwnText } from './own_text.js';
+import { makeParting } from './parting.js';
 import { makePassPicture } from './pass_picture.js';
 import { makePassPlaces } from './pass_places.js';
 import { makePromptBar } from './prompt_bar.js';
@@ -55,7 +57,9 @@ export const TOOLS = {
   recipe: makeRecipe,
   drafters: makeDrafters,
   experts: makeExperts,
+  own_numbers: makeOwnNumbers,
   own_text: makeOwnText,
+  parting: makeParting,
   pass_picture: makePassPicture,
   prompt_bar: makePromptBar,
   guess_words: makeGuessWords,
