@@ -112,6 +112,21 @@ def test_a_request_takes_what_the_bench_weighs(bare):
             assert shown["pays"] == weighed.pays_from
 
 
+def test_own_numbers_are_judged_as_the_bench_weighs_them(bare):
+    for tau, drafting, first, cause in (
+        (1.8, 60, 0.4, ""), (1.8, 52, 3.0, "first"), (1.1, 45, 0.4, "few"), (2.5, 45, 0.4, "costly")
+    ):  # fmt: skip
+        told = bare.evaluate(
+            "([tau, drafting, firstDrafting]) =>"
+            " judge({ plain: 50, drafting, tau, firstPlain: 0.4, firstDrafting, length: 200 })",
+            [tau, drafting, first],
+        )
+        ours, plain = [[first, 199, 199 / drafting]] * 12, [[0.4, 199, 199 / 50]] * 12
+        weighed = weigh(np.array(ours), np.array(plain))
+        assert told["whole"] == pytest.approx(weighed.request.value) and told["cause"] == cause
+        assert told["cost"] == pytest.approx(tau * 50 / drafting) and told["from"] == weighed.pays_from
+
+
 def test_runs_with_unlike_texts_are_not_laid_side_by_side():
     with pytest.raises(ValueError, match="another text"):
         side_by_side(3, {name: load(TRACES / f"{name}.json") for name in ("code_eagle", "story_ngram")})
