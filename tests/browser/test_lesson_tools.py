@@ -250,6 +250,19 @@ def test_rows_of_a_pass_are_spent_by_keyboard_and_the_surest_win(at_tool):
     every_slider_to_its_ends(page)
 
 
+def test_two_answers_part_at_the_token_that_is_pressed(at_tool):
+    page = at_tool("one_token_differs", "One that parts")
+    press = lambda place: page.locator(f'.sl-parting-token[data-place="{place}"]').last.click()  # noqa: E731
+    press(0)
+    expect(result(page)).to_contain_text("It comes later")
+    press(7)
+    expect(result(page)).to_contain_text("not the first")
+    press(1)
+    expect(result(page)).to_contain_text("“answer” without drafts, “sky” with them")
+    expect(result(page)).to_contain_text("0.000 apart, with drafts 0.125")
+    expect(page.locator(".sl-parting-token[data-parts]")).to_have_count(2)
+
+
 @pytest.mark.slow
 def test_json_is_written_pass_by_pass_and_each_mistake_breaks_it(at_tool):
     page = at_tool("json_and_tools", "One mask for each row")

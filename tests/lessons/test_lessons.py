@@ -163,7 +163,7 @@ def test_questions_lead_to_steps_with_something_to_do():
     """The table of lessons/README.md names the steps that answer each question."""
     text = (loader.FOLDER / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", text, re.M)
-    assert [int(number) for number, _ in rows] == list(range(1, 26))
+    assert [int(number) for number, _ in rows] == list(range(1, 27))
     for question, answers in rows:
         named = [(int(where.split()[0]), re.findall("“(.*?)”", where)) for where in answers.split("; ") if "“" in where]
         for number, titles in named:
@@ -284,7 +284,8 @@ def test_every_recording_is_small_used_and_answers_its_entry():
         trace, entry = load(file), loader.recordings()[file.stem]
         assert trace.finished.reason in ("length", "eos")
         assert replace(config_of(trace), prefix=()) == entry.config(RECORDED), file.stem
-        assert ("speedup" in trace.finished.extra) == (entry.method != "none"), "python -m lessons record"
+        parts = file.stem == "tie_eagle"  # two texts, so their times are not compared
+        assert ("speedup" in trace.finished.extra) == (entry.method != "none" and not parts), "python -m lessons record"
 
 
 def test_recordings_that_are_compared_come_from_one_machine():

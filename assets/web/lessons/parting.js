@@ -2,6 +2,7 @@
 // the two best logits were there.
 
 import { make, makeButton } from '../lib/dom.js';
+import { quantity } from '../lib/format.js';
 import { figure, makeNote, makeResult } from './widgets.js';
 
 /** The first place at which two runs have another token; -1 where they have the same, as far as both go.
@@ -18,7 +19,7 @@ export function makeParting({ runs, note }, touched) {
     result.dataset.right = String(place === at);
     if (place < at) result.textContent = 'Here both wrote the same token. It comes later.';
     else if (place > at)
-      result.textContent = `That’s not the first. ${place - at} earlier they part, and from there on they continue different texts.`;
+      result.textContent = `That’s not the first: ${quantity(place - at, 'token')} earlier they part, and from there on they continue different texts.`;
     else {
       const [gap, gapWithDrafts] = [one, other].map(tokens => tokens[at][1].toFixed(3));
       result.textContent = `Here: “${one[at][0].trim()}” without drafts, “${other[at][0].trim()}” with them. Without drafts the two best logits were ${gap} apart, with drafts ${gapWithDrafts}.`;

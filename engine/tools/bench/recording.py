@@ -24,14 +24,16 @@ Pair = tuple[Trace, Trace]  # plain decoding and the run
 
 def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
     """Returns the run whose decoding took the middle time of ``repeats``, an odd number. Its ``finished.extra`` holds
-    the processor and, unless it is plain decoding itself, the measured speedup: the median of the pairs' ratios, the
-    lowest, the highest and how many. Raises EngineError if the repeats did not write the same tokens."""
+    the processor and the measured speedup: the median of the pairs' ratios, the lowest, the highest and how many. Plain
+    decoding has none, and a greedy run none if plain decoding wrote another text. Raises EngineError if the repeats did
+    not write the same tokens."""
     pairs = run_pairs(engine, [config] * repeats)
     runs = sorted((run for _, run in pairs), key=_decoding)
     if any(run.output != runs[0].output for run in runs):
         raise EngineError("The repeats wrote different tokens, so none of them was recorded.")
     extra = {"processor": processor()}
-    if config.method != BASELINE:
+    parts = config.sampling.temperature == 0 and any(plain.output != run.output for plain, run in pairs)
+    if config.method != BASELINE and not parts:
         ratios = [speedup_of(pair) for pair in pairs]
         median, lowest, highest = statistics.median(ratios), min(ratios), max(ratios)
         extra["speedup"] = {"median": median, "lowest": lowest, "highest": highest, "pairs": repeats}
