@@ -118,7 +118,7 @@ def test_own_numbers_are_judged_as_the_bench_weighs_them(bare):
     ):  # fmt: skip
         told = bare.evaluate(
             "([tau, drafting, firstDrafting]) =>"
-            " judge({ plain: 50, drafting, tau, firstPlain: 0.4, firstDrafting, length: 200 })",
+            " weighMeasured({ plain: 50, drafting, tau, firstPlain: 0.4, firstDrafting, length: 200 })",
             [tau, drafting, first],
         )
         ours, plain = [[first, 199, 199 / drafting]] * 12, [[0.4, 199, 199 / 50]] * 12

@@ -10,7 +10,7 @@ import { figure, makeNote, makeResult, short } from './widgets.js';
 /** The speedup of writing and of a whole answer of ``length`` tokens; what a round costs in plain steps; and the cause in
  * the words of the lesson on slow runs: '' where it pays. Rates are tokens a second, ``first`` seconds.
  * @param {Measured} numbers */
-export function judge({ plain, drafting, tau, firstPlain, firstDrafting, length }) {
+export function weighMeasured({ plain, drafting, tau, firstPlain, firstDrafting, length }) {
   const writing = drafting / plain,
     cost = tau / writing,
     whole = (firstPlain + (length - 1) / plain) / (firstDrafting + (length - 1) / drafting);
@@ -54,7 +54,7 @@ export function makeOwnNumbers(_, touched) {
       aside.textContent = '';
       return;
     }
-    const { writing, whole, cost, cause, from } = judge(numbers);
+    const { writing, whole, cost, cause, from } = weighMeasured(numbers);
     result.textContent = `Writing: ${short(writing)} ×. The whole answer: ${short(whole)} ×. ${CAUSES[cause]}`;
     const pays = from ? ` Drafting pays for answers from ${quantity(from, 'token')} on.` : '';
     aside.textContent = `A round writes ${short(numbers.tau)} tokens and takes as long as ${short(cost)} plain steps.${pays}`;
