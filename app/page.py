@@ -45,6 +45,7 @@ STYLES = [
     "lab/answer.css",
     "lab/compare.css",
     "lab/distribution.css",
+    "lab/own_curve.css",
     "lab/sweep.css",
     "lab/theory.css",
     "lab/users.css",

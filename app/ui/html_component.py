@@ -28,6 +28,7 @@ PARTS = {  # name → template and module below assets/web/, without .html and .
     "engine_recipes": "playground/engine_recipes",
     "lesson": "lessons/lesson",
     "notice": "lab/notice",
+    "own_curve": "lab/own_curve",
     "pair_note": "playground/pair_note",
     "share_dialog": "playground/share_dialog",
     "stage": "player/stage",

@@ -115,3 +115,47 @@ def test_the_recorded_exits_are_drawn_with_a_sentence(theory):
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-drawn", "3")
     expect(chart.locator("figcaption")).to_contain_text("The stars: a small head")
+
+
+CURVE = "1 1.05 1.2 1.4 2"
+
+
+def give_curve(page: Page, name: str, text: str) -> None:
+    """Gives a text as the v(W) of another machine, in the tab whose part is ``name``."""
+    box = page.locator(f"#{name}")
+    if not box.locator("textarea").is_visible():
+        box.locator("summary").click()
+    box.locator("textarea").fill(text)
+    box.get_by_role("button", name="Use this curve").click()
+
+
+@pytest.mark.slow
+def test_a_curve_of_ones_own_moves_everything_and_outlasts_a_reload(visit):
+    page = visit(fresh=True)
+    open_lab(page, "Theory")
+    box = page.locator("#theory-own-curve")
+    give_curve(page, "theory-own-curve", "1 1.2 1.1 1.5 2")
+    expect(box.get_by_role("alert")).to_contain_text("Line 1: a pass over 4 rows takes 0.92 times as long")
+    expect(box.locator(".sl-own-curve-now")).to_be_hidden()
+    give_curve(page, "theory-own-curve", CURVE)
+    expect(box.get_by_role("status")).to_contain_text("your numbers: v(2) = 1.05, v(4) = 1.20")
+    expect(box.get_by_role("alert")).to_be_hidden()
+
+    def expect_own() -> None:
+        expect(page.get_by_role("radio", name="as on your own machine")).to_be_checked()
+        put(page, alpha=0.7, gamma=3, c=0.1)
+        speedup = idealised_speedup(0.7, 3, 0.1, {1: 1.0, 2: 1.05, 4: 1.2})
+        expect(page.locator("[data-fill=scoring]").first).to_have_text("1.20")
+        expect(page.locator("[data-fill=speedup]")).to_have_text(f"{speedup:.2f}×")
+
+    expect_own()
+    page.reload()
+    open_lab(page, "Theory")
+    expect_own()
+    page.get_by_role("button", name="Back to the default").locator("visible=true").click()
+    expect(page.get_by_role("radio", name="as on your own machine")).to_be_hidden()
+    expect(page.get_by_role("radio", name="a straight line")).to_be_checked()
+    page.reload()
+    open_lab(page, "Theory")
+    expect(page.locator("[data-plot=gamma] svg")).to_be_visible()
+    expect(page.get_by_role("radio", name="as on your own machine")).to_be_hidden()

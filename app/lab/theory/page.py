@@ -11,6 +11,7 @@ from app.jobs.visitor import Session
 from app.lab.experiment import Measurement, PageState, define_outputs
 from app.lab.form import Field, boxes, dropdown, pair_field, slider
 from app.lab.layout import Layout
+from app.lab.own_curve import lay_out_curve, show_given
 from app.lab.theory import view
 from app.lab.theory.server import lay_out_server
 from app.lab.theory.work import PROMPT, PointPlan, PointSet, TheoryPoints
@@ -75,6 +76,8 @@ class Theory(Measurement):
     def lay_out(self, page: Layout) -> None:
         page.html(LEAD)
         page.show("curves", "theory", "curves")
+        curve = lay_out_curve("theory-own-curve")
+        curve.given(show_given, None, curve, **QUIET)
         page.html(MEASURE)
         with gr.Row(elem_classes="sl-actions"):
             page.run_and_stop()

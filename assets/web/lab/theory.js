@@ -1,7 +1,9 @@
 // Draws the theory tab: sliders, a sentence, the formula with their numbers, three pictures. Everything is worked out
-// here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py).
+// here, at once; the server only sends the visitor's last run and the points measured on its machine (theory/view.py),
+// and the browser keeps a curve of another machine (own_curve.js).
 
 import { makeFind, onValue } from '../lib/dom.js';
+import { onCurve, ownCurve } from '../lib/own_curve.js';
 import { bestGamma, breakEven, expectedTokens, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
 import { bestMap, MOST, overAlpha, overGamma, times } from './theory_charts.js';
 
@@ -26,7 +28,10 @@ export function mount(part) {
     Object.fromEntries(Object.entries(sliders).map(([name, input]) => [name, Number(input.value)]));
   const mode = name => modes.find(each => each.value === name);
   // The measured v(W) that is chosen; null while it is a straight line.
-  const measuredCosts = () => (mode('measured').checked ? run.v : mode('here').checked ? (run.here?.v ?? null) : null);
+  const measuredCosts = () => {
+    const chosen = modes.find(each => each.checked)?.value;
+    return { measured: run.v, here: run.here?.v, own: ownCurve()?.round }[chosen] ?? null;
+  };
   const costs = () => measuredCosts() ?? { 1: 1, 2: 1 + sliderValues().slope };
 
   function put(values) {
@@ -137,13 +142,18 @@ export function mount(part) {
     if (!modes.some(each => each.checked && !each.disabled)) mode('line').checked = true;
     toRun.disabled = run.alpha == null || !run.v;
     toRun.textContent = run.own ? 'Set the sliders to my run' : 'Set the sliders to the recorded run';
-    // A draft may cost more than the target.
-    mostC = Math.max(1, Math.ceil(Math.max(run.c ?? 0, run.here?.c ?? 0) * 2) / 2);
-    sliders.c.max = mostC;
+    widenC();
     root.dataset.run = run.own ? 'own' : 'recorded';
     root.toggleAttribute('data-here', run.here != null);
     if (run.here?.v && costsOf(run) !== before) goHere();
     schedule();
+  }
+
+  // A draft may cost more than the target.
+  function widenC() {
+    const known = [run.c, run.here?.c, ownCurve()?.c].map(c => c ?? 0);
+    mostC = Math.max(1, Math.ceil(Math.max(...known) * 2) / 2);
+    sliders.c.max = mostC;
   }
 
   function explain(name, v, words) {
@@ -167,6 +177,17 @@ export function mount(part) {
   function reset() {
     mode('line').checked = true;
     put(START);
+  }
+
+  // Another curve of the reader's own is chosen at once, with its cost of a draft step; without one the line is back.
+  function readOwn() {
+    const own = ownCurve();
+    explain('own', own?.v, own?.words ?? '');
+    mode('own').closest('label').hidden = !own;
+    if (!own && mode('own').checked) mode('line').checked = true;
+    if (own) mode('own').checked = true;
+    widenC();
+    put(own?.c == null ? {} : { c: own.c });
   }
 
   // ── hands ──
@@ -197,4 +218,6 @@ export function mount(part) {
 
   put(START);
   onValue(part, readRun);
+  readOwn();
+  onCurve(root, readOwn);
 }
