@@ -12,6 +12,7 @@ from app.lab.answer import recordings, view
 from app.lab.experiment import Measurement, PageState, define_outputs, largest_method
 from app.lab.form import Field, dropdown, slider, text, widget
 from app.lab.layout import Layout
+from app.lab.own_curve import lay_out_curve, read_given
 from app.lab.sweep.work import OWN, prompts
 from app.lab.work_units import tidy
 from app.playground.trace_files import read_each
@@ -25,6 +26,7 @@ from engine.errors import BadInput, quantity
 from engine.files import cache_root, decode_text
 from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, AnswerResult, usual
 from engine.tools.bench.answer_words import duration
+from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import MEASUREMENT, Prompt, parse_prompts, rows_of_list, to_config
 from engine.trace.noise import is_crowded
 
@@ -91,18 +93,21 @@ class Answer(Measurement):
             recorded = open_files("Answer from recordings of your server", "answer-recordings")
         page.size_notice()
         page.show("answer", "answer", "words")
+        curve, chosen = lay_out_curve("answer-own-curve"), gr.State(None)
         page.charts({view.PICTURE: "What was measured"})
         with gr.Accordion("A rule for a router", open=False, elem_id="answer-router"):
             page.html(f"<p>{RULE}</p>")
             page.show("rule")
         page.recipes("Switch it on")
         page.files()
-        page.wire_measurement(over)
+        page.wire_measurement(over, inputs=[chosen, *page.widgets.values()])
         page.open_recordings(recorded)
         own, *others, model = page.widgets.values()
         file.upload(self.read_file, file, own, **QUIET)
         model.change(self.name_model, [page.state, model], page.outputs["recipes"], **QUIET)
         page.follow_size([own, *others])
+        shown = [page.outputs[name] for name in ("answer", "charts")]
+        curve.given(self.take_curve, [page.state, chosen], [curve, chosen, *shown], **QUIET)
 
     # ── the question ──
 
@@ -168,7 +173,19 @@ class Answer(Measurement):
     # ── the answer ──
 
     def draw(self, result: AnswerResult, values: Sequence = ()) -> Any:
-        return self.Outputs(**view.draw(result), recipes=self._recipes(result, values[-1] if values else ""))
+        curve = values[0] if len(values) > len(self.fields) else None
+        drawn = view.draw(replace(result, curve=curve))
+        return self.Outputs(**drawn, recipes=self._recipes(result, values[-1] if values else ""))
+
+    def take_curve(self, event: gr.EventData, state: PageState, before: PassCurve | None) -> list:
+        """Predicts for the machine of a curve that the visitor gave. Returns the curve's part of the page, the curve,
+        the sentences and the picture. A wrong one leaves the earlier one as it is."""
+        value, curve, is_wrong = read_given(event)
+        result = self.on_page(state)
+        if is_wrong or curve == before or not result:
+            return [value, before if is_wrong else curve, SKIP, SKIP]
+        drawn = view.draw(replace(result, curve=curve))
+        return [value, curve, drawn["answer"], drawn["charts"]]
 
     def finding(self, result: AnswerResult, is_new: bool) -> str:
         words = f"Done. Below is the configuration; look closer in the tabs above.{view.doubts(result)}"

@@ -108,8 +108,33 @@ def _rule_row(cell: RuleCell) -> list:
 
 
 def picture(result: AnswerResult) -> str:
-    figure = WAITING if not result else _tokens(result) if result.is_elsewhere else _speedups(result)
+    if not result:
+        figure = WAITING
+    elif result.is_elsewhere and result.curve and (predicted := _by_curve(result)):
+        figure = predicted
+    else:
+        figure = _tokens(result) if result.is_elsewhere else _speedups(result)
     return figures.encode_figures({PICTURE: figure})
+
+
+def _by_curve(result: AnswerResult) -> Figure | None:
+    """Charts the predicted speedup on the machine of a curve against users, a line for the best length of each method;
+    None where the curve is too short for any."""
+    assert result.curve
+    data, hover = [], "%{y:.2f}× predicted, users at once: %{x}"
+    for place, method in enumerate(dict.fromkeys(method for method, _ in result.alone if method != NONE[0])):
+        lines = [
+            [result.predict_by_curve(setting, users) for users in CURVE]
+            for setting in result.alone if setting[0] == method
+        ]  # fmt: skip
+        best = [max((line[i].value for line in lines if line[i]), default=None) for i in range(len(CURVE))]
+        if any(best):
+            mark = figures.look(place, 11)
+            data.append(figures.draw_predicted(METHODS[method].title, CURVE, best, mark, hovertemplate=hover))
+    layout = figures.users_axes(CURVE, "× plain decoding", 1.12, shapes=[figures.level(1.0)])
+    note = f"Predicted for the machine of your curve, {result.curve.source}, with each method's best length at each "
+    note += f"load, not measured. Lines end where a pass would be wider than the curve's {result.curve.widest} rows."
+    return Figure(data, layout, note) if data else None
 
 
 def _tokens(result: AnswerResult) -> Figure:

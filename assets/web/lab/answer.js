@@ -8,6 +8,7 @@ export function mount(part) {
     answer: '.sl-answer-main',
     alone: '.sl-answer-alone',
     kinds: '.sl-answer-kinds',
+    curve: '.sl-answer-curve',
     change: '.sl-answer-change',
     sure: '.sl-answer-sure',
   };

@@ -9,10 +9,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.config import METHODS
+from engine.config import METHODS, method_of
 from engine.tools.bench.answer_rule import NONE, RuleCell
 from engine.tools.bench.expected_time import prompt_steps, together_steps
 from engine.tools.bench.metrics import ALL
+from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import Cell
@@ -163,7 +164,7 @@ class Request:
 class AnswerResult:
     """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
     texts; ``costs``: each method's; ``about``: where it was measured; ``requests``: whole ones, for one user;
-    ``rule``: for a router."""
+    ``rule``: for a router; ``curve``: what passes cost on another machine, which speedups are predicted for."""
 
     pair: str
     plan: AnswerPlan
@@ -174,6 +175,7 @@ class AnswerResult:
     about: Mapping[str, object] = field(default_factory=dict)
     requests: tuple[Request, ...] = ()
     rule: tuple[RuleCell, ...] = ()
+    curve: PassCurve | None = None
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -242,14 +244,28 @@ class AnswerResult:
         """Predicts the speedup: tokens per pass as counted here over the cost of a round that shares its passes. Its
         error is taken to be half of the gain or loss, and never less than the error of one run, because the model knows
         neither attention nor a scheduler."""
-        cell, (method, gamma) = self.alone[setting], setting
+        return self._predict(setting, users, self.costs[setting[0]].c, self.costs[setting[0]].v)
+
+    def predict_by_curve(self, setting: Setting, users: int) -> Speedup | None:
+        """Predicts the speedup on the machine of the curve; None where its widest pass is too narrow for that. A draft
+        step costs what the curve says, or else the same part of a plain step as here."""
+        curve, (method, gamma) = self.curve, setting
+        if curve is None or setting == NONE or users * (int(gamma) + 1) > curve.widest or method not in self.costs:
+            return None
+        c = curve.c if curve.c is not None and method_of(method).runs_model else self.costs[method].c
+        return self._predict(setting, users, c, curve.v, curve.fixed)
+
+    def _predict(self, setting: Setting, users: int, c: float, v: Mapping[int, float], fixed: float = 0.0) -> Speedup:
+        """Predicts a speedup by these costs. ``fixed``: the cost of a pass with drafts before the first of them."""
+        cell, gamma = self.alone[setting], setting[1]
         assert isinstance(gamma, int), "an answer's settings have fixed lengths"
-        c, v = costs_for_all(self.costs[method].c, self.costs[method].v, users, steps=users)
+        fixed /= interpolate(v, users)
+        c, v = costs_for_all(c, v, users, steps=users)
         cost = 0.0
         for drafting in range(users + 1):  # each of the users by the chance of its round
             chance = math.comb(users, drafting) * cell.drafting**drafting * (1 - cell.drafting) ** (users - drafting)
             drafts = gamma * drafting / users
-            cost += chance * (drafts * c + interpolate(v, 1 + drafts))
+            cost += chance * (drafts * c + interpolate(v, 1 + drafts) + (fixed if drafting else 0.0))
         value = cell.tau / cost
         error = max(abs(value - 1) / 2, ONE_RUN)
         return Speedup(value, value - error, value + error, ceiling(cell.tau))

@@ -32,18 +32,20 @@ def duration(seconds: float) -> str:
 
 def sentences(result: AnswerResult) -> dict[str, str]:
     """Returns the sentences of an answer. ``answer`` is about the largest load that was named, ``alone`` about the
-    smaller ones, ``kinds`` about each kind of text. ``change``: what the answer turns on; ``sure``: how sure it is."""
+    smaller ones, ``kinds`` about each kind of text, ``curve`` about the machine of a curve. ``change``: what the answer
+    turns on; ``sure``: how sure it is."""
     if not result:
-        return dict.fromkeys(("answer", "alone", "kinds", "change", "sure"), "")
+        return dict.fromkeys(("answer", "alone", "kinds", "curve", "change", "sure"), "")
     if result.is_elsewhere:
-        return {"answer": _tokens(result), "alone": "", "kinds": _tokens_by_kind(result), "change": _elsewhere(result),
-                "sure": _sure(result) + _form_note(result)}  # fmt: skip
+        return {"answer": _tokens(result), "alone": "", "kinds": _tokens_by_kind(result), "curve": _by_curve(result),
+                "change": _elsewhere(result), "sure": _sure(result) + _form_note(result)}  # fmt: skip
     users = result.plan.largest_load
     fewer = sorted({1, *result.plan.users} - {users})
     return {
         "answer": recommendation(result, users),
         "alone": " ".join(recommendation(result, each) for each in fewer),
         "kinds": " ".join(_of_kind(result, kind) for kind in result.kinds),
+        "curve": _by_curve(result),
         "change": _change(result, users),
         "sure": _sure(result) + _form_note(result),
     }
@@ -139,10 +141,35 @@ def _tokens_by_kind(result: AnswerResult) -> str:
     return " ".join(words)
 
 
+def _by_curve(result: AnswerResult) -> str:
+    """Words the predictions for the machine of a curve, for one user and each load of the question."""
+    curve = result.curve
+    if curve is None:
+        return ""
+    words = [_prediction(result, users) for users in sorted({1, *result.plan.users})]
+    own = "" if curve.c is not None else " A draft step counts as the same part of a plain step as here."
+    source = f"Predicted with the costs of {curve.source} and the tokens per pass of your texts here, not measured"
+    return f"{source}: {'; '.join(words)}.{own} {curve.note}".rstrip()
+
+
+def _prediction(result: AnswerResult, users: int) -> str:
+    assert result.curve
+    settings = [setting for setting in result.alone if setting[0] in result.costs and setting != NONE]
+    known = {setting: p for setting in settings if (p := result.predict_by_curve(setting, users))}
+    if not known:
+        return f"nothing for {people(users)}, because the curve ends at {result.curve.widest} rows"
+    best = max(known, key=lambda setting: known[setting].value)
+    if known[best].value <= 1:
+        return f"for {people(users)} do not draft; the nearest is {name(best)}, {known[best].words}"
+    tone = "" if known[best].tone == "faster" else ", which is too little to be sure"
+    return f"for {people(users)} {name(best)}, {known[best].words}{tone}"
+
+
 def _elsewhere(result: AnswerResult) -> str:
+    none = "No speedup is given for a machine or a model that was not measured. It is less than the tokens per pass, "
     return (
-        "No speedup is given for a machine or a model that was not measured. It is less than the tokens per pass, "
-        "and falls as more requests share the passes. Heads and draft models of other targets are accepted more or "
+        ("" if result.curve else f"{none}and falls as more requests share the passes. ")
+        + "Heads and draft models of other targets are accepted more or "
         "less often than these: count yours on your server, from its log (lesson 7 reads it)."
     )
 
@@ -250,11 +277,24 @@ def to_dict(result: AnswerResult) -> dict:
         },
         "is_complete": result.is_complete, "busy": result.busy, "sentences": sentences(result),
         "answers": [] if result.is_elsewhere else [_answer(result, users) for users in sorted({*plan.users})],
-        "rows": to_rows(result),
+        "rows": to_rows(result), "curve": _curve_values(result),
         "costs": {method: asdict(costs) for method, costs in result.costs.items()},
         "requests": [asdict(request) for request in result.requests],
         "rule": [asdict(cell) for cell in result.rule],
     }  # fmt: skip
+
+
+def _curve_values(result: AnswerResult) -> dict | None:
+    """Returns the curve, and the prediction of each setting at each load for its machine."""
+    if result.curve is None:
+        return None
+    rows = []
+    for users in sorted({1, *result.plan.users}):
+        for method, gamma in (setting for setting in result.alone if setting != NONE):
+            if speedup := result.predict_by_curve((method, gamma), users):
+                values = {"predicted": speedup.value, "low": speedup.low, "high": speedup.high}
+                rows.append({"users": users, "method": method, "gamma": gamma} | values)
+    return {"source": result.curve.source, "v": dict(result.curve.v), "predictions": rows}
 
 
 def _answer(result: AnswerResult, users: int) -> dict:

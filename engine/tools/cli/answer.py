@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,9 @@ def answer(
         bool, typer.Option("--elsewhere", help="Count tokens per pass alone, for a machine that is not this one.")
     ] = False,
     rule: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write a rule for a router here.")] = None,
+    curve: Annotated[
+        str, typer.Option(metavar="FILE|NUMBERS", help="What passes cost on another machine, to predict for it.")
+    ] = "",
     server: Annotated[str, typer.Option(metavar="ON_URL", help="Ask your server; needs --off and --model.")] = "",
     off: Annotated[str, typer.Option(metavar="OFF_URL", help="The same model without drafts.")] = "",
     model: Annotated[str, typer.Option(help="The model's name, as the servers list it.")] = "",
@@ -46,8 +50,16 @@ def answer(
     """
     from engine.tools.bench.prompts import MEASUREMENT, read_prompts
 
+    passes = options.parse_curve(curve) if curve else None
     if server or off or model:
-        ours = {"methods": methods, "temperature": temperature, "elsewhere": elsewhere, "json": as_json, "out": out}
+        ours = {
+            "curve": curve,
+            "methods": methods,
+            "temperature": temperature,
+            "elsewhere": elsewhere,
+            "json": as_json,
+            "out": out,
+        }
         ours |= {"pair": pair != DEFAULT_PAIR, "device": device != AUTO, "precision": precision != AUTO}
         if other := next((name for name, value in ours.items() if value), ""):
             raise BadInput(f"--{other} is for the engine here, and servers are asked; leave it out.")
@@ -92,7 +104,7 @@ def answer(
             points.run(show, limit_seconds - (time.monotonic() - start))
         except KeyboardInterrupt:
             interrupted = True
-        result = points.result()
+        result = replace(points.result(), curve=passes)
     if not result:
         raise KeyboardInterrupt if interrupted else BadInput("Nothing fits into that time; give more --minutes.")
     _print(result, as_json)
@@ -141,7 +153,13 @@ def _print(result, as_json: bool) -> None:
         print(json.dumps(to_dict(result), ensure_ascii=False, indent=1, allow_nan=False))
         return
     words = sentences(result)
-    print("\n".join(filter(None, (words["alone"], words["answer"], words["kinds"], words["change"], words["sure"]))))
+    print(
+        "\n".join(
+            filter(
+                None, (words["alone"], words["answer"], words["kinds"], words["curve"], words["change"], words["sure"])
+            )
+        )
+    )
     if result.is_elsewhere:
         return
     lines = []

@@ -152,6 +152,25 @@ def parse_users(text: str, limit: int) -> tuple[int, ...]:
     return loads
 
 
+def parse_curve(text: str):
+    """Reads the PassCurve of --curve: numbers, a file, or - for standard input. Raises BadInput."""
+    from engine.files import decode_text
+    from engine.tools.servers.curve_reader import read_curve
+
+    if text != "-" and not Path(text).exists() and re.fullmatch(r"[\d.,;\s]+", text):
+        return read_curve(text)
+    try:
+        data = sys.stdin.buffer.read() if text == "-" else Path(text).read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"--curve: {text[:80]} cannot be read ({error.strerror}); name a file, or five numbers."
+        ) from None
+    try:
+        return read_curve(decode_text(data, "replace"))
+    except BadInput as error:
+        raise BadInput(f"--curve {text[:80]}: {error}") from None
+
+
 def check_writable(*files: Path | None) -> None:
     """Raises BadInput for files that cannot be written, before the work and not after it."""
     for path in filter(None, files):

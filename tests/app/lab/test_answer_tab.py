@@ -16,6 +16,7 @@ from app.lab.answer import view
 from app.lab.answer.page import MOST_TEXTS, Answer
 from app.lab.experiment import PageState
 from app.server.limits import Limits
+from app.ui.widgets import SKIP
 from engine.constraint import Constraint
 from engine.errors import BadInput
 from engine.runtime.worker import Worker
@@ -221,6 +222,23 @@ def test_the_form_says_how_much_work_it_is_and_how_long_it_takes(served, monkeyp
     costs = CostModel(0.0, {1: 1.0, 16: 2.0}, 256, 0.5)
     monkeypatch.setattr(served.service.offer, "plain_costs", lambda pair: costs if pair == served_pair else None)
     assert "That takes about" in json.loads(served.size(*values))["text"]
+
+
+def test_a_curve_that_is_given_predicts_and_a_wrong_one_changes_nothing(served):
+    def give(text, before=None):
+        return served.take_curve(SimpleNamespace(_data={"text": text, "at": 1}), PageState(result=ELSE), before)
+
+    ELSE = replace(CROWDED, plan=replace(PLAN, place=ELSEWHERE))
+    value, curve, answer, charts = give("1 1 1.1 1.2 1.4")
+    assert json.loads(value)["words"].startswith("your numbers: v(2) = 1.00") and curve.widest == 16
+    assert "for one user EAGLE head" in json.loads(answer)["curve"] and "predicted" in charts.lower()
+    value, same, *skipped = give("1 1 0.5 1 1", curve)
+    assert "Line 1" in json.loads(value)["error"] and same == curve and skipped == [SKIP, SKIP]
+    _, gone, answer, _ = give("", curve)
+    assert gone is None and json.loads(answer)["curve"] == ""
+    drawn = served.draw(ELSE, [curve, *form(served)])
+    assert json.loads(drawn.answer)["curve"] and not json.loads(served.draw(ELSE, form(served)).answer)["curve"]
+    assert served.take_curve(SimpleNamespace(_data={"text": "1 1 1 1 1"}), PageState(), None)[1].v[16] == 1
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from engine.tools.bench import answer, answer_points, sweep_results, users_resul
 from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Request, schedule
 from engine.tools.bench.answer_points import AnswerPoints
 from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
+from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
@@ -165,6 +166,31 @@ def test_another_server_gets_tokens_a_pass_and_no_speedup():
     assert "SQL: up to 4.50" in words["kinds"] and "processor" not in words["sure"], "no program changes a count"
     told = to_dict(result(cells=cells, plan=kinds))
     assert told["answers"] == [] and all(row["speedup"] is None and row["tau"] for row in told["rows"])
+
+
+def test_a_curve_of_another_machine_predicts_for_it_and_for_no_wider_pass():
+    flat = PassCurve({1: 1.0, 2: 1.0, 8: 1.0, 16: 1.0}, "llama-bench", note="Left out: pp512.")
+    elsewhere = replace(PLAN, place=ELSEWHERE, users=(4, 64))
+    found = result(plan=elsewhere, curve=flat)
+    settings = [setting for setting in found.alone if setting[0] != "none"]
+    for setting in settings:
+        gamma, cell = setting[1], found.alone[setting]
+        predicted = found.predict_by_curve(setting, 1)
+        assert predicted.value == pytest.approx(cell.tau / (1 + cell.drafting * gamma * 0.1)), (
+            "every pass costs the same"
+        )
+        assert found.predict_by_curve(setting, 64) is None, "a pass wider than the curve"
+    words = sentences(found)["curve"]
+    assert words.startswith("Predicted with the costs of llama-bench and the tokens per pass of your texts here")
+    assert "for one user EAGLE head with γ 1, 1.64×" in words and "for 4 users at once " in words
+    assert "nothing for 64 users at once, because the curve ends at 16 rows" in words and words.endswith("pp512.")
+    assert "No speedup is given" not in sentences(found)["change"]
+    steep = replace(flat, v={1: 1.0, 2: 2.0, 4: 4.0}, c=1.0, fixed=1.0)
+    words = sentences(replace(found, curve=steep))["curve"]
+    assert "for one user do not draft" in words and "counts as the same part" not in words
+    told = to_dict(found)["curve"]
+    assert told["v"][8] == 1.0 and {row["users"] for row in told["predictions"]} == {1, 4}
+    assert to_dict(result())["curve"] is None and sentences(result())["curve"] == ""
 
 
 def test_prediction_past_the_widest_pass_never_exceeds_its_tokens():

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -63,6 +64,9 @@ def test_words_name_every_load_and_what_was_not_measured(ask):
     assert "More than 2 requests at once" in said or "leave it off from there on" in said
     counted = ask("--elsewhere")
     assert counted.exit_code == 0 and "a pass writes" in counted.stdout and "×" not in counted.stdout
+    predicted = ask("--elsewhere", "--curve", "1 1 1 1 1")
+    assert predicted.exit_code == 0 and "Predicted with the costs of your numbers" in predicted.stdout
+    assert re.search(r"for one user .*\d\.\d\d× ", predicted.stdout)
 
 
 def test_ctrl_c_prints_what_there_is(ask, monkeypatch):
@@ -138,6 +142,10 @@ WRONG = {
     ("--max-new-tokens", "0"): "max_new_tokens is 0",
     ("--temperature", "-1"): "temperature is -1",
     ("--out", "FILE"): "is a file; name a folder",
+    ("--curve", "1 2 1.5 3 4"): "Line 1: a pass over 4 rows",
+    ("--curve", "GONE"): "--curve: GONE cannot be read",
+    ("--curve", "FILE"): "No curve was recognised",
+    ("--curve", "1,1,1,1,1", "--server", "x"): "--curve is for the engine",
     ("--out", "/proc/folder"): "cannot be written",
 }
 
