@@ -1,6 +1,8 @@
 // Models many users on one device. A pass takes as long as the slower of reading and arithmetic.
 
-import { expectedTokens } from '../lib/speedup_model.js';
+import { quantity } from '../lib/format.js';
+import { expectedTokens, interpolate } from '../lib/speedup_model.js';
+import { makeCurveChoice, rest } from './curve_choice.js';
 import { DEVICES } from './device_figures.js';
 import { cacheOf, chosenModel, chosenWidth } from './devices.js';
 import { EXPERTS, ONE_TOKEN, weightsRead } from './experts.js';
@@ -49,7 +51,8 @@ export function makeBatching(settings, touched) {
   const plain = meter(),
     drafted = meter(),
     result = makeResult(),
-    aside = makeNote();
+    aside = makeNote(),
+    choice = makeCurveChoice('as the device below says', draw);
   device.row.addEventListener('input', () => {
     if (device.value) full.value = 8 * Math.round((1000 * device.value.operations) / device.value.speed / 8);
   });
@@ -58,7 +61,12 @@ export function makeBatching(settings, touched) {
     const weights = model.value.weights * width.value,
       cache = cacheOf(model.value, text.value),
       free = (full.value * width.value) / 2;
-    const time = tokens => passTime(tokens, users.value, { free, cache: cache / weights, experts: kind.value });
+    const own = choice.curve;
+    const time = tokens =>
+      own
+        ? interpolate(own.v, tokens)
+        : passTime(tokens, users.value, { free, cache: cache / weights, experts: kind.value });
+    rest([full.row, text.row, device.row, model.row, width.row, kind.row], own !== null);
     const wide = users.value * (gamma.value + 1),
       without = users.value / time(users.value),
       withDrafts = (users.value * expectedTokens(alpha.value, gamma.value)) / time(wide);
@@ -70,7 +78,10 @@ export function makeBatching(settings, touched) {
     else if (gain > 0.995) result.textContent = 'Drafting changes nothing here.';
     else result.textContent = `Drafting slows everybody down: ${short(gain)} × as many tokens.`;
     result.dataset.gain = gain.toFixed(4);
-    aside.textContent = `The pass has ${wide.toLocaleString('en')} tokens; while the weights are read there is time to compute ${short(free)}.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
+    if (own)
+      aside.textContent = `The pass has ${quantity(wide, 'row')}. ${wide > own.widest ? `Your curve ends at ${own.widest}, and goes on here as it ended.` : ''}`;
+    else
+      aside.textContent = `The pass has ${wide.toLocaleString('en')} tokens; while the weights are read there is time to compute ${short(free)}.${cache ? ` Caches add ${short(users.value * cache)} GB to ${short(weights)} GB of weights.` : ''}`;
   }
   return figure(
     'One device, many users',
@@ -79,6 +90,7 @@ export function makeBatching(settings, touched) {
     users.row,
     gamma.row,
     alpha.row,
+    choice.row,
     full.row,
     text.row,
     device.row,
@@ -90,7 +102,7 @@ export function makeBatching(settings, touched) {
     result,
     aside,
     makeNote(
-      'A model, not a measurement. A bar shows how many tokens all users get while the weights are read once. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is that of Qwen3-30B-A3B.',
+      'A model, not a measurement. A bar shows how many tokens all users get while the weights are read once, or in a plain step for one user on your machine. Drafts cost nothing here. Operations and bandwidth come from data sheets. With experts it shows the worst case, as if all tokens chose independently and nothing else took time; their share of the weights is that of Qwen3-30B-A3B.',
     ),
   );
 }

@@ -1,7 +1,8 @@
 // Draws the idealised speedup for every draft length, from α, c and the cost of a wider pass; one length can be held.
 
 import { make } from '../lib/dom.js';
-import { breakEven, expectedTokens, idealisedSpeedup } from '../lib/speedup_model.js';
+import { breakEven, expectedTokens, idealisedSpeedup, interpolate } from '../lib/speedup_model.js';
+import { makeCurveChoice, rest } from './curve_choice.js';
 import { columns, figure, makeNote, makeResult, picker, short, slider } from './widgets.js';
 
 export function makeCurve(settings, touched) {
@@ -24,10 +25,12 @@ export function makeCurve(settings, touched) {
   });
   const precision = picker('The target in', Object.entries(settings.precisions ?? {}));
   const held = slider('γ to look at', { low: 0, high: MOST, step: 1, value: settings.gamma ?? 4 }),
-    one = makeResult();
+    one = makeResult(),
+    choice = makeCurveChoice('as set below', draw);
 
   function draw() {
-    const v = { 1: 1, 2: 1 + wide.value };
+    const v = choice.curve?.round ?? { 1: 1, 2: 1 + wide.value };
+    rest([wide.row], choice.curve !== null);
     const speedups = Array.from({ length: MOST + 1 }, (_, gamma) =>
       idealisedSpeedup(alpha.value, gamma, cost.value, v),
     );
@@ -50,7 +53,7 @@ export function makeCurve(settings, touched) {
     const whole = settings.precisions
       ? ` With these bits a plain step is ${short(precision.value.fast)} × as fast as in fp32, so all in all it is ${short(precision.value.fast * speedups[best])} ×.`
       : '';
-    aside.textContent = `A round of γ = ${best} costs ${short(best * cost.value)} for drafting and ${short(1 + wide.value * best)} for scoring, in plain steps.${whole}`;
+    aside.textContent = `A round of γ = ${best} costs ${short(best * cost.value)} for drafting and ${short(interpolate(v, best + 1))} for scoring, in plain steps.${whole}`;
     Object.assign(aside.dataset, { best, speedup: speedups[best].toFixed(4) });
   }
   function pays(from) {
@@ -72,6 +75,7 @@ export function makeCurve(settings, touched) {
     ...(settings.precisions ? [precision.row] : []),
     alpha.row,
     cost.row,
+    choice.row,
     wide.row,
     held.row,
     chart,
@@ -79,7 +83,7 @@ export function makeCurve(settings, touched) {
     one,
     aside,
     makeNote(
-      'Each further token of a pass has the same price here. The measured widths differ a little from such a line.',
+      'With the slider each further token of a pass has the same price. The measured widths differ a little from such a line. The Lab’s Theory takes v(W) of a machine of your own; lessons 8, 10, 12 and 15 then use it, too.',
     ),
   );
 }

@@ -3,6 +3,8 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
+import { interpolate } from '../lib/speedup_model.js';
+import { makeCurveChoice, rest } from './curve_choice.js';
 import { figure, makeResult, short, slider } from './widgets.js';
 
 // The chance that the child of this rank is the one accepted for its place, given its parent was accepted.
@@ -17,31 +19,35 @@ function* walkTree(node, first, second, reach = 1) {
   }
 }
 
+// ``row``: the cost of each row after the first, or costs by width.
 export function worth(tree, first, second, row) {
   const words = [...walkTree(tree, first, second)];
   const tokens = 1 + words.reduce((sum, { reach }) => sum + reach, 0); // and the closing token
-  return { words: words.length, tokens, speedup: tokens / (1 + row * words.length) };
+  return { words: words.length, tokens, speedup: tokens / passCost(words.length, row) };
 }
 
-// Adds the likeliest word as long as that makes the round faster. No other shape of
-// as many words is accepted more often.
+const passCost = (words, row) => (typeof row === 'number' ? 1 + row * words : interpolate(row, words + 1));
+
+// Adds the likeliest word again and again, and keeps those up to the fastest round: a wider pass may be as cheap as a
+// narrower one. No other shape of as many words is accepted more often.
 export function bestTree(first, second, row, most) {
   const tree = [];
-  const open = [{ into: tree, rank: 0, reach: 1 }];
+  const open = [{ into: tree, rank: 0, reach: 1 }],
+    added = [];
+  let [best, speed] = [0, worth(tree, first, second, row).speedup];
   const chance = place => place.reach * rankChance(place.rank, first, second);
-  while (worth(tree, first, second, row).words < most) {
-    const place = open.reduce((a, b) => (chance(b) > chance(a) ? b : a)),
-      before = worth(tree, first, second, row).speedup;
+  while (added.length < most) {
+    const place = open.reduce((a, b) => (chance(b) > chance(a) ? b : a));
     const child = [];
     const reach = chance(place);
     place.into.push(child);
-    if (worth(tree, first, second, row).speedup <= before) {
-      place.into.pop();
-      break;
-    }
+    added.push(place.into);
+    const { speedup } = worth(tree, first, second, row);
+    if (speedup > speed) [best, speed] = [added.length, speedup];
     place.rank++;
     open.push({ into: child, rank: 0, reach });
   }
+  for (const into of added.slice(best).reverse()) into.pop();
   return tree;
 }
 
@@ -63,13 +69,16 @@ export function makeGrowTree(settings, touched) {
   const row = slider('Cost of a row, in plain steps', { low: 0, high: 0.4, step: 0.01, value: 0.05 });
   const picture = make('div', 'sl-grow', '', { role: 'group', 'aria-label': 'The tree' }),
     result = makeResult();
+  const choice = makeCurveChoice('as set below', () => redraw());
+  const rowCost = () => choice.curve?.round ?? row.value;
   const added = [];
   let tree = [];
 
   function redraw(focus) {
     const last = [];
     picture.replaceChildren(branch(tree, 1, 0, last));
-    const now = worth(tree, first.value, second.value, row.value);
+    const now = worth(tree, first.value, second.value, rowCost());
+    rest([row.row], choice.curve !== null);
     result.textContent = `${quantity(now.tokens, 'token', short(now.tokens))} expected from a pass over ${quantity(now.words + 1, 'row')}: ${now.speedup.toFixed(2)} × plain speed, if making the drafts cost nothing.`;
     Object.assign(result.dataset, { tokens: now.tokens.toFixed(4), speedup: now.speedup.toFixed(4), words: now.words });
     undo.disabled = !added.length;
@@ -111,10 +120,21 @@ export function makeGrowTree(settings, touched) {
     redraw();
   });
   const buttons = make('div', 'sl-buttons', [
-    makeButton('Best shape', () => plant(bestTree(first.value, second.value, row.value, MOST))),
+    makeButton('Best shape', () => plant(bestTree(first.value, second.value, rowCost(), MOST))),
     makeButton('Chain of four', () => plant([[[[[]]]]])),
     undo,
     makeButton('Clear', () => plant([])),
   ]);
-  return figure('A tree of your own', redraw, touched, first.row, second.row, row.row, picture, buttons, result);
+  return figure(
+    'A tree of your own',
+    redraw,
+    touched,
+    first.row,
+    second.row,
+    choice.row,
+    row.row,
+    picture,
+    buttons,
+    result,
+  );
 }

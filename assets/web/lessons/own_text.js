@@ -5,6 +5,7 @@ import { make, makeButton } from '../lib/dom.js';
 import { quantity, visible } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
 import { readText, storeText } from '../lib/storage.js';
+import { makeCurveChoice } from './curve_choice.js';
 import { ownRounds, ownSpeedup } from './lookup_rounds.js';
 import { MERGES } from './merges.js';
 import { makeTokenizer, textOf } from './tokenizer_mismatch.js';
@@ -51,6 +52,8 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       draw();
     });
   const ways = view === 'tree' ? 2 : 1;
+  const choice =
+    v || view === 'users' ? makeCurveChoice(v ? 'what it costs in these runs' : 'as on a large device', draw) : null;
   let shown = 0;
   field.value = lastText;
 
@@ -85,8 +88,10 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
   }
 
   // How long a pass over ``width`` tokens of each user takes, in passes over one.
-  const sharedTime = width => Math.max(1, (users.value * width) / seats);
-  const time = width => (view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(v, width));
+  const sharedTime = width =>
+    choice?.curve ? interpolate(choice.curve.v, users.value * width) : Math.max(1, (users.value * width) / seats);
+  const time = width =>
+    view === 'users' ? sharedTime(width) / sharedTime(1) : interpolate(choice?.curve?.round ?? v, width);
 
   function drawMore(tokens, from, seen) {
     const whole = ownRounds(tokens, from, gamma.value, ways);
@@ -115,7 +120,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
       aside.dataset.gain = gain.toFixed(4);
     } else if (v && seen.length) {
       const speed = ownSpeedup(seen, time);
-      aside.textContent = `So far it’s predicted to be ${short(speed)} × as fast as plain decoding, with what a wider pass costs on the two cores of these runs.`;
+      aside.textContent = `So far it’s predicted to be ${short(speed)} × as fast as plain decoding, with what a wider pass costs on ${choice?.curve ? 'your own machine' : 'the two cores of these runs'}.`;
       aside.dataset.speed = speed.toFixed(4);
     } else aside.textContent = '';
   }
@@ -155,6 +160,7 @@ export function makeOwnText({ v, gamma: first = 4, view = 'rounds', seats = 128,
     share.row,
     gamma.row,
     ...(view === 'users' ? [users.row] : []),
+    ...(choice ? [choice.row] : []),
     make('p', 'sl-own-text', ['… ', prompt, '▏']),
     make('div', 'sl-buttons', [next, all, again]),
     rows,

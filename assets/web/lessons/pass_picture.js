@@ -3,6 +3,7 @@
 import { isCalm, make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
 import { interpolate } from '../lib/speedup_model.js';
+import { makeCurveChoice, rest } from './curve_choice.js';
 import { DEVICES } from './device_figures.js';
 import { figure, makeNote, makeResult, meter, picker, short, slider } from './widgets.js';
 
@@ -11,6 +12,7 @@ const BLOCKS = 12,
 
 // The time of a pass over ``width`` tokens in passes over one, on a device with
 // arithmetic for ``free`` tokens a reading.
+/** @param {number} width @param {{ v?: Record<string, number>, free?: number }} machine */
 export const pictureTime = (width, { v, free }) => (v ? interpolate(v, width) : Math.max(1, width / free));
 
 // ``v``: measured times by width; ``zoom``: "one" pass, "two" models or many "users"; ``width``: tokens to
@@ -21,6 +23,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     ['the two cores of these runs, measured', { v }],
     ...['RTX 4090', 'H100 SXM'].map(name => [`${name}, by its data sheet`, { free: bf16(DEVICES[name]) }]),
   ]);
+  const choice = makeCurveChoice('as the machine below says', draw);
   const count = {
     one: slider('W, tokens in one pass', { low: 1, high: 16, step: 1, value: first }),
     two: slider('γ, tokens drafted', { low: 0, high: 8, step: 1, value: 4 }),
@@ -91,9 +94,10 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
       block.dataset.state = count.value ? 'read' : '';
     });
     drawTokens();
+    rest([machine.row], choice.curve !== null);
     const wide = width(),
       drafting = zoom === 'two' ? count.value * c : 0,
-      whole = pictureTime(wide, machine.value) + drafting,
+      whole = pictureTime(wide, choice.curve ?? machine.value) + drafting,
       top = Math.max(wide, whole);
     read.set('weights read', (1 + drafting) / top, zoom === 'two' ? `1 and ${count.value} small` : 'once');
     sums.set('sums', wide / top, `${wide} ×`);
@@ -116,6 +120,7 @@ export function makePassPicture({ v, zoom = 'one', width: first = 1, c = 0 }, to
     touched,
     count.row,
     ...(drafts ? [drafts.row] : []),
+    choice.row,
     machine.row,
     picture,
     make('div', 'sl-buttons', [run]),

@@ -3,24 +3,27 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
-import { expectedTokens } from '../lib/speedup_model.js';
+import { expectedTokens, interpolate } from '../lib/speedup_model.js';
 import { makeCases, namesOf } from './cases.js';
+import { makeCurveChoice, rest } from './curve_choice.js';
 import { figure, makeNote, makeResult, makeSigns, short, slider } from './widgets.js';
 
 // A pass over W tokens of each user costs 1 until the device has no arithmetic to spare,
-// and ``slope`` for each further token.
+// and ``slope`` for each further token; or what the reader's own curve says.
 const FREE_TOKENS = 128;
-const passCost = (width, users, slope) => Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
+const passCost = (width, users, slope, v = null) =>
+  v ? interpolate(v, users * width) : Math.max(1, (users * width) / FREE_TOKENS) + slope * (width - 1);
 
-/** ``launch``: for each draft step, and once more.
- * @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number }} Setting */
+/** ``launch``: for each draft step, and once more; ``own``: a curve in place of the slope.
+ * @typedef {{ alpha: number, gamma: number, c: number, slope: number, users: number, launch: number,
+ *   own?: import('../lib/own_curve.js').Curve | null }} Setting */
 /** The time of a round in plain steps of one user, and its tokens for each. @param {Setting} setting */
-export function roundTime({ alpha, gamma, c, slope, users, launch }) {
+export function roundTime({ alpha, gamma, c, slope, users, launch, own = null }) {
   const tokens = expectedTokens(alpha, gamma);
   const drafting = gamma * c;
-  const pass = passCost(gamma + 1, users, slope);
+  const pass = passCost(gamma + 1, users, slope, gamma ? own?.round : own?.v);
   const overhead = gamma ? (gamma + 1) * launch : 0;
-  const plain = tokens * passCost(1, users, slope);
+  const plain = tokens * passCost(1, users, slope, own?.v);
   const total = drafting + pass + overhead;
   return { tokens, drafting, pass, overhead, total, plain, speedup: plain / total };
 }
@@ -110,7 +113,8 @@ export function makeRuler({ healthy, mine }, touched) {
   const bars = makeBars(),
     result = makeResult(),
     aside = makeNote(),
-    cause = makeNote();
+    cause = makeNote(),
+    choice = healthy ? null : makeCurveChoice('as set below', draw); // what a button breaks has to be a slider
   const sliders = {
     gamma: slider('γ, tokens drafted', { low: 0, high: 16, step: 1, value: 4 }),
     alpha: slider('α, chance to be accepted', { low: 0, high: 1, step: 0.01, value: 0.5 }),
@@ -143,7 +147,9 @@ export function makeRuler({ healthy, mine }, touched) {
       slope: slope.value,
       users: users.value,
       launch: launch.value,
+      own: choice?.curve ?? null,
     };
+    rest([slope.row], values.own !== null);
     const time = roundTime(values);
     bars.show(time, values);
     result.textContent = `${quantity(time.tokens, 'token', short(time.tokens))}${values.users > 1 ? ' for each user' : ''} in ${quantity(time.total, 'plain step', short(time.total))}: ${speedWords(time.speedup)}.`;
@@ -164,6 +170,7 @@ export function makeRuler({ healthy, mine }, touched) {
     cause,
     ...(healthy ? [make('p', 'sl-ruler-break', 'Break it in one way:')] : []),
     make('div', 'sl-buttons', [...breaks, start]),
+    ...(choice ? [choice.row] : []),
     ...Object.values(sliders).map(each => each.row),
     aside,
     makeNote(
