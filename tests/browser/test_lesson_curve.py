@@ -29,7 +29,7 @@ def at(page: Page, lesson: str, titled: str):
     open_lesson(page, lesson)
     page.locator(f'.sl-dot[title="{titled}"]').click()
     expect(page.locator(".sl-dot[aria-current=step]")).to_have_attribute("title", titled)
-    return page.locator(".sl-lesson-body .sl-figure-box")
+    return page.locator(".sl-figure-box")
 
 
 def slide(box, label: str, value: float) -> None:

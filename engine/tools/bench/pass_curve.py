@@ -91,7 +91,7 @@ def curve_of(costs: Sequence[RowCost], source: str, seconds: float | None = None
         if cost > DEAREST * rows:
             raise BadInput(
                 f"{newest.place}: a pass over {rows} rows takes {cost:.3g} times as long as one over one row, so "
-                f"{rows} passes would be quicker. Give costs of a pass, not tokens per second."
+                f"{rows} passes would be quicker. Measure on a quiet machine, and give costs, not tokens per second."
             )
         v[rows], widest = max(cost, before), newest
     return PassCurve(v, source, None if seconds is None else one * seconds, note=note)

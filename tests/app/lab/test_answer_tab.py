@@ -228,7 +228,7 @@ def test_a_curve_that_is_given_predicts_and_a_wrong_one_changes_nothing(served):
     def give(text, before=None):
         return served.take_curve(SimpleNamespace(_data={"text": text, "at": 1}), PageState(result=ELSE), before)
 
-    ELSE = replace(CROWDED, plan=replace(PLAN, place=ELSEWHERE))
+    ELSE = replace(CROWDED, pair=served.service.offer.pair, plan=replace(PLAN, place=ELSEWHERE))
     value, curve, answer, charts = give("1 1 1.1 1.2 1.4")
     assert json.loads(value)["words"].startswith("your numbers: v(2) = 1.00") and curve.widest == 16
     assert "for one user EAGLE head" in json.loads(answer)["curve"] and "predicted" in charts.lower()

@@ -1,6 +1,7 @@
 """What a pass costs is read from numbers, benchmarks of other programs and explain, or refused with the line."""
 
 import json
+from pathlib import Path
 
 import pytest
 from paths import ROOT
@@ -10,6 +11,7 @@ from engine.errors import BadInput
 from engine.tools.cli.main import app
 from engine.tools.servers.curve_reader import read_curve
 
+RECORDED = Path(__file__).parent / "recorded"
 BATCHED = """main: n_kv_max = 4096, n_batch = 2048, is_pp_shared = 0, is_tg_separate = 0, n_gpu_layers = -1
 
 |    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |
@@ -55,6 +57,17 @@ def costs_of(text: str, digits: int = 3) -> dict:
 )  # fmt: skip
 def test_numbers_are_costs_of_one_to_sixteen_rows_in_any_unit(text):
     assert costs_of(text) == COSTS | {16: 3.0}
+
+
+def test_outputs_of_the_real_programs_are_read_and_a_disturbed_one_refused():
+    """llama.cpp 0c1e570 on two cores that others used, too; only the model's folder was taken out."""
+    read = lambda name: read_curve((RECORDED / f"llama_0c1e570_{name}").read_text(encoding="utf-8"))  # noqa: E731
+    batched, table, lines = map(read, ("batched_bench.txt", "bench.md", "bench.jsonl"))
+    csv, listed = map(read, ("bench.csv", "bench.json"))
+    assert [*batched.v] == [*table.v] == [1, 2, 4, 8, 16] and 1.5 < batched.v[2] < 2 and 1.5 < table.v[2] < 2
+    assert table.v == pytest.approx(lines.v, rel=1e-3) and csv == listed and 0.01 < table.step < 0.02
+    with pytest.raises(BadInput, match=r"^Line 5: a pass over 16 rows takes 84\.1 times as long.*on a quiet machine"):
+        read("batched_bench.jsonl")
 
 
 def test_batched_bench_is_read_as_a_table_and_as_json_lines():
