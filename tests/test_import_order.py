@@ -14,7 +14,7 @@ BOUNDS = {  # (entries, arrows)
     "app": (14, 42),
     "assets/web": (7, 13),
 }
-CORE_LINES = 17_160
+CORE_LINES = 17_460
 NEVER = {
     "engine": ("gradio", "app", "lessons", "plotly"),
     "app": ("torch", "transformers"),
@@ -43,7 +43,7 @@ LIGHT = """
     engine.trace.events engine.trace.trace
     engine.trace.metrics engine.trace.speedup_model engine.weights.catalogue engine.weights.preflight
     engine.tools.bench.prompts engine.tools.bench.sample engine.tools.bench.sweep_results engine.tools.bench.result_file
-    app.views.player_feed app.views.tiles app.views.run_charts app.views.lanes app.views.engine_recipes
+    app.views.player_feed app.views.tiles app.views.run_charts app.views.lanes engine.trace.engine_recipes
     app.views.token_csv app.playground.trace_files app.jobs.service app.jobs.visitor
 """
 TRACE = sorted((ROOT / "assets" / "data" / "traces").glob("*.json"))[0]

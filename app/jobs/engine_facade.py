@@ -3,7 +3,6 @@
 The engine is imported on first use, so that the page is up before torch is.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from engine.config import AUTO, RunConfig
 from engine.errors import EngineError, Unavailable
-from engine.files import ASSETS, cache_root
+from engine.files import cache_root
 from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
 from engine.weights import preflight
 from engine.weights.catalogue import get_pair, load_catalogue
-from engine.weights.checkpoint_dir import eagle_version, missing, weights_hash
-from engine.weights.gguf.layout import gguf_files, is_prepared
+from engine.weights.checkpoint_dir import weights_hash
+from engine.weights.model_names import ModelNames, model_names
 from engine.weights.rounding_distances import Distance, stored_distances
 from engine.weights.specs import DEVICE_PRECISIONS, PairSpec, methods
 from engine.weights.store import locate
@@ -30,18 +29,6 @@ if TYPE_CHECKING:
     CheckModel = Callable[[PairSpec, str, dict[str, float]], OwnModelReport]
 
 _CHOICES_BY_DEVICE = {kind: (AUTO, *names) for kind, names in DEVICE_PRECISIONS.items()}
-
-
-@dataclass(frozen=True)
-class ModelNames:
-    """The models of a method as other engines name them: hub names or folders; ``gguf`` is a name for llama.cpp.
-    ``translated``: whether the draft has another tokenizer; ``eagle``: the version of an EAGLE head, 1 or 3."""
-
-    target: str
-    draft: str | None = None
-    gguf: str | None = None
-    translated: bool = False
-    eagle: int | None = None
 
 
 @dataclass(frozen=True)
@@ -263,19 +250,7 @@ class EngineFacade:
         return versions()
 
     def models(self, pair: str, method: str) -> ModelNames:
-        spec = get_pair(pair)
-        draft, target, gguf = spec.draft(method), spec.target, None
-        if target.gguf:  # most engines want the checkpoint that it was rounded from
-            gguf = f"{target.repo}:{re.split('[-.]', target.gguf.file.removesuffix('.gguf'))[-1]}"
-            alike = [one.target for one in load_catalogue().values() if _shape(one.target) == _shape(target)]
-            target = next((model for model in alike if not model.gguf), target)
-        elif target.folder and is_prepared(target.folder):
-            gguf = _where(target)
-        try:
-            is_translated = preflight.translates(spec, method)
-        except EngineError:  # the pair's note gives the reason
-            is_translated = False
-        return ModelNames(_where(target), _where(draft) if draft else None, gguf, is_translated, _eagle(draft))
+        return model_names(pair, method)
 
     def has_weights(self, pair: str) -> bool:
         return self._folder(pair) is not None
@@ -297,26 +272,6 @@ def _auto_precision(spec: PairSpec, device: str) -> str:
     from engine.runtime.engine import choose_precision
 
     return choose_precision(AUTO, device, spec.target)
-
-
-def _shape(model) -> tuple:
-    return model.parameters, model.layers, model.hidden_size, model.vocab_size
-
-
-def _eagle(draft) -> int | None:
-    """Says which version an EAGLE head is; None for any other draft, and while its files are not here."""
-    is_here = draft is not None and draft.head == "eagle" and draft.folder is not None
-    return eagle_version(draft.folder) if is_here and not missing(draft.folder) else None
-
-
-def _where(model) -> str:
-    """Returns a repository-relative path for a shipped draft, never an absolute path of this server."""
-    root = ASSETS.parent
-    if model.folder and model.folder.is_relative_to(root):
-        return model.folder.relative_to(root).as_posix()
-    if model.folder and is_prepared(model.folder):  # for a GGUF file of the user's own
-        return str(gguf_files(model.folder)[0])
-    return model.repo or str(model.folder or model.name)
 
 
 def _draft_folders(spec: PairSpec) -> dict[str, Path]:

@@ -4,12 +4,13 @@ import difflib
 import time
 
 from app.jobs.baseline import is_baseline
-from app.jobs.engine_facade import EngineFacade, MethodCosts, ModelNames, Pair
+from app.jobs.engine_facade import EngineFacade, MethodCosts, Pair
 from app.server.limits import Limits
 from engine.config import AUTO, DEFAULT_PAIR, RunConfig, method_of
 from engine.errors import BadInput, Unavailable
 from engine.runtime.job import NamedConfigs
 from engine.trace.costs import CostModel
+from engine.weights.model_names import ModelNames
 from engine.weights.own_models import OwnModelReport
 
 _SECONDS_KNOWN = 30.0  # every visitor who opens the page asks which pairs can run, and every change of a form for costs

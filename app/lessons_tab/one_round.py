@@ -6,7 +6,7 @@ Pure; no torch. The runs wrote the same tokens, so every round that begins at th
 from collections.abc import Mapping
 from typing import Any
 
-from app.views.engine_recipes import NGRAM_LONGEST
+from engine.trace.engine_recipes import NGRAM_LONGEST
 from engine.trace.events import Round
 from engine.trace.speedup_model import interpolate
 from engine.trace.trace import Trace

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.lessons_tab.guessing import game
 from app.lessons_tab.one_round import side_by_side
-from app.views import engine_recipes
+from engine.trace import engine_recipes
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
 from engine.trace.noise import ceiling

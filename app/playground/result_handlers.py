@@ -15,11 +15,12 @@ from app.playground.form_values import update, values_of
 from app.playground.trace_files import Exports, WrittenFiles, read_session
 from app.ui.widgets import SKIP
 from app.views import player_feed, run_charts, servers, tiles
-from app.views.engine_recipes import Choice, outcome_sentence, production
+from app.views.engine_recipes import outcome_sentence, production
 from app.views.predictions import steadiness
 from app.views.trees import has_trees
 from engine.config import AUTO
 from engine.errors import BadInput, EngineError
+from engine.trace.engine_recipes import Choice
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import Trace
 

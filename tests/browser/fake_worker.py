@@ -7,7 +7,7 @@ from collections import deque
 
 from shared_passes import SharedPasses
 
-from app.jobs.engine_facade import MethodCosts, ModelNames, Pair
+from app.jobs.engine_facade import MethodCosts, Pair
 from engine.config import RunConfig, SamplingParams
 from engine.errors import Unavailable
 from engine.runtime.job import Job
@@ -15,6 +15,7 @@ from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
 from engine.trace.events import Candidate, Distribution, PromptToken, Round, RunFinished, RunStarted, Timings, Token
 from engine.trace.trace import Trace, fold
+from engine.weights.model_names import ModelNames
 from engine.weights.own_models import OwnModelReport
 
 TEXT = (

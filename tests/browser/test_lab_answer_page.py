@@ -7,7 +7,7 @@ import pytest
 from page_actions import choose
 from playwright.sync_api import expect
 
-from app.lab.answer.view import LEAST_TAU
+from engine.tools.bench.answer_recipes import LEAST_TAU
 
 pytestmark = pytest.mark.browser
 LINES = [{"prompt": "the cat, the cat, the cat", "kind": "repeats"}, {"prompt": "a hat", "kind": "other"}]

@@ -98,7 +98,8 @@ def page() -> dict:
     from app.jobs.service import Service
     from app.page import build
     from app.server.limits import Limits
-    from app.views.engine_recipes import Choice, production
+    from app.views.engine_recipes import production
+    from engine.trace.engine_recipes import Choice
 
     components = build(Service(limits=Limits())).config["components"]
     choices = {c["props"].get("elem_id"): c["props"].get("choices") for c in components}

@@ -22,8 +22,8 @@ from app.lessons_tab import handlers, sheets, view
 from app.lessons_tab.handlers import ROUTES, LessonHandlers, contents, page
 from app.lessons_tab.variables import names
 from app.server.limits import Limits
-from app.views import engine_recipes
 from engine.files import ASSETS
+from engine.trace import engine_recipes
 from engine.trace.branch import config_of
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import load

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from app.lab.recorded import Recorded
 from app.views import figures
-from app.views.engine_recipes import Choice, nothing, production
+from app.views.engine_recipes import nothing, production
 from app.views.figures import Figure
 from app.views.safe_json import encode
 from app.views.table import csv_text, empty, sheet
@@ -19,9 +19,8 @@ from engine.tools.bench.answer import (
     AnswerResult,
     Load,
     Request,
-    drafting_leaders,
-    schedule,
 )
+from engine.tools.bench.answer_recipes import configuration
 from engine.tools.bench.answer_rule import RuleCell, to_json
 from engine.tools.bench.answer_words import COLUMNS, name, people, sentences, to_dict, to_rows
 from engine.tools.bench.result_file import parse_values
@@ -32,7 +31,6 @@ from engine.trace.speedup_words import doubts as words_of_doubts
 
 ABOUT = ("device", "precision", "weights", "measured", "speclens", "form")  # where an answer comes from
 PICTURE = "answer-picture"
-LEAST_TAU = 1.05  # tokens per pass below which lookup is not worth a try
 WAITING = Figure(note="Drawn as soon as the first text has been measured.")
 
 
@@ -181,50 +179,5 @@ def recipes(result: AnswerResult, models, model: str = "") -> str:
     ``model``: the reader's own target instead."""
     if not result:
         return ""
-    if result.is_elsewhere:
-        return _to_try(result, models, model)
-    paying = [users for users in result.measured_loads if result.pays(users)]
-    users = result.plan.largest_load
-    if users not in result.measured_loads:
-        return nothing(f"For {people(users)} nothing is measured yet.")
-    if not paying:
-        nearest = drafting_leaders(result, result.speedups_at(users), users)
-        if not nearest:
-            words = "no setting was as fast, and plain decoding is what every engine does by itself"
-            return nothing(f"Leave drafting off: {words}.")
-        origin = "to try, because it came nearest; no difference was certain here"
-        return production(_choice(result, models, model, *nearest[0]), origin)
-    chosen = users if users in paying else max(paying)
-    method, gamma = next(setting for setting in result.best(chosen) if setting != NONE)
-    where = f"for {people(chosen)}"
-    if chosen != users:
-        slower = result.best(users) == [NONE]
-        where += f"; for {people(users)} " + ("leave it off" if slower else "no difference was certain")
-    if result.is_disturbed([chosen]):
-        where += ", measured while the machine was too busy to judge"
-    return production(_choice(result, models, model, method, gamma), origin=where)
-
-
-def _choice(result: AnswerResult, models, model: str, method: str, gamma: int) -> Choice:
-    """Makes the choice of the commands. The pair's draft belongs to its target; for another target they leave a gap."""
-    names, loads = models(method), None if result.is_elsewhere else schedule(result, method)
-    greedy = result.plan.is_greedy
-    if model:
-        draft = None if METHODS[method].reads == "text" else f"DRAFT_OF_{model.rsplit('/', 1)[-1]}"
-        return Choice(method, gamma, model, draft, None, greedy, schedule=loads)
-    return Choice.from_models(names, method, gamma, greedy=greedy, schedule=loads)
-
-
-def _to_try(result: AnswerResult, models, model: str) -> str:
-    """Proposes lookup, because it needs no draft model whose acceptance is unknown."""
-    cells = {setting: cell for setting, cell in result.alone.items() if METHODS[setting[0]].reads == "text"}
-    cells.pop(NONE, None)
-    if not cells:
-        return nothing("A draft's acceptance has to be counted on your own server: nothing here can choose one.")
-    method, gamma = max(cells, key=lambda setting: cells[setting].tau)
-    if cells[method, gamma].tau < LEAST_TAU:
-        return nothing(
-            "Lookup found next to nothing to copy in these texts, and a draft's acceptance has to be counted on your "
-            "own server: nothing here can choose one."
-        )
-    return production(_choice(result, models, model, method, gamma), origin="to try, because it needs no draft model")
+    choice, words = configuration(result, models, model)
+    return production(choice, words) if choice else nothing(words)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from app.lab.recorded import Recorded
 from app.lab.sweep.work import SweepPlan, SweepResult
-from app.views.engine_recipes import Choice, nothing, production
+from app.views.engine_recipes import nothing, production
 from app.views.figures import TITLES, Figure, axes, draw_speedups, encode_figures, level, look, setting_title
 from app.views.safe_json import short
 from app.views.table import sheet, speedup_cell
@@ -17,6 +17,7 @@ from engine.tools.bench.metrics import ALL
 from engine.tools.bench.result_file import parse_values
 from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep_results import Cell, leaders, shown_interval, to_csv
+from engine.trace.engine_recipes import Choice
 from engine.trace.noise import NOISE, Speedup
 from engine.trace.speedup_words import DASH, number
 from engine.trace.speedup_words import doubts as words_of_doubts

@@ -2,15 +2,17 @@
 
 import json
 import math
+import textwrap
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engine.config import AUTO, DEFAULT_PAIR, MAX_SHARERS, METHODS, RunConfig, SamplingParams
-from engine.errors import BadInput, quantity
+from engine.errors import BadInput, and_list, quantity
 from engine.tools.cli import options
 from engine.tools.cli.console import say
 from engine.tools.cli.progress import progress
@@ -80,8 +82,10 @@ def answer(
     from engine.files import cache_root, write_file
     from engine.tools.bench.answer import ELSEWHERE, HERE, AnswerPlan, usual
     from engine.tools.bench.answer_points import AnswerPoints
+    from engine.tools.bench.answer_recipes import configuration
     from engine.tools.bench.answer_rule import to_json
     from engine.tools.bench.answer_words import duration
+    from engine.weights.model_names import model_names
 
     engine = options.load(pair, device, precision)
     names = names or usual(engine.drafts.usable())
@@ -107,7 +111,7 @@ def answer(
         result = replace(points.result(), curve=passes)
     if not result:
         raise KeyboardInterrupt if interrupted else BadInput("Nothing fits into that time; give more --minutes.")
-    _print(result, as_json)
+    _print(result, as_json, configuration(result, partial(model_names, pair)))
     if rule:
         about = {name: result.about.get(name) for name in ("device", "precision", "measured", "speclens")}
         write_file(rule, to_json(result.rule, about | {"pair": result.pair}))
@@ -144,13 +148,17 @@ def _ask_servers(
         raise typer.Exit(NOT_PAYING)
 
 
-def _print(result, as_json: bool) -> None:
+def _print(result, as_json: bool, chosen: tuple) -> None:
+    """Prints the answer. ``chosen``: what to configure elsewhere, or None, and where that is from."""
     from engine.tools.bench.answer import NONE, schedule
     from engine.tools.bench.answer_words import sentences, to_dict
     from engine.tools.bench.metrics import table, times
+    from engine.trace.engine_recipes import answers, lead
 
+    choice, origin = chosen
     if as_json:
-        print(json.dumps(to_dict(result), ensure_ascii=False, indent=1, allow_nan=False))
+        known = {"lead": lead(choice, origin), "engines": answers(choice)} if choice else {"lead": origin}
+        print(json.dumps(to_dict(result) | {"configuration": known}, ensure_ascii=False, indent=1, allow_nan=False))
         return
     words = sentences(result)
     print(
@@ -161,6 +169,7 @@ def _print(result, as_json: bool) -> None:
         )
     )
     if result.is_elsewhere:
+        _print_recipes(choice, origin)
         return
     lines = []
     for users in result.measured_loads:
@@ -175,3 +184,18 @@ def _print(result, as_json: bool) -> None:
         print(f"\nPredicted from costs at {costs.context:,} tokens: a plain step takes {1000 * costs.step:.1f} ms.")
     for method in dict.fromkeys(method for method, _ in result.settings):
         print(f"\n{METHODS[method].title}: {schedule(result, method).words}")
+    _print_recipes(choice, origin)
+
+
+def _print_recipes(choice, origin: str) -> None:
+    """Prints what to start in each engine, or why nothing is to be started."""
+    from engine.trace.engine_recipes import answers, lead
+
+    print(f"\nSwitch it on. {lead(choice, origin) if choice else origin}")
+    engines = answers(choice) if choice else []
+    for engine in (each for each in engines if "code" in each):
+        print(f"\n{engine['name']} {engine['version']}\n{textwrap.indent(engine['code'].strip(), '    ')}")
+        if engine["note"]:
+            print(textwrap.fill(engine["note"], 100))
+    if without := [each["name"] for each in engines if "code" not in each]:
+        print(f"\nNot supported by {and_list(without)}; the page says why.")

@@ -16,8 +16,9 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground.result_handlers import Results
 from app.server.limits import Limits
-from app.views.engine_recipes import TYPICAL, Choice, examples, production
+from app.views.engine_recipes import production
 from engine.runtime.worker import get_worker
+from engine.trace.engine_recipes import TYPICAL, Choice, examples
 
 ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI", "LM Studio", "Ollama")
 SUPPORTED = {

@@ -37,6 +37,7 @@ def test_json_answers_each_load_and_the_exit_code_says_whether_it_pays(ask, monk
     found = ask("--users", "1,2", "--json")
     told = json.loads(found.stdout)
     assert [each["users"] for each in told["answers"]] == [1, 2] and told["is_complete"] and told["device"]
+    assert told["configuration"]["lead"]
     assert {row["kind"] for row in told["rows"]} == {"all", "repeats", "other"}
     assert found.exit_code == 3, "one repeat has no interval, so that nothing is certain"
     assert "2 prompts, 8 runs: " in found.stderr
@@ -62,7 +63,9 @@ def test_words_name_every_load_and_what_was_not_measured(ask):
     said = ask("--users", "2").stdout
     assert "| 2 | ngram |" in said and ("For 2 users at once" in said or "With 2 requests at once" in said)
     assert "More than 2 requests at once" in said or "leave it off from there on" in said
+    assert "\nSwitch it on. " in said
     counted = ask("--elsewhere")
+    assert "\nvLLM 0" in counted.stdout and "--speculative-config" in counted.stdout
     assert counted.exit_code == 0 and "a pass writes" in counted.stdout and "×" not in counted.stdout
     predicted = ask("--elsewhere", "--curve", "1 1 1 1 1")
     assert predicted.exit_code == 0 and "Predicted with the costs of your numbers" in predicted.stdout
