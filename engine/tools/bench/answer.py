@@ -161,10 +161,18 @@ class Request:
 
 
 @dataclass(frozen=True)
+class KeptRequest(Request):
+    """Whole requests on all texts with their system prompt kept, as servers keep it; ``tokens``: how many of it."""
+
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
 class AnswerResult:
     """``cells``: from a sweep for one user; ``loads``: measured with several, also for earlier questions about the same
     texts; ``costs``: each method's; ``about``: where it was measured; ``requests``: whole ones, for one user;
-    ``rule``: for a router; ``curve``: what passes cost on another machine, which speedups are predicted for."""
+    ``rule``: for a router; ``kept_request``: the best setting with the shared system
+    prompt kept; ``curve``: what passes cost on another machine, which speedups are predicted for."""
 
     pair: str
     plan: AnswerPlan
@@ -176,6 +184,7 @@ class AnswerResult:
     requests: tuple[Request, ...] = ()
     rule: tuple[RuleCell, ...] = ()
     curve: PassCurve | None = None
+    kept_request: KeptRequest | None = None
 
     def __len__(self) -> int:
         return len(self.cells)

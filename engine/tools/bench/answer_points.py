@@ -26,6 +26,7 @@ from engine.tools.bench.answer import (
     NONE,
     AnswerPlan,
     AnswerResult,
+    KeptRequest,
     Load,
     Request,
     Setting,
@@ -35,7 +36,16 @@ from engine.tools.bench.answer import (
 )
 from engine.tools.bench.answer_rule import RuleCell, decide, places
 from engine.tools.bench.answer_words import name
-from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
+from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form, run_config
+from engine.tools.bench.expected_time import prompt_steps
+from engine.tools.bench.kept_prompts import (
+    OTHER_QUESTION,
+    KeptStart,
+    begin_kept,
+    rows_to_begin,
+    shared_system,
+    weigh_kept,
+)
 from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import digest
 from engine.tools.bench.result_file import ResultFile, file_of, parse_values
@@ -44,7 +54,7 @@ from engine.tools.bench.sweep import Grid, Sweep
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.users import ManyUsers, UsersSettings
 from engine.tools.bench.users_results import pass_time
-from engine.tools.bench.whole_request import weigh
+from engine.tools.bench.whole_request import WholeRequest, weigh
 from engine.tools.bench.winners import fastest
 from engine.trace.costs import CostModel
 from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
@@ -165,7 +175,53 @@ class AnswerPoints:
         for i, ((repeat, _), many) in enumerate(sorted(pairs.items(), key=lambda item: item[0])):
             cells = [cell for cell in many.missing() if cell.repeat == repeat]
             ranks += [((total - len(pairs) + i + 1) / total, 0, (many, cell)) for cell in cells]
-        return [point for *_, point in sorted(ranks, key=lambda rank: rank[:2])]
+        return [point for *_, point in sorted(ranks, key=lambda rank: rank[:2])] or self._missing_starts()
+
+    # ── a system prompt that is kept ──
+
+    @cached_property
+    def _file_of_starts(self) -> ResultFile:
+        about = self._about | {"texts": self._texts, "version": _VERSION}
+        path = file_of(self.folder, "kept", about, self._again)
+        self.keep(path)
+        return ResultFile(path, about, asdict, partial(parse_values, KeptStart))
+
+    def _kept_setting(self) -> Setting | None:
+        """Returns the setting whose requests are begun with the shared system prompt kept: the fastest for one user."""
+        if self.plan.place != HERE or not self.engine.target.runner.same_bits or not shared_system(self.prompts):
+            return None
+        alone = {s: cell for s, cell in by_setting(self.sweep.cells()).items() if s != NONE}
+        return max(alone, key=lambda setting: alone[setting].measured.ends[0], default=None)
+
+    def _missing_starts(self) -> list[tuple[int, Setting]]:
+        if (setting := self._kept_setting()) is None:
+            return []
+        known = self._file_of_starts.results
+        return [(row, s) for row in rows_to_begin(self.prompts) for s in (NONE, setting) if (row, *s) not in known]
+
+    def _begin_kept(self, row: int, setting: Setting, cancelled: Cancelled) -> None:
+        (method, gamma), prompt, plan = setting, self.prompts[row], self.plan
+        config, other = (
+            replace(run_config(self.engine, each, plan.temperature, plan.tokens, 0, gamma), method=method)
+            for each in (prompt, replace(prompt, text=OTHER_QUESTION, earlier=(), constraint=None))
+        )
+        start = begin_kept(self.engine, row, config, other, cancelled)
+        if not cancelled():
+            self._file_of_starts.add((row, method, gamma), start)
+
+    def _kept_request(self) -> KeptRequest | None:
+        setting = self._kept_setting()
+        if setting is None or self._missing_starts():
+            return None
+        ours, plain = (
+            {row: start for (row, *key), start in self._file_of_starts.results.items() if (*key,) == each}
+            for each in (setting, NONE)
+        )
+        verdict = weigh_kept(self.sweep.benchmark.samples, ours, plain, setting, NONE)
+        if verdict is None or verdict.request is None:
+            return None
+        tokens = min(start.tokens for start in (*ours.values(), *plain.values()))
+        return KeptRequest(*_request_fields(setting, ALL, verdict), tokens)
 
     def _extend_undecided(self, users: int) -> None:
         """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
@@ -239,6 +295,10 @@ class AnswerPoints:
 
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
+        if isinstance(point, tuple) and isinstance(point[0], int):
+            yield f"one user, {name(point[1])}, with the system prompt kept", 0
+            self._begin_kept(*point, cancelled)
+            return
         if isinstance(point, tuple):
             many, cell = point
             yield from many.reports(cell, cancelled)
@@ -248,10 +308,14 @@ class AnswerPoints:
             yield f"one user, {name((system.name, system.setting or 0))}", number
 
     def run(
-        self, progress: ProgressCallback = lambda fraction, message: None, seconds: float = math.inf
+        self,
+        progress: ProgressCallback = lambda fraction, message: None,
+        seconds: float = math.inf,
+        estimate: Callable[[float], None] = lambda seconds: None,
     ) -> AnswerResult:
-        """Measures all that is missing, or as much as fits into the ``seconds``."""
-        start = time.monotonic()
+        """Measures all that is missing, or as much as fits into the ``seconds``. ``estimate``: is called once with the
+        seconds that the whole takes, as soon as each kind of text had a turn to judge by."""
+        start, is_estimated = time.monotonic(), not self.missing()
         if self.missing():
             progress(0.0, "Warming up")
             self.warm()
@@ -260,6 +324,9 @@ class AnswerPoints:
             remaining = seconds - (time.monotonic() - start)
             if self.expected_seconds(missing[0]) / 2 > remaining:  # it would end nearer to them without this point
                 break
+            if not is_estimated and self._find_stage():
+                estimate(time.monotonic() - start + self.remaining_seconds())
+                is_estimated = True
             for doing, share in self.measure(missing[0]):
                 done = 1 - self.work_left(share) / total
                 if seconds < math.inf:
@@ -267,14 +334,30 @@ class AnswerPoints:
                 progress(max(0.0, min(0.999, done)), doing)
         return self.result()
 
-    def expected_seconds(self, point) -> float:
-        """Estimates how long a point takes: as long as the same point took before, or by the costs."""
-        if isinstance(point, tuple):
-            many, cell = point
-            return many.expected_steps(cell) * self.plain_costs.step
+    def remaining_seconds(self) -> float:
+        """Estimates how long the rest takes: turns as long as those before, and loads longer than by the costs in the
+        same proportion."""
+        turns = self.sweep.benchmark.missing()
+        by_costs = len(self.sweep.grid.settings()) * self.plan.steps_alone(self.plain_costs.v)
+        loads, turn = max(0.0, self.work_left() - len(turns) * by_costs), self._seconds_of_a_turn()
+        return len(turns) * turn + loads * turn / by_costs
+
+    def _seconds_of_a_turn(self) -> float:
         took = [sum(s.seconds for s in turn.values()) for turn in self.sweep.benchmark.samples.values()]
         runs = len(self.sweep.grid.settings()) * self.plan.steps_alone(self.plain_costs.v) * self.plain_costs.step
         return statistics.mean(took) if took else runs
+
+    def expected_seconds(self, point) -> float:
+        """Estimates how long a point takes: as long as the same point took before, or by the costs."""
+        if isinstance(point, tuple):
+            return self._expected_steps(point) * self.plain_costs.step
+        return self._seconds_of_a_turn()
+
+    def _expected_steps(self, point: tuple) -> float:
+        """Estimates a cell of many users, or a row that is begun twice, in plain steps."""
+        if isinstance(point[0], int):
+            return 2 * prompt_steps(self.plain_costs.v, self.prompts[point[0]].length)
+        return point[0].expected_steps(point[1])
 
     def size(self) -> tuple[int, int]:
         """Counts runs, and cells of many users."""
@@ -291,7 +374,7 @@ class AnswerPoints:
         of a turn, or which part of a cell."""
         v, missing = self.plain_costs.v, self.missing()
         runs, alone = len(self.sweep.grid.settings()), self.plan.steps_alone(v)
-        each = [p[0].expected_steps(p[1]) if isinstance(p, tuple) else runs * alone for p in missing]
+        each = [self._expected_steps(p) if isinstance(p, tuple) else runs * alone for p in missing]
         part = share if missing and isinstance(missing[0], tuple) else share / runs
         return sum(each) - part * sum(each[:1]) + (0.0 if self._stage else self.plan.steps_together(v))
 
@@ -307,7 +390,7 @@ class AnswerPoints:
         about |= {"measured": max(file.newest for file in files)}
         result = AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about,
-            self._requests(cells),
+            self._requests(cells), kept_request=self._kept_request() if alone else None,
         )  # fmt: skip
         return result if result.is_elsewhere else replace(result, rule=self._rule(result))
 
@@ -339,12 +422,16 @@ class AnswerPoints:
             ]  # fmt: skip
             ours, plain = (_parts(turns, setting) for setting in ((cell.method, cell.gamma), NONE))
             verdict = weigh(ours, plain)
-            if (request := verdict.request) and isinstance(cell.gamma, int):
-                requests.append(Request(
-                    cell.method, cell.gamma, cell.category, request.value, request.low, request.high, *verdict.seconds,
-                    *verdict.firsts, verdict.length, verdict.pays_from,
-                ))  # fmt: skip
+            if verdict.request and isinstance(cell.gamma, int):
+                requests.append(Request(*_request_fields((cell.method, cell.gamma), cell.category, verdict)))
         return tuple(requests)
+
+
+def _request_fields(setting: Setting, kind: str, verdict: WholeRequest) -> tuple:
+    """Returns the fields of a `Request`, whose whole requests were timed."""
+    assert verdict.request
+    ends = verdict.request.value, verdict.request.low, verdict.request.high
+    return *setting, kind, *ends, *verdict.seconds, *verdict.firsts, verdict.length, verdict.pays_from
 
 
 def _whole_requests(turns: Sequence[Mapping[tuple, Sample]], settings: Sequence[Setting]) -> dict[Setting, Speedup]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from engine.config import METHODS
 from engine.errors import and_list, quantity
-from engine.tools.bench.answer import NONE, AnswerResult, Setting, drafting_leaders
+from engine.tools.bench.answer import NONE, AnswerResult, KeptRequest, Setting, drafting_leaders
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.whole_request import time_words
 from engine.tools.bench.winners import break_even, costs_for_all, fastest
@@ -57,6 +57,7 @@ def recommendation(result: AnswerResult, users: int) -> str:
     if len(speedups) == 1:
         return f"For {people(users)} nothing is measured yet."
     words = f"{_choice(result, speedups, users)}.{_request_words(result, speedups, users)}"
+    words += _kept_words(result.kept_request) if result.kept_request and users == 1 else ""
     if result.is_disturbed([users]):
         return f"For {people(users)} the machine was too busy to judge. Its measurements say: {words}"
     return f"For {people(users)} {words}"
@@ -77,6 +78,16 @@ def _request_words(result: AnswerResult, speedups: Mapping[Setting, Speedup], us
         words += f" So it pays for answers from {quantity(request.pays_from, 'token')} on; these have "
         words += f"{request.length:.0f}."
     return words
+
+
+def _kept_words(request: KeptRequest) -> str:
+    """Words whole requests with the shared system prompt kept, as a server in use has it."""
+    times = (request.seconds, request.plain, request.reading, request.plain_reading)
+    took, plain, reading, plain_reading = map(time_words, times)
+    words = f" With {quantity(request.tokens, 'token')} of the shared system prompt kept, as servers keep it, that is "
+    words += f"{took} with {name((request.method, request.gamma))} and {plain} without ({request.measured.words}), "
+    words += f"{reading} and {plain_reading} before drafts can help."
+    return words + (" So there it is slower." if request.measured.tone == "slower" else "")
 
 
 def _choice(result: AnswerResult, speedups: Mapping[Setting, Speedup], users: int = 1) -> str:
@@ -280,6 +291,7 @@ def to_dict(result: AnswerResult) -> dict:
         "rows": to_rows(result), "curve": _curve_values(result),
         "costs": {method: asdict(costs) for method, costs in result.costs.items()},
         "requests": [asdict(request) for request in result.requests],
+        "kept_request": asdict(result.kept_request) if result.kept_request else None,
         "rule": [asdict(cell) for cell in result.rule],
     }  # fmt: skip
 

@@ -105,7 +105,10 @@ def answer(
             limited = f"; at most {minutes:g} minutes of it" if minutes and 60 * minutes < seconds else ""
             work = f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}"
             say(f"{work}{longer}{limited}.")
-            points.run(show, limit_seconds - (time.monotonic() - start))
+            points.run(
+                show, limit_seconds - (time.monotonic() - start),
+                lambda seconds: None if minutes else say(f"By the first turns it takes {duration(seconds)} in all."),
+            )  # fmt: skip
         except KeyboardInterrupt:
             interrupted = True
         result = replace(points.result(), curve=passes)

@@ -13,6 +13,7 @@ from engine.tools.bench import answer, answer_points, sweep_results, users_resul
 from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Request, schedule
 from engine.tools.bench.answer_points import AnswerPoints
 from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
+from engine.tools.bench.kept_prompts import shared_system
 from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import Prompt
 from engine.tools.bench.sweep_results import Cell
@@ -377,6 +378,40 @@ def test_the_context_is_the_middle_of_an_answer_to_a_median_text(engine, questio
     points = question(1, tokens=8)
     lengths = sorted(len(encode_prompt(engine.target.tokenizer, turn.config)) for turn in points.sweep.benchmark.turns)
     assert points.context() == int(statistics.median(lengths) + 4)
+
+
+def test_a_shared_system_prompt_is_measured_read_and_kept(question):
+    system = "You answer for a bookshop, politely and in short sentences. " * 8
+    rows = tuple(Prompt(text, "chat", settings=(("system", system),)) for text in ("the cat", "the hat", "a bat"))
+    points = question(1, texts=rows, methods=("ngram",))
+    found = points.run()
+    kept = found.kept_request
+    assert found.is_complete and kept.method == "ngram" and 400 < kept.tokens < 600, "all of it but its end"
+    read = found.request((kept.method, kept.gamma))
+    assert kept.seconds > kept.reading > 0 and kept.length == read.length
+    words = recommendation(found, 1)
+    assert f"With {kept.tokens} tokens of the shared system prompt kept, as servers keep it, that is " in words
+    assert to_dict(found)["kept_request"]["tokens"] == kept.tokens
+    again = question(1, texts=rows, methods=("ngram",))
+    assert not again.missing() and again.result().kept_request == kept, "it is found again"
+    others = (*rows[:2], Prompt("a bat", "chat"))
+    assert [shared_system(texts) == system for texts in (rows, others, rows[:1])] == [True, False, True]
+    assert question(1, texts=others, methods=("ngram",)).run().kept_request is None
+
+
+def test_an_estimate_after_the_first_turns_is_what_they_took(question):
+    texts = tuple(Prompt(text, text[0]) for text in ("a one", "a two", "b three"))
+    points, known = question(1, texts=texts, methods=("ngram",), repeats=3), []
+
+    def note(seconds):
+        turns = [sum(sample.seconds for sample in turn.values()) for turn in points.sweep.benchmark.samples.values()]
+        known.append((seconds, statistics.mean(turns), len(points.sweep.benchmark.missing())))
+
+    points.run(estimate=note)
+    ((seconds, turn, left),) = known
+    assert left == 7 and seconds > left * turn, "once, with two of nine turns measured, and the time so far"
+    assert points.remaining_seconds() == 0
+    points.run(estimate=lambda seconds: pytest.fail("nothing is left to estimate"))
 
 
 def test_every_load_is_measured_early_and_the_first_turns_come_first(question, monkeypatch):
