@@ -131,7 +131,10 @@ def _arguments(body: bytes) -> tuple[dict, bool]:
             raise BadInput(f"{alias} and {name} are one argument; give one of them.")
     values = {ALIASES.get(name, name): value for name, value in values.items()}
     if unknown := sorted(values.keys() - ARGUMENTS.keys() - {"stream"}):
-        raise BadInput(f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(ARGUMENTS))}, stream.")
+        other = " This is not OpenAI's API." if {"messages", "model"} & {*unknown} else ""
+        raise BadInput(
+            f"There is no argument {unknown[0][:40]!r}; choose from {', '.join(sorted(ARGUMENTS))}, stream.{other}"
+        )
     if wrong := [name for name in FLAGS if not isinstance(values.get(name, False), bool)]:
         raise BadInput(f"{wrong[0]} must be true or false.")
     return values, values.pop("stream", False)

@@ -15,7 +15,7 @@ from engine.trace.costs import CostModel
 from engine.trace.metrics import Interval, RunMetrics, compare, compute_metrics
 from engine.trace.noise import STEADIEST, Speedup, about_costs, monotone_costs
 from engine.trace.speedup_model import best_gamma, idealised_speedup, interpolate
-from engine.trace.speedup_words import impossible
+from engine.trace.speedup_words import doubt_costs, impossible
 from engine.trace.trace import Trace
 
 MOST_GAMMA = 16  # how far the idealised curve is drawn
@@ -44,6 +44,8 @@ def draw_prediction(run: Trace, baseline: Trace | None, speedup: Speedup | None)
     layout["annotations"] = [_number(name, value) for name, value, *_ in bars]
     layout["xaxis"] |= {"range": [0, short(1.35 * max(1.0, *(value for _, value, *_ in bars)))]}
     note = f"{_formula(run, result.predicted)} c and v measured at a context of {quantity(costs.context, 'token')}."
+    if doubt := doubt_costs(run.rounds, costs):
+        note += f" They were {doubt}."
     if result.efficiency is not None and speedup is not None:
         note += f" Engine efficiency, measured ÷ predicted: {result.efficiency:.2f}."
     if speedup is not None and not speedup.is_possible:

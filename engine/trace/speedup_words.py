@@ -4,10 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from engine.errors import quantity
+from engine.trace.costs import CostModel
+from engine.trace.events import Round
 from engine.trace.metrics import Interval, RunComparison
 from engine.trace.noise import Speedup, about_machine, largest_share
 
 DASH = "–"  # in place of a number that is not known
+FAR = 2  # times the context at which costs were measured, from where they say little
 NEAR = 1.12  # a speedup that is certainly below it, and above its inverse, makes no difference
 
 
@@ -15,6 +18,13 @@ def number(value: Interval | float | None, digits: int) -> str:
     """Formats a number, or the middle of an interval."""
     value = value.value if isinstance(value, Interval) else value
     return DASH if value is None else f"{value:.{digits}f}"
+
+
+def doubt_costs(rounds: Iterable[Round], costs: CostModel | None) -> str:
+    """Warns of costs that were measured at a context far shorter than the text; empty for others."""
+    longest = max((each.context or 0 for each in rounds), default=0)
+    is_far = costs is not None and longest > FAR * costs.context
+    return f"measured at a shorter text, and this one has {longest:,} tokens, so trust the clock" if is_far else ""
 
 
 def day(iso: str) -> str:

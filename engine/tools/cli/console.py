@@ -30,7 +30,7 @@ from engine.trace.metrics import (
     others_share,
 )
 from engine.trace.noise import NOISE, Speedup, about_machine
-from engine.trace.speedup_words import DASH, impossible, no_difference, number, whole_request
+from engine.trace.speedup_words import DASH, doubt_costs, impossible, no_difference, number, whole_request
 from engine.trace.trace import Trace
 
 # status -> (its mark where the terminal has no Unicode, style)
@@ -44,7 +44,6 @@ STATUS_STYLES = {
     "plain": ("", ""),
     "closing": (".", ""),
 }
-FAR = 2  # times the context at which costs were measured, from where they say little
 _PIPE_WIDTH = 160  # rich assumes 80 columns without a terminal, which breaks the tables
 _HIDING = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (bidi, tags), surrogates, line separators
 _JOINERS = "\u200c\u200d\ufe0f"  # zero-width, but part of how scripts and emoji are written
@@ -220,17 +219,10 @@ def _rows(trace: Trace, s: RunMetrics):
     if s.costs:
         yield "costs", costs_line(s.costs)
     if s.predicted_speedup:
-        doubt = _doubt_costs(trace, s.costs)
-        yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs{doubt}"
+        doubt = doubt_costs(trace.rounds, s.costs)
+        yield "predicted speedup", f"{s.predicted_speedup:.2f}×, from these rounds and costs{doubt and f'; {doubt}'}"
     if busy := about_machine(others_share(trace)):
         yield "note", busy
-
-
-def _doubt_costs(trace: Trace, costs: CostModel | None) -> str:
-    """Warns of costs that were measured at a context far shorter than the text."""
-    longest = max((each.context or 0 for each in trace.rounds), default=0)
-    is_far = costs is not None and longest > FAR * costs.context
-    return f"; measured at a shorter text, and this one has {longest:,} tokens, so trust the clock" if is_far else ""
 
 
 def _server_rows(server: Server):
