@@ -14,17 +14,21 @@ def lay_out_curve(name: str) -> gr.HTML:
     return component("own_curve", "", name)
 
 
-def read_given(event: gr.EventData) -> tuple[str, PassCurve | None, bool]:
+def read_text(text: str, at: float | None) -> tuple[str, PassCurve | None, bool]:
     """Returns the component's value, which holds the curve or a sentence on the mistake; the curve, None without one;
-    and whether the text was wrong. Each value is another, because the browser sees changes alone."""
-    text, at = str(event._data.get("text") or ""), event._data.get("at")
+    and whether the text was wrong. ``at`` makes each value another, because the browser sees changes alone."""
     if not text.strip():
         return encode({"at": at}), None, False
     try:
         curve = read_curve(text)
     except EngineError as error:
         return encode({"at": at, "error": str(error)}), None, True
-    return encode({"at": at, **curve.to_dict()}), curve, False
+    return encode({"at": at, "text": text, **curve.to_dict()}), curve, False
+
+
+def read_given(event: gr.EventData) -> tuple[str, PassCurve | None, bool]:
+    """Reads the text that the component brings, as `read_text` does."""
+    return read_text(str(event._data.get("text") or ""), event._data.get("at"))
 
 
 def show_given(event: gr.EventData) -> str:

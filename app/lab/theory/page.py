@@ -88,7 +88,7 @@ class Theory(Measurement):
         page.show("break_even")
         page.show("points")
         page.files()
-        lay_out_server(page.session, page.tabs)
+        lay_out_server(page.session, page.tabs, curve)
         charts(view.recorded_exits(), "theory-exits", view.EXITS)
         page.wire(restart, inputs=[page.session, *page.widgets.values()])
         page.connect(page.outputs["points"].again, "noise")

@@ -1,10 +1,13 @@
 """The form of `server explain` on the page: points of one's own server in, the parts of its step and the best γ out."""
 
+import json
+import time
 from collections.abc import Callable, Sequence
 
 import gradio as gr
 
 from app.jobs.visitor import Session
+from app.lab.own_curve import read_text
 from app.lab.theory import server_view as view
 from app.playground.trace_files import read_each
 from app.ui.charts import charts
@@ -65,8 +68,21 @@ def explain(text: str, lookup: str) -> list[str]:
     return [notice("good" if pays else "quiet", view.sentences(parts)), *view.draw(parts, points)]
 
 
-def lay_out_server(session: gr.State, tabs: Sequence[gr.Tab]) -> None:
-    """Lays out the form. ``tabs``: those around it; opening one may bring a recording from the playground."""
+def use_row_cost(text: str, lookup: str) -> list[str]:
+    """Makes v(W) of the points: the notice, and the value of the component that keeps the curve."""
+    try:
+        parts = view.split_points(view.parse(text, BOX), view.parse(lookup, LOOKUP_BOX), BOX)
+    except EngineError as error:
+        return [notice("error", str(error)), SKIP]
+    value, _, is_wrong = read_text("\n".join(parts.lines), time.time())
+    if is_wrong:
+        return [notice("error", json.loads(value)["error"]), SKIP]
+    return [notice("good", "The curves above, the answer and the lessons use this server’s v(W) now."), value]
+
+
+def lay_out_server(session: gr.State, tabs: Sequence[gr.Tab], curve: gr.HTML) -> None:
+    """Lays out the form. ``tabs``: those around it; opening one may bring a recording from the playground. ``curve``:
+    the component that keeps v(W)."""
 
     def box(label: str, info: str, name: str, placeholder: str = "") -> gr.Textbox:
         more = {"lines": 4, "max_lines": 12, "scale": 2, "min_width": 260, "placeholder": placeholder or None}
@@ -79,12 +95,14 @@ def lay_out_server(session: gr.State, tabs: Sequence[gr.Tab]) -> None:
         log = box("Or paste a log", "It gives the tokens of a round. Nothing of it is kept.", "server-log")
     with gr.Row(elem_classes="sl-actions"):
         run = gr.Button("Explain", variant="primary", elem_id="server-explain", scale=2, min_width=160)
+        use = gr.Button("Use its v(W)", elem_id="server-curve", min_width=120)
         files = open_files("Fill in from recordings", "server-files")
         from_log = gr.Button("Fill in from the log", elem_id="server-from-log", min_width=160)
     words, (parts, speeds, blank) = notice_area("server-notice"), view.draw(None)
     tables = component("table", parts, "server-parts"), component("table", speeds, "server-speeds")
     drawn = charts(blank, "server-charts", view.CHARTS)
     run.click(explain, [points, lookup], [words, *tables, drawn], **QUIET)
+    use.click(use_row_cost, [points, lookup], [words, curve], **QUIET)
     files.upload(fill_from_files, [points, files], [points, words], **QUIET)
     from_log.click(fill_from_log, [points, log], [points, words], **QUIET)
     for tab in tabs:

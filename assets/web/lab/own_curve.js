@@ -33,7 +33,10 @@ export function mount(part) {
   onValue(part, value => {
     const read = JSON.parse(value || '{}');
     setText(error, read.error ?? '');
-    if (read.v) keepCurve({ ...read, text: asked });
+    if (!read.v) return;
+    asked = read.text;
+    box.value = read.text;
+    keepCurve(read);
   });
   find('.sl-own-curve-use').addEventListener('click', () => ask(box.value));
   find('.sl-own-curve-forget').addEventListener('click', () => {

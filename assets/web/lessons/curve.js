@@ -83,7 +83,7 @@ export function makeCurve(settings, touched) {
     one,
     aside,
     makeNote(
-      'With the slider each further token of a pass has the same price. The measured widths differ a little from such a line. The Lab’s Theory takes v(W) of a machine of your own; lessons 8, 10, 12 and 15 then use it, too.',
+      'With the slider each further token of a pass has the same price. The measured widths differ a little from such a line. The Lab’s Theory takes v(W) of a machine of your own, which this and other lessons then use.',
     ),
   );
 }

@@ -152,9 +152,8 @@ def explain(
     if loads and not lookup:
         raise BadInput("--users needs points of a lookup; give them with --lookup.")
     parts, out = server_costs.split([*map(_point, points)], [*map(_point, lookup or [])]), screen()
-    for words, part in parts.known_parts():
-        half = "" if part.half is None else f" ± {1000 * part.half:.1f}"
-        out.print(f"{words}: {1000 * part.seconds:.1f}{half} ms")
+    for line in parts.lines:
+        out.print(line)
     out.print(f"acceptance: {parts.first:.2f} for the first draft, {parts.later:.2f} for each later one")
     if parts.fixed is not None:
         for gamma in range(9):

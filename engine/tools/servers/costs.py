@@ -98,6 +98,14 @@ class Split:
         return self.fixed.seconds + gamma * self.draft.seconds
 
     @property
+    def lines(self) -> list[str]:
+        """A line for each known part, as in "a plain step: 37.7 ms", with half of its interval."""
+        halves = {
+            words: "" if part.half is None else f" ± {1000 * part.half:.1f}" for words, part in self.known_parts()
+        }
+        return [f"{words}: {1000 * part.seconds:.1f}{halves[words]} ms" for words, part in self.known_parts()]
+
+    @property
     def best(self) -> int:
         return self.best_at(1)
 

@@ -234,7 +234,7 @@ def _read_parts(text: str) -> PassCurve:
                     raise BadInput(f"{place}: by these points this part takes less than no time. Measure them again.")
     if missing := [PARTS[part] for part in ("plain", "row") if part not in times]:
         raise BadInput(
-            f"server explain does not say the time of “{missing[0]}” here. Give it points of a lookup with --lookup, "
+            f"server explain does not say the time of “{missing[0]}” here. Give it points of a lookup (--lookup), "
             "because those alone tell what a row costs."
         )
     plain, row = times["plain"].cost, times["row"].cost

@@ -27,6 +27,17 @@ LOG = (
 )
 
 
+def test_its_cost_of_a_row_becomes_the_curve():
+    points, lookup = "0 25\n1 30 1.75\n3 40 2.5", "2 50 2.2"
+    words, value = server.use_row_cost(points, lookup)
+    curve = json.loads(value)
+    assert said(words)[0] == "good" and curve["source"] == "server explain" and curve["c"] is not None
+    assert curve["text"].splitlines()[0] == "a plain step: 40.0 ms" and curve["v"]["2"] > 1
+    words, skipped = server.use_row_cost(points, "")
+    assert said(words)[0] == "error" and "does not say the time of" in said(words)[1] and skipped is SKIP
+    assert said(server.use_row_cost("0 x", lookup)[0])[0] == "error"
+
+
 def said(value: str) -> tuple[str, str]:
     notice = json.loads(value)
     return notice["kind"], notice["text"]
