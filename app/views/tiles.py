@@ -43,10 +43,18 @@ def tiles(
         return encode(_numbers(Totals(), measuring))
     ratio = speedup(run, baseline, spread)
     line = _numbers(Totals.from_trace(run), measuring, others)
-    if "shared" not in line:
+    if "shared" in line:
+        line["tiles"]["speedup"][1] = _alone(run) + line["tiles"]["speedup"][1]
+    else:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
     return encode(line | {"plain": lanes.lane(baseline), "note": note, "tone": ratio.tone if ratio else ""})
+
+
+def _alone(run: Trace) -> str:
+    """Says what a shared run would gain by itself, by the costs in its trace; empty without them or before its end."""
+    predicted = compute_metrics(run).predicted_speedup if run.finished and run.has_drafts else None
+    return f"alone about {predicted:.1f}× (predicted); " if predicted else ""
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:

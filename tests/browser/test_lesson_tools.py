@@ -184,6 +184,7 @@ def test_a_finished_game_can_be_sent_and_its_link_opens_the_same_text(at_tool):
     grid = page.locator(".sl-guess-grid")
     expect(grid).to_contain_text("tokens per pass on “A fact”")
     assert grid.inner_text().count("🟨") == page.locator(".sl-guess-text span:not(.sl-guess-accepted)").count()
+    assert page.locator(".sl-guess-text s").count() == grid.inner_text().count("🟧") > 0  # the player's wrong guesses
     page.get_by_role("button", name="Copy it for a friend").click()
     expect(page.get_by_role("button", name=re.compile("Copied|Selected"))).to_be_visible()
     link = grid.inner_text().split()[-1]

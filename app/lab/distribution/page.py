@@ -37,8 +37,9 @@ Under 0.001 the output is called wrong. A correct engine fails this test once in
 nothing.</dd>
 </dl>"""
 BREAK = """<h3 class="sl-lossless-break">Break it</h3>
-<p class="sl-lab-lead">Press a button to test one rule with the settings below. It adds a row to the table. Watch
-α. The last button has a toy write JSON under a grammar, which wrong masks break.</p>"""
+<p class="sl-lab-lead">Press a button to test one rule with the settings below. It adds a row to the table; the first
+one replaces the recorded rows. Watch α. The last button has a toy write JSON under a grammar, which wrong masks
+break.</p>"""
 HIDING = """<p class="sl-lab-lead">Two bugs do not show up with the default settings. These buttons load settings that
 reveal them, and test the correct rule first.</p>"""
 NO_MODELS = "This page is shared and tests no real pair; the toy below needs no model."

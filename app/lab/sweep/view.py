@@ -148,7 +148,8 @@ def advice(result: SweepResult, temperature: float) -> str:
     words = [_overall(top[ALL])]
     for kind, first in top.items():
         if kind != ALL and _stands_out(first, top[ALL]):
-            words.append(f"On {kind}, {setting_title(first[0].method, first[0].gamma)}, leads with "
+            place = "leads" if len(first) == 1 else "is among the fastest"
+            words.append(f"On {kind}, {setting_title(first[0].method, first[0].gamma)}, {place} with "
                          f"{first[0].measured.words}.")  # fmt: skip
     return " ".join(words) + _doubts(cells)
 

@@ -144,7 +144,7 @@ export function makeBudget(settings, touched) {
     ...Object.values(bars).map(each => each.row),
     result,
     makeNote(
-      `A model, not a measurement: a pass has room for ${ROWS} tokens, and drafts cost nothing to make. A bar shows how many tokens all users get in a plain step. The number on a draft says how sure the drafter is of that guess; the darker, the likelier it is to count.`,
+      `A model, not a measurement: a pass has room for ${ROWS} tokens, and drafts cost nothing to make. A bar shows how many tokens all users get in a plain step. The number on a draft says how sure the drafter is of that guess; the stronger its colour, the likelier it is to count.`,
     ),
   );
 }

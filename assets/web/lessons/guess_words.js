@@ -40,11 +40,11 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
   const table = make('div', 'sl-guess-scores'),
     share = make('div'),
     again = makeButton('Start over', restart);
-  let now, at, guesses, rounds, kinds;
+  let now, at, guesses, rounds, kinds, wrong; // by place: the wrong guess that was replaced there
 
   function restart() {
     now = text.value;
-    [at, guesses, rounds, kinds] = [0, [], [], []];
+    [at, guesses, rounds, kinds, wrong] = [0, [], [], [], {}];
     prompt.textContent = now.prompt;
     result.textContent = '';
     ask();
@@ -57,7 +57,12 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
     const isOver = at >= now.tokens.length || rounds.length >= limit,
       place = at + guesses.length;
     written.replaceChildren(
-      ...now.tokens.slice(0, at).map((token, i) => make('span', `sl-guess-${kinds[i]}`, token)),
+      ...now.tokens
+        .slice(0, at)
+        .flatMap((token, i) => [
+          wrong[i] ? make('s', 'sl-guess-wrong', ` ✗\u00a0${visible(wrong[i].trim())}`) : '',
+          make('span', `sl-guess-${kinds[i]}`, token),
+        ]),
       ...guesses.map(guess => make('span', 'sl-guess-draft', guess)),
       isOver ? '' : '▏',
     );
@@ -94,6 +99,7 @@ export function makeGuessWords({ texts, gamma, rounds: limit = Infinity, text: f
       own = now.tokens[at + round.accepted].trim();
     rounds.push(round);
     kinds.push(...Array(round.accepted).fill('accepted'), round.accepted === guesses.length ? 'bonus' : 'resampled');
+    if (round.accepted < guesses.length) wrong[at + round.accepted] = guesses[round.accepted];
     const lost = guesses.length - round.tested;
     if (limit === 1) result.textContent = firstReply(round, own);
     else if (round.accepted === guesses.length)
