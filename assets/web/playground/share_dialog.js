@@ -2,6 +2,7 @@
 
 import { copyText } from '../lib/copy_button.js';
 import { closest, keyOf, makeFind, onValue } from '../lib/dom.js';
+import { qrCode } from '../lib/qr_code.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
@@ -21,6 +22,23 @@ const HIDDEN_WITH = {
 
 const LOCAL = /^(localhost|127\..*|\[::1\])$/; // names of the visitor's own machine
 
+const MARGIN = 4; // modules of white that a camera needs around a code
+
+// ``rows``: true for dark. It is black on white in the dark theme, too, because not every camera reads the reverse.
+function picture(rows) {
+  const SVG = 'http://www.w3.org/2000/svg',
+    size = rows.length + 2 * MARGIN,
+    svg = document.createElementNS(SVG, 'svg'),
+    path = document.createElementNS(SVG, 'path');
+  const squares = rows.flatMap((row, y) => row.map((isDark, x) => isDark && `M${x + MARGIN} ${y + MARGIN}h1v1h-1z`));
+  path.setAttribute('d', squares.filter(Boolean).join(''));
+  svg.setAttribute('viewBox', `0 0 ${size} ${size}`);
+  svg.setAttribute('role', 'img');
+  svg.setAttribute('aria-label', 'QR code of the link');
+  svg.append(path);
+  return svg;
+}
+
 export function mount(part) {
   const { element, trigger } = part;
   const find = makeFind(element);
@@ -33,7 +51,8 @@ export function mount(part) {
   const copy = find('[data-share="copy"]');
   /** @type {HTMLInputElement} */
   const present = find('[name="present"]');
-  const message = find('.sl-share-said'),
+  const qr = find('.sl-share-qr'),
+    message = find('.sl-share-said'),
     presenting = find('[data-share="present"]'),
     reveal = find('[data-share="show"]');
   const ticks = all('[name="hide"]'),
@@ -99,6 +118,7 @@ export function mount(part) {
   const chosenControls = () => ticks.filter(tick => tick.checked).map(tick => tick.value);
 
   function write(problem) {
+    qr.replaceChildren(); // it would be of another link
     field.value = problem ? '' : address.link(query, chosenControls(), present.checked);
     copy.disabled = Boolean(problem);
     message.textContent = problem || '';
@@ -121,7 +141,14 @@ export function mount(part) {
     })}.`;
   }
 
+  function drawCode() {
+    const rows = copy.disabled ? null : qrCode(field.value);
+    if (rows) qr.replaceChildren(picture(rows));
+    else if (field.value) message.textContent = 'This link is too long for a QR code: shorten the prompt.';
+  }
+
   const actions = {
+    qr: drawCode,
     open() {
       copy.disabled = true;
       field.value = message.textContent = '';
