@@ -32,6 +32,7 @@ from lessons.loader import glossary, lessons, run
 
 PAGES = {"index.html": "Lessons", "theory.html": "Theory", "runs.html": "Recorded runs", "sheets.html": "To take away"}
 TAB = {tab_link.NAME: tab_page.TITLE}  # where the site has an engine
+MINUTE = "minute.html"
 SCRIPT = ASSETS.parent / "engine" / "tools" / "servers" / "check_server.py"
 PRACTICE = "practice.html"  # the address that assets/web/lessons/lesson.js has, too
 CHECKING = "one_token_differs"  # the lesson that explains it
@@ -83,27 +84,34 @@ def files(engine: BrowserEngine | None = None, has_solutions: bool = True) -> It
         for scenario in lesson.scenarios:
             if scenario.trace:
                 runs[scenario.trace] = (scenario.title, traces[scenario.name], None)
-    yield "index.html", _lessons(rendered, pages)
+    papers = _paper_links(has_solutions)
+    yield "index.html", _lessons(rendered, pages, papers)
+    yield MINUTE, handlers.minute_alone("index.html")
     yield PRACTICE, practice.sheet(glossary(), has_solutions)
     yield "check_server.py", SCRIPT.read_text(encoding="utf-8")
     yield "theory.html", _theory(pages)
     yield "runs.html", _list("runs.html", pages, {f"runs/{name}.html": title for name, (title, *_) in runs.items()})
     number = next(lesson.number for lesson in lessons() if lesson.slug == CHECKING)
     script = {"check_server.py": f"A script that tests whether a server is lossless (lesson {number})"}
-    papers = script | {PRACTICE: "Exercises with new numbers" + (", and their key" if has_solutions else "")}
-    papers |= dict(_sheet_links(rendered))
-    yield "sheets.html", _list("sheets.html", pages, papers)
+    links = papers | script | {PRACTICE: "Exercises with new numbers" + (", and their key" if has_solutions else "")}
+    links |= dict(_sheet_links(rendered))
+    yield "sheets.html", _list("sheets.html", pages, links)
     for name, (_, trace, baseline) in runs.items():
         yield f"runs/{name}.html", html_export.page(trace, baseline)
+    for name in papers:
+        yield name, handlers.paper(name.removesuffix(".html"))
     for lesson in rendered:
         if lesson["teacher"]:
             yield f"sheets/teacher-{lesson['number']}.html", sheets.teacher(lesson)
         yield f"sheets/class-{lesson['number']}.html", sheets.class_sheet(lesson)
 
 
-def _lessons(rendered: list[dict], pages: Pages) -> str:
+def _lessons(rendered: list[dict], pages: Pages, papers: Pages) -> str:
     name = next(name for name in ("tab.html", "runs.html") if name in pages)
-    value = handlers.value() | {
+    value = handlers.value()
+    value |= {
+        "minute": value["minute"] | {"alone": MINUTE},
+        "papers": papers,
         "pages": {str(lesson["number"]): lesson for lesson in rendered},
         "playground": {"href": name, "title": pages[name]},
     }
@@ -131,6 +139,11 @@ def _list(name: str, pages: Pages, links: dict[str, str]) -> str:
     items = "".join(f"<li>{_link(target, title)}</li>" for target, title in links.items())
     body = f'{_head(name, pages)}<main><ul class="sl-site-list">{items}</ul></main>'
     return document(f"SpecLens: {pages[name]}", body, ())
+
+
+def _paper_links(has_solutions: bool) -> Pages:
+    """Returns the title of each page for teachers by its file; the plans have the answers of the tickets."""
+    return {f"{name}.html": title for name, title in handlers.TITLES.items() if has_solutions or name == "tickets"}
 
 
 def _sheet_links(rendered: list[dict]) -> Iterator[tuple[str, str]]:

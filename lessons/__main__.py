@@ -60,9 +60,16 @@ def record(
 
 def _record(engine, configs, repeats: int, out: Path) -> None:
     """Records the runs of one pair, by the name of their files."""
-    from engine.tools.bench.recording import record
+    from engine.tools.bench.recording import record, record_untimed
     from engine.trace.trace import save
+    from lessons.loader import recordings
+    from lessons.wrong_copy import wrong_copies
 
+    wrong = {name: config for name, config in configs.items() if recordings()[name].is_wrong}
+    configs = {name: config for name, config in configs.items() if name not in wrong}
+    with wrong_copies():
+        for name, config in wrong.items():
+            save(record_untimed(engine, config), out / f"{name}.json")
     for method in dict.fromkeys(config.method for config in configs.values()):
         typer.echo(f"Measuring what {method} costs")
         engine.costs(method, again=True)

@@ -30,6 +30,7 @@ from lessons.schema import (
     NumberAsk,
     Recording,
     Scenario,
+    Teaching,
     Text,
 )
 
@@ -101,11 +102,28 @@ def minute() -> Minute:
     """Returns the page of sixty seconds that comes before the lessons."""
     path = FOLDER / "minute.toml"
     page = validate(Minute, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
-    for name in ("lead", "guess", "check", "keep", "end"):
+    for name in ("lead", "guess", "check", "keep", "end", "wrong", "wrong_end"):
         for span in markup.line(getattr(page, name)):
             if problem := _problem(span, (), glossary()):
                 raise LessonError(f"{path.name}, {name}: {problem}.")
     return page
+
+
+@lru_cache(maxsize=1)
+def teaching() -> Teaching:
+    """Returns the plans and the handouts for teachers. LessonError for a lesson that there isn't, or a wrong line."""
+    path = FOLDER / "teaching.toml"
+    content = validate(Teaching, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
+    named = {*content.lessons, *(part.lesson for plan in content.plans for part in plan.parts if part.lesson)}
+    if unknown := named - {lesson.slug for lesson in lessons()}:
+        raise LessonError(f"{path.name}: there is no lesson {min(unknown)!r}.")
+    for slug, handout in content.lessons.items():
+        texts = [text for each in handout.misconceptions for text in (each.wrong, each.right)]
+        texts += [text for each in handout.ticket for text in (each.text, each.answer)]
+        for span in (span for text in texts for span in markup.line(text)):
+            if problem := _problem(span, content.constants, glossary()):
+                raise LessonError(f"{path.name}, {slug}: {problem}.")
+    return content
 
 
 @lru_cache(maxsize=64)

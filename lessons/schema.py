@@ -94,6 +94,7 @@ class Recording:
     example: Line
     method: Line
     tokens: int
+    is_wrong: bool = field(default=False, kw_only=True)  # the lookup copies one token too late; not timed
     gamma: int | str = 4
     temperature: float = 0.0
     seed: int = 0
@@ -351,13 +352,71 @@ class Lesson:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Misconception:
+    """A wrong belief that learners often have, and the truth."""
+
+    wrong: Text
+    right: Text
+
+
+@dataclass(frozen=True, config=STRICT)
+class TicketQuestion:
+    text: Text
+    answer: Text
+
+
+@dataclass(frozen=True, config=STRICT)
+class Handout:
+    """What a teacher takes along for one lesson. ``board``: a drawing in letters; ``ticket``: asked at the end."""
+
+    board: Annotated[str, Field(pattern=r"\S")]
+    misconceptions: Annotated[tuple[Misconception, ...], Field(min_length=3, max_length=3)]
+    ticket: Annotated[tuple[TicketQuestion, ...], Field(min_length=1)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class PlanPart:
+    """A part of a plan. ``lesson``: a lesson's name, unless the part belongs to none."""
+
+    minutes: int
+    do: Text
+    lesson: Line = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Plan:
+    title: Text
+    minutes: int
+    aim: Text
+    homework: Text
+    parts: tuple[PlanPart, ...]
+
+    def __post_init__(self):
+        if (total := sum(part.minutes for part in self.parts)) != self.minutes:
+            raise ValueError(f"its parts take {total} minutes, not {self.minutes}")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Teaching:
+    """Plans, and a handout for each lesson by its name: the content of teaching.toml."""
+
+    plans: tuple[Plan, ...]
+    lessons: Mapping[str, Handout]
+    constants: tuple[Text, ...] = ()
+
+
+@dataclass(frozen=True, config=STRICT)
 class Minute:
-    """The page of sixty seconds before the lessons. ``trace``: the recording that it plays."""
+    """The page of sixty seconds before the lessons. ``trace``: the recording that it plays; ``wrong_trace``: the same
+    text with wrong guesses, for its fourth move."""
 
     title: Text
     trace: Text
+    wrong_trace: Text
     lead: Text
     guess: Text
     check: Text
     keep: Text
     end: Text
+    wrong: Text
+    wrong_end: Text

@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from app.form import NAMES, controls_by_name
 from app.jobs.service import Service
-from app.lessons_tab import practice, sheets, view
+from app.lessons_tab import practice, sheets, teaching, view
+from app.lessons_tab.minute import document_of
 from app.lessons_tab.minute import page as minute_page
 from app.ui.method_choices import method_choices
 from app.ui.widgets import SKIP
@@ -18,7 +19,7 @@ from app.views import player_feed
 from app.views.safe_json import encode
 from engine.config import AUTO
 from engine.trace.trace import load
-from lessons import own_rule
+from lessons import loader, own_rule
 from lessons.loader import glossary, lessons, minute, run
 from lessons.schema import TRACES
 
@@ -27,11 +28,26 @@ def contents() -> str:
     return encode(value())
 
 
+ALONE = "speclens/minute"  # the address of the page of sixty seconds
+
+
 def value() -> dict[str, Any]:
-    """Returns the list of lessons, the page before it, and the exercises of both kinds."""
-    trace = load(TRACES / f"{minute().trace}.json")
-    pages = {"minute": minute_page(minute(), trace, glossary()), "practice": practice.page(glossary())}
+    """Returns the list of lessons, the page before it with its own address, the exercises of both kinds, and the pages
+    for teachers."""
+    papers = {f"speclens/papers/{name}": title for name, title in TITLES.items()}
+    pages = {"minute": {**_minute(), "alone": ALONE}, "practice": practice.page(glossary()), "papers": papers}
     return {"lessons": view.contents(lessons()), "rule": own_rule.exercise()} | pages
+
+
+def _minute() -> dict[str, Any]:
+    right, wrong = (load(TRACES / f"{name}.json") for name in (minute().trace, minute().wrong_trace))
+    return minute_page(minute(), right, wrong, glossary())
+
+
+@lru_cache(maxsize=4)
+def minute_alone(lessons_address: str) -> str:
+    """Returns the page of sixty seconds as the text of an HTML file. ``lessons_address``: where the lessons are."""
+    return document_of(_minute(), lessons_address)
 
 
 FORMS = {
@@ -66,6 +82,27 @@ def _answer(request) -> Response:
     return Response(text, media_type=FORMS[form][1], headers={"Cache-Control": "no-cache"})
 
 
+def _alone(_) -> Response:
+    return Response(minute_alone("../#lessons"), media_type="text/html", headers={"Cache-Control": "no-cache"})
+
+
+TITLES = {"teacher": teaching.PLANS, "tickets": teaching.TICKETS}
+PAPERS = {"teacher": teaching.plans_page, "tickets": teaching.tickets_page}
+
+
+@lru_cache(maxsize=len(PAPERS))
+def paper(name: str) -> str:
+    """Returns one of the pages for teachers, as the text of an HTML file."""
+    return PAPERS[name](loader.teaching(), lessons())
+
+
+def _paper(request) -> Response:
+    name = request.path_params["name"]
+    if name not in PAPERS:
+        return JSONResponse({"problem": "There is no such page."}, status_code=404)
+    return Response(paper(name), media_type="text/html", headers={"Cache-Control": "no-cache"})
+
+
 @lru_cache(maxsize=1)
 def _practice_sheet() -> str:
     return practice.sheet(glossary())
@@ -77,6 +114,7 @@ def _answer_practice(request) -> Response:
 
 # A plain route and no gradio event, because a class of thirty opens the same text at once.
 ROUTES = [Route(f"/speclens/lessons/{{number:int}}{end}", _answer) for end in ("", "/{form}")]
+ROUTES += [Route(f"/{ALONE}", _alone), Route("/speclens/papers/{name}", _paper)]
 ROUTES.append(Route("/speclens/practice", _answer_practice))
 
 

@@ -24,8 +24,8 @@ def button(page: Page):
 
 
 def test_moves_and_counts_are_those_of_the_run(browser):
-    trace = load(TRACES / f"{minute().trace}.json")
-    rounds = rendered(minute(), trace, glossary())["rounds"]
+    trace, wrong = (load(TRACES / f"{name}.json") for name in (minute().trace, minute().wrong_trace))
+    rounds = rendered(minute(), trace, wrong, glossary())["rounds"]
     with page_with(browser, "lessons/minute.js") as page:
         moves = page.evaluate("rounds => movesOf(rounds)", rounds)
         assert [m["round"] for m in moves if m["move"] == "keep"] == list(range(len(rounds)))
@@ -64,6 +64,22 @@ def play(page: Page) -> None:
     expect(page.locator(".sl-minute-end")).to_contain_text("the text is the same")
 
 
+def break_it(page: Page) -> None:
+    """Makes every guess wrong: the text stays, the clock doesn't."""
+    text = page.locator(".sl-minute-text")
+    page.get_by_role("button", name="Make every guess wrong").press("Enter")
+    expect(page.locator(".sl-minute-steps [data-now]")).to_contain_text("Break it.")
+    expect(button(page)).to_have_text("Play it again")
+    wrong = load(TRACES / f"{minute().wrong_trace}.json")
+    assert (at(page, "tokens"), at(page, "passes")) == (len(wrong.emitted), len(wrong.rounds))
+    assert at(page, "alone") == at(page, "tokens")  # one at a time it would have been there before
+    expect(page.locator(".sl-minute-end")).to_contain_text("Not one guess was accepted, and the text is the same")
+    expect(text).to_contain_text("the ships were glad of the")
+    button(page).press("Enter")
+    expect(button(page)).to_have_text("Guess")
+    assert at(page, "tokens") == 1
+
+
 def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
     """It goes to the end at once with reduced motion."""
     page = visit("#minute", reduced_motion="reduce")
@@ -73,6 +89,7 @@ def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
         button(page).press("Enter")
     page.get_by_role("button", name="Play it again").press("Enter")
     assert at(page, "tokens") == 1
+    break_it(page)
     page.get_by_role("button", name="Try your own text").press("Enter")
     expect(page.locator("#prompt")).to_be_visible()
     assert page.evaluate("location.hash") == ""
@@ -97,7 +114,7 @@ def test_page_before_the_lessons_plays_from_disk(open_offline, site, width, sche
     expect(page.locator("#sl-lesson-title")).to_have_text(re.compile(r"^0\. "))
     open_lesson(page, "draft_then_verify")
     page.get_by_role("button", name="All lessons").click()
-    page.locator(".sl-minute summary").click()
+    page.locator(".sl-minute > summary").click()
     page.locator(".sl-minute").get_by_role("link", name="Recorded runs").click()
     expect(page.locator("h1")).to_be_visible()
     assert page.url.endswith("runs.html")

@@ -3,6 +3,7 @@
 import pytest
 
 from app.lessons_tab.minute import LINES, page
+from engine.trace.speedup_model import interpolate
 from engine.trace.trace import load
 from lessons import loader
 from lessons.loader import glossary, minute
@@ -11,7 +12,8 @@ from lessons.schema import TRACES, LessonError
 
 @pytest.fixture(scope="module")
 def rendered() -> dict:
-    return page(minute(), load(TRACES / f"{minute().trace}.json"), glossary())
+    right, wrong = (load(TRACES / f"{name}.json") for name in (minute().trace, minute().wrong_trace))
+    return page(minute(), right, wrong, glossary())
 
 
 def test_the_page_has_150_words_at_most_and_no_number_of_its_own(rendered):
@@ -40,6 +42,21 @@ def test_run_shows_what_its_lines_say(rendered):
     guessed = [one["drafts"] for one in rendered["rounds"] if one["drafts"]]
     assert [status for _, status in guessed[0]] == ["accepted", "accepted", "rejected", "discarded"]
     assert all("".join(text for text, _ in drafts) in rendered["prompt"] for drafts in guessed)
+
+
+def test_wrong_guesses_change_the_clock_and_nothing_in_the_text(rendered):
+    """The run is a real one: every guess was rejected by the model, and the text is the one that it writes alone."""
+    wrong, alone = (load(TRACES / f"{name}.json") for name in (minute().wrong_trace, "rewrite_plain"))
+    assert [token.id for token in wrong.emitted] == [token.id for token in alone.emitted]
+    statuses = {token.status for one in wrong.rounds for token in one.tokens}
+    assert statuses == {"rejected", "discarded", "resampled", "plain"}
+    assert sum(bool(one.parents) for one in wrong.rounds) > 0.9 * len(wrong.rounds)
+    assert wrong.started.costs is None and "speedup" not in wrong.finished.extra  # its own clock counts for nothing
+    costs = load(TRACES / f"{minute().trace}.json").started.costs
+    steps = sum(interpolate(costs.v, len(one.parents) + 1) for one in wrong.rounds)
+    assert rendered["wrong_rounds"][-1]["at"] == pytest.approx(steps)
+    sums = [piece[1] for piece in rendered["wrong_end"] if piece[0] == "sum"]
+    assert sums == [f"{len(wrong.emitted) / steps:.2f}"] and 0.5 < float(sums[0]) < 1
 
 
 def test_a_number_that_no_run_gives_is_refused(monkeypatch, tmp_path):

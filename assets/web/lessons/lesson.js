@@ -4,10 +4,11 @@
 import { closest, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
+import { forgetGuesses } from './guess_log.js';
 import { labButton, labNote } from './lab_button.js';
 import { drawLessonHead, listenForOwnText } from './lesson_head.js';
 import { listenForKeys } from './lesson_keys.js';
-import { drawLessonList } from './lesson_list.js';
+import { drawLessonList, drawPapers } from './lesson_list.js';
 import { drawLessonNav } from './lesson_nav.js';
 import { makeLessonPages } from './lesson_pages.js';
 import { makeLessonPlayer } from './lesson_player.js';
@@ -17,6 +18,7 @@ import { mountMinute } from './minute.js';
 import { makePlaygroundHint } from './playground_hint.js';
 import { mountPractice } from './practice.js';
 import { makeProgress } from './progress.js';
+import { mountReport } from './report.js';
 import { mountRulePage } from './rule_page.js';
 import { makeToolPlace } from './tool_place.js';
 
@@ -26,7 +28,15 @@ const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill 
 export function mount({ element, props, trigger }) {
   const find = makeFind(element);
   /** @type {LessonsValue} */
-  const { lessons, pages: stored, minute, practice, rule, playground } = JSON.parse(props.value || '{"lessons":[]}');
+  const {
+    lessons,
+    pages: stored,
+    minute,
+    papers,
+    practice,
+    rule,
+    playground,
+  } = JSON.parse(props.value || '{"lessons":[]}');
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),
     turn = find('.sl-lesson-turn'),
@@ -54,6 +64,8 @@ export function mount({ element, props, trigger }) {
 
   // ── the list ──
   const drawList = () => drawLessonList(find('.sl-lesson-parts'), lessons, progress);
+  drawPapers(find('.sl-lesson-papers'), papers ?? {});
+  mountReport(find('.sl-report'), lessons, progress);
   const idea = mountMinute(find('.sl-minute'), minute, markup, playground);
 
   function list() {
@@ -278,6 +290,7 @@ export function mount({ element, props, trigger }) {
     live,
     forget() {
       progress.forget();
+      forgetGuesses();
       exercises.forget();
       drawList();
     },

@@ -105,8 +105,10 @@ export interface MinuteRound {
   own: MinuteToken | null;
   at: number;
 }
-export interface Minute extends Record<'lead' | 'guess' | 'check' | 'keep' | 'end', Line> {
+export interface Minute extends Record<'lead' | 'guess' | 'check' | 'keep' | 'end' | 'wrong' | 'wrong_end', Line> {
   title: string;
+  alone: string;
+  wrong_rounds: MinuteRound[];
   prompt: string;
   rounds: MinuteRound[];
   words: Record<string, string>;
@@ -117,6 +119,7 @@ export interface LessonsValue {
   lessons: LessonEntry[];
   pages?: Record<string, LessonPage>;
   minute?: Minute;
+  papers?: Record<string, string>;
   practice?: { kinds: any[]; words: Record<string, string> }; // as practice_numbers.js draws them
   rule?: any; // the exercise of rule_grade.js
   playground?: { href: string; title: string };

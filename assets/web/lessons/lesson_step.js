@@ -2,7 +2,8 @@
 /** @import { LessonPage, Step } from './lesson_page.d.ts' */
 import { make } from '../lib/dom.js';
 import { makeSentence } from './drag_numbers.js';
-import { makePrediction, makeQuiz } from './questions.js';
+import { noteGuess, noteQuiz } from './guess_log.js';
+import { makePrediction, makeQuiz, plainText } from './questions.js';
 import { TOOLS } from './tools.js';
 import { isClass } from './widgets.js';
 
@@ -36,7 +37,8 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
   hide(true);
   if (content.sentence) makeSentence(blocks, content.sentence, tool, content.ask ? () => {} : () => done(''));
   if (content.ask) {
-    const show = () => {
+    const show = (isRight, guess) => {
+      if (guess) noteGuess(page.slug, at, { question: plainText(content.ask.text), guess, isRight });
       hide(false);
       tool?.dispatchEvent(new Event('answered')); // a tool that waits for the guess
       answered(content);
@@ -66,6 +68,7 @@ export function quizNodes(page, markup, hasNext, solved) {
     right.add(index);
     if (first) firsts.add(index);
     if (right.size < page.quiz.length) return;
+    noteQuiz(page.slug, firsts.size, page.quiz.length);
     const score = `You got ${firsts.size} of ${page.quiz.length} at the first try.`;
     end.textContent = `${score} ${hasNext ? 'That’s it for this lesson. Ready for the next one?' : 'That was the last lesson.'}`;
     solved();

@@ -1,12 +1,15 @@
-// Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep.
+// Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep. A fourth plays the
+// same text with guesses that are all wrong.
 
 import { isCalm, make, makeButton, makeFind, setText } from '../lib/dom.js';
+import { makeEmbed } from '../lib/embed_code.js';
 import { quantity, visible } from '../lib/format.js';
 import { STATUSES } from '../lib/statuses.js';
+import { makeMarkup } from './markup.js';
 import { meter } from './widgets.js';
 
 const MOVES = ['guess', 'check', 'keep'];
-const NAMES = { guess: 'Guess', check: 'Check', keep: 'Keep' };
+const NAMES = { guess: 'Guess', check: 'Check', keep: 'Keep', wrong: 'Break it' };
 const SLOW = 650; // milliseconds for a move in the first rounds that play by themselves
 const FAST = 150; // in all others
 
@@ -34,6 +37,7 @@ export function verdictOn({ drafts, own }) {
   const quote = text => `“${text.trim()}”`;
   const accepted = drafts.filter(([, status]) => STATUSES[status].emitted).map(([text]) => quote(text)),
     rejected = drafts.find(([, status]) => status === 'rejected');
+  if (!drafts.length && !own[0]) return 'The text is complete.';
   if (!drafts.length) return `Nothing to copy here. The model writes ${quote(own[0])}.`;
   const list = accepted.join(', ');
   if (rejected)
@@ -45,46 +49,65 @@ export function verdictOn({ drafts, own }) {
 
 // ``page``: the lines and the run of app/lessons_tab/minute.py; ``links``: the ways on, as nodes.
 function makeMinute(page, markup, links) {
-  const { rounds } = page,
-    moves = movesOf(rounds),
-    total = rounds.flatMap(addedTexts).length;
-  const steps = Object.fromEntries(MOVES.map(move => [move, step(move)]));
+  const total = page.rounds.flatMap(addedTexts).length;
+  // The first rounds without guesses are over when it begins. With wrong guesses a round is a single move.
+  const led = movesOf(page.rounds),
+    right = { rounds: page.rounds, moves: led, first: led.findIndex(({ move }) => move === 'guess') - 1 },
+    wrong = {
+      rounds: page.wrong_rounds,
+      moves: page.wrong_rounds.map((_, round) => ({ round, move: 'keep' })),
+      first: 0,
+    };
+  const steps = Object.fromEntries(Object.keys(NAMES).map(move => [move, step(move)]));
   const note = make('p', 'sl-minute-note'),
     text = make('p', 'sl-minute-text'),
     result = make('p', 'sl-result', '', { role: 'status' }),
-    end = markup.line('p', page.end, 'sl-minute-end'),
+    end = make('p', 'sl-minute-end'),
     button = makeButton('', press, 'sl-button sl-minute-go'),
+    breaking = makeButton('Make every guess wrong', breakIt, 'sl-button sl-minute-break'),
     bars = { drafted: meter('sl-meter-p'), alone: meter() };
-  // The first rounds without guesses are over when it begins.
-  const first = moves.findIndex(({ move }) => move === 'guess') - 1;
-  let at = first,
+  let { rounds, moves, first } = right,
+    at = first,
     timer = 0;
 
   function step(move) {
     const line = markup.line('span', page[move]);
     return make('li', '', [make('strong', '', `${NAMES[move]}. `), line], { 'data-move': move });
   }
-  const isOver = () => at === moves.length - 1;
+  const isOver = () => at === moves.length - 1,
+    isWrong = () => rounds === wrong.rounds;
   // The reader makes the moves of the first round; then it plays by itself.
-  const isLed = () => moves[at + 1]?.round === moves[first + 1].round;
+  const isLed = () => !isWrong() && moves[at + 1]?.round === moves[first + 1].round;
+
+  function use(run) {
+    ({ rounds, moves, first } = run);
+    at = first;
+    end.replaceChildren(markup.line('span', run === wrong ? page.wrong_end : page.end));
+    draw();
+  }
 
   function press() {
     if (timer) return stop();
-    if (isOver()) {
-      at = first;
-      return draw();
-    }
+    if (isOver()) return use(right);
     if (isLed()) return advance();
+    playOn();
+  }
+  function playOn() {
     if (!isCalm()) return wait();
     at = moves.length - 1;
     draw();
+  }
+  function breakIt() {
+    stop();
+    use(wrong);
+    playOn();
   }
   function advance() {
     at++;
     draw();
   }
   function wait() {
-    const isSlow = moves[at + 1].round < moves[first + 1].round + 4;
+    const isSlow = moves[at + 1].round < moves[first + 1].round + (isWrong() ? 2 : 4);
     timer = setTimeout(
       () => {
         advance();
@@ -121,12 +144,13 @@ function makeMinute(page, markup, links) {
     const isKept = move === 'keep',
       seen = now.drafts.filter(([words]) => words), // the end of a text has none
       drafts = seen.map(each => (isKept ? token(each) : token(each, 'sl-minute-open', '?')));
-    const row = make('span', 'sl-minute-row', [...drafts, isKept && now.own && token(now.own)], {
+    const row = make('span', 'sl-minute-row', [...drafts, isKept && now.own?.[0] && token(now.own)], {
       'data-move': move,
     });
     text.replaceChildren(make('span', '', before), ' ', row);
     drawNote(isKept ? '' : now.drafts.map(([words]) => words).join(''));
-    for (const each of MOVES) steps[each].toggleAttribute('data-now', each === move && at > first);
+    const current = isWrong() ? 'wrong' : at > first && move;
+    for (const each of Object.keys(NAMES)) steps[each].toggleAttribute('data-now', each === current);
     const tokenWords = count => quantity(count, 'token');
     bars.drafted.set('with guesses', texts.length / total, tokenWords(texts.length));
     bars.alone.set('one at a time', alone / total, tokenWords(alone));
@@ -146,21 +170,34 @@ function makeMinute(page, markup, links) {
     );
   }
 
-  draw();
+  use(right);
   return [
     markup.line('p', page.lead),
     make('ol', 'sl-minute-steps', Object.values(steps)),
     make('div', 'sl-minute-box', [
       note,
       text,
-      make('div', 'sl-buttons', [button]),
+      make('div', 'sl-buttons', [button, breaking]),
       bars.drafted.row,
       bars.alone.row,
       result,
     ]),
     end,
-    make('p', 'sl-buttons', links),
-  ];
+    links.length > 0 && make('p', 'sl-buttons', links),
+  ].filter(Boolean);
+}
+
+// The page alone, without the list of lessons: in a frame of another page nothing leads away from it.
+export function mountAlone({ element, props }) {
+  const page = JSON.parse(props.value),
+    find = makeFind(element);
+  const markup = makeMarkup(find('.sl-define')),
+    isAlone = window.parent === window;
+  const links = isAlone ? [make('a', 'sl-button', 'Go on to the lessons', { href: page.lessons })] : [];
+  markup.listen(element);
+  markup.use(page.words);
+  find('.sl-minute > div').replaceChildren(...makeMinute(page, markup, links));
+  if (isAlone) find('.sl-minute').append(makeEmbed(location.href.split('#')[0], page.title));
 }
 
 // Fills the folded box before the list while the list is shown; it is open for who has not begun a lesson.
@@ -182,7 +219,10 @@ export function mountMinute(box, page, markup, playground) {
     show(isNew) {
       box.open = isNew;
       markup.use(page.words);
-      content.replaceChildren(...makeMinute(page, markup, waysOn()));
+      content.replaceChildren(
+        ...makeMinute(page, markup, waysOn()),
+        makeEmbed(new URL(page.alone, document.baseURI).href, page.title),
+      );
     },
     hide: () => content.replaceChildren(),
   };

@@ -38,17 +38,20 @@ function guessOf(text, share) {
   return share && (words.endsWith('%') || number > 1) ? number / 100 : number;
 }
 
-// ``answered(right)`` is called once, after the guess.
+// A line's words without its marks.
+export const plainText = line => line.map(([, text]) => text).join('');
+
+// ``answered(right, guess)`` is called once, after the guess, which is a text; a class that votes has none.
 export function makePrediction(markup, ask, answered) {
   const reply = make('div', 'sl-reply', '', { role: 'status' });
   const head = [make('p', 'sl-question-kind', 'Predict, then look'), markup.line('p', ask.text, 'sl-question-text')];
 
-  function reveal(right, words, why = []) {
+  function reveal(right, words, why = [], guess = '') {
     reply.dataset.right = right;
     reply.append(make('strong', '', words));
     if (why.length) reply.append(markup.line('p', why));
     reply.append(markup.line('p', ask.explain));
-    answered(right);
+    answered(right, guess);
   }
 
   if (ask.kind === 'number') {
@@ -74,6 +77,7 @@ export function makePrediction(markup, ask, answered) {
         right,
         exact(guess) === exact(ask.answer) ? `Right: it is ${answer}.` : `${said} ${exact(guess)}, it is ${answer}.`,
         right ? [] : guess < ask.answer ? ask.low : ask.high,
+        field.value,
       );
     });
     return make('div', 'sl-question', [...head, form, reply]);
@@ -83,7 +87,7 @@ export function makePrediction(markup, ask, answered) {
     for (const each of list.children) each.setAttribute('aria-disabled', 'true');
     settle(button, option.right);
     if (!option.right) settle(list.children[ask.options.findIndex(each => each.right)], true);
-    reveal(option.right, option.right ? 'You saw it coming.' : 'Not quite.', option.why);
+    reveal(option.right, option.right ? 'You saw it coming.' : 'Not quite.', option.why, plainText(option.text));
   });
   return make('div', 'sl-question', [...head, list, reply]);
 }

@@ -1,6 +1,8 @@
 // Shows a saved run, with its settings and its prompt below the stage.
 import { make } from '../lib/dom.js';
+import { makeEmbed } from '../lib/embed_code.js';
 import { mount } from '../player/stage.js';
+import { isFramed } from './frame_height.js';
 import { page, show } from './page.js';
 
 const pairs = page.facts.flatMap(([name, value]) => [
@@ -9,4 +11,6 @@ const pairs = page.facts.flatMap(([name, value]) => [
 ]);
 document.querySelector('.sl-facts dl').append(...pairs);
 document.querySelector('.sl-facts-prompt').textContent = page.prompt;
+if (!isFramed())
+  document.querySelector('.sl-facts').append(makeEmbed(location.href.split('#')[0], 'A run of speculative decoding'));
 show('stage', mount);

@@ -42,6 +42,14 @@ def record(engine: Engine, config: RunConfig, repeats: int) -> Trace:
     return replace(middle, finished=replace(middle.finished, extra=extra))
 
 
+def record_untimed(engine: Engine, config: RunConfig) -> Trace:
+    """Returns a run that is shown for its verdicts alone. It has no costs, because its clock counts for nothing."""
+    run = fold(engine.run(config))
+    assert run.finished is not None
+    finished = replace(run.finished, extra={"processor": processor()})
+    return replace(run, started=replace(run.started, costs=None), finished=finished)
+
+
 def run_pairs(engine: Engine, configs: Sequence[RunConfig]) -> list[Pair]:
     """Runs each of ``configs`` and plain decoding of it, in turn, and returns both."""
     pairs = []

@@ -1,0 +1,75 @@
+"""My report: what a learner did, as a page and as data, made in the browser from files and storage alone."""
+
+import json
+import re
+
+import pytest
+from page_actions import OVERFLOW, open_lesson, violations
+from playwright.sync_api import expect
+
+from engine.trace.metrics import compute_metrics
+from engine.trace.trace import from_json, load
+from lessons.schema import TRACES
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
+RUN = TRACES / "code_lm.json"
+NAME = '<script>pwned=1</script> Ada & "Co"'
+
+
+def kept(page, button: str) -> str:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button).click()
+    return download.value.path().read_text(encoding="utf-8")
+
+
+def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site, tmp_path):
+    page = open_offline(site, several=True, viewport={"width": 390, "height": 844})
+    open_lesson(page, "memory_wall", 3)
+    page.locator(".sl-guess input").fill("20")
+    page.get_by_role("button", name="Reveal").click()
+    page.evaluate("""localStorage.setItem('speclens-practice',
+        JSON.stringify({ version: 1, kinds: { best_gamma: { right: 2, first: 1, tries: 4 } }, sets: [] }))""")
+    page.get_by_role("button", name="All lessons").click()
+    box = page.locator(".sl-report")
+    box.locator("summary").click()
+    box.get_by_label("Name").fill(NAME)
+    box.get_by_label("In my own words").fill("Guesses cost time,\nnever words.")
+    box.get_by_label("My runs").set_input_files([site, RUN])  # the first isn’t a trace
+    expect(box.get_by_role("status")).to_contain_text("index.html isn’t a saved trace.")
+    expect(box.locator("li")).to_have_text(re.compile("code_lm.json"))
+    assert page.evaluate(OVERFLOW) <= 0 and violations(page, ".sl-report") == []
+
+    data = json.loads(kept(page, "Save it as data (JSON)"))
+    assert (data["kind"], data["version"], data["name"]) == ("speclens-report", 1, NAME)
+    (lesson,) = data["lessons"]
+    assert lesson["lesson"] == "memory_wall" and lesson["guesses"][0]["guess"] == "20"
+    assert data["exercises"] == {"best_gamma": {"right": 2, "first": 1, "tries": 4}}
+    (run,), metrics = data["runs"], compute_metrics(load(RUN))
+    assert from_json(json.dumps(run["trace"])) == load(RUN)
+    assert run["alpha"] == pytest.approx(metrics.alpha.value) and run["tau"] == pytest.approx(metrics.tau.value)
+
+    path = tmp_path / "report.html"
+    path.write_text(kept(page, "Save my report (HTML)"), encoding="utf-8")
+    report = open_offline(path)
+    expect(report.locator("h1")).to_have_text(f"SpecLens: the report of {NAME}")
+    for words in ("never words.", "best gamma", f"α = {metrics.alpha.value:.2f}", f"τ = {metrics.tau.value:.2f}"):
+        expect(report.locator("body")).to_contain_text(words)
+    assert report.locator("script").count() == 0 and report.evaluate("window.pwned") is None
+    assert violations(report) == []
+    with report.expect_download() as download:
+        report.get_by_role("link", name="Save its trace").click()
+    assert from_json(download.value.path().read_text(encoding="utf-8")) == load(RUN)
+
+
+def test_first_guess_counts_and_forgetting_takes_it_along(open_offline, site):
+    page = open_offline(site, several=True)
+    stored = "JSON.parse(localStorage.getItem('speclens-guesses'))"
+    for guess in ("20", "500"):
+        open_lesson(page, "memory_wall", 0)
+        open_lesson(page, "memory_wall", 3)
+        page.locator(".sl-guess input").fill(guess)
+        page.get_by_role("button", name="Reveal").click()
+    assert [each["guess"] for each in page.evaluate(stored)["memory_wall"]["asks"].values()] == ["20"]
+    page.get_by_role("button", name="All lessons").click()
+    page.get_by_role("button", name="Clear my progress").click()
+    assert page.evaluate(stored) == {}

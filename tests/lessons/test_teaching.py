@@ -1,0 +1,70 @@
+"""What a teacher takes to class: plans that add up, a handout for each lesson, and tickets without their answers."""
+
+import re
+from html import unescape
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from app import static_site
+from app.lessons_tab.handlers import ROUTES, TITLES, paper
+from lessons import loader
+from lessons.loader import lessons, teaching
+from lessons.schema import LessonError
+
+
+def words(page: str) -> str:
+    return unescape(re.sub(r"<[^>]+>", "", page[page.index("<main") :]))
+
+
+def test_every_lesson_has_a_handout_in_the_order_of_the_list():
+    heads = re.findall(r"<h2>(\d+)\. ", paper("teacher"))
+    assert heads == [str(lesson.number) for lesson in lessons()]
+    for handout in teaching().lessons.values():
+        assert max(map(len, handout.board.splitlines())) <= 80  # letters that fit on paper
+        assert len({each.wrong for each in handout.misconceptions}) == 3
+
+
+def test_a_plan_takes_its_lessons_no_longer_than_the_school_hour():
+    assert [plan.minutes for plan in teaching().plans] == [45, 90]
+    for plan in teaching().plans:
+        named = [part.lesson for part in plan.parts if part.lesson]
+        order = [lesson.slug for lesson in lessons()]
+        assert named == sorted(named, key=order.index)
+
+
+def test_tickets_have_every_question_and_no_answer():
+    tickets, plans = words(paper("tickets")), words(paper("teacher"))
+    assert "25: each pass reads 16 GB." in plans and "25: each pass" not in tickets
+    count = sum(len(handout.ticket) for handout in teaching().lessons.values())
+    assert paper("tickets").count("class='sl-lines'") == paper("teacher").count("<br><em>") == count
+    assert "Misconceptions" not in tickets
+
+
+def test_a_site_without_solutions_has_tickets_and_no_plans():
+    site = dict(static_site.files(has_solutions=False))
+    assert "tickets.html" in site and "teacher.html" not in site
+    assert "25: each pass" not in "".join(site.values()) and "teacher.html" not in site["index.html"]
+
+
+def test_served_pages_are_those_of_the_site():
+    client = TestClient(Starlette(routes=ROUTES))
+    for name, title in TITLES.items():
+        assert f"<title>SpecLens: {title}</title>" in client.get(f"/speclens/papers/{name}").text
+    assert client.get("/speclens/papers/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ("minutes = 45", "minutes = 44", "its parts take 45 minutes, not 44"),
+    ("[lessons.many_users]", "[lessons.nothing]", "there is no lesson 'nothing'"),
+    ("{8} billion", "8 billion", "8 is neither evaluated"),
+])  # fmt: skip
+def test_a_mistake_is_reported_with_its_place(monkeypatch, tmp_path, old, new, said):
+    source = (loader.FOLDER / "teaching.toml").read_text(encoding="utf-8")
+    assert old in source
+    (tmp_path / "teaching.toml").write_text(source.replace(old, new), encoding="utf-8")
+    lessons(), loader.glossary()  # from their own folder
+    monkeypatch.setattr(loader, "FOLDER", tmp_path)
+    with pytest.raises(LessonError, match=said):
+        teaching.__wrapped__()
