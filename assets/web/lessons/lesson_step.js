@@ -40,7 +40,7 @@ export function stepNodes(page, at, markup, { labWay, done, answered }) {
     const show = (isRight, guess) => {
       if (guess) noteGuess(page.slug, at, { question: plainText(content.ask.text), guess, isRight });
       hide(false);
-      tool?.dispatchEvent(new Event('answered')); // a tool that waits for the guess
+      if (tool) tool.dispatchEvent(new Event('answered')); // one that waits for the guess
       answered(content);
     };
     parts.push(makePrediction(markup, content.ask, show), ...hidden);
