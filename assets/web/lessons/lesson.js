@@ -1,25 +1,20 @@
 // Runs the Lessons tab: the list, the steps of the open lesson, its keys, its address and the progress.
 /** @import { Part } from '../lib/part.d.ts' */
 /** @import { Lab, LessonPage, LessonsValue, Step } from './lesson_page.d.ts' */
-import { closest, make, makeButton, makeFind, setText } from '../lib/dom.js';
+import { closest, makeButton, makeFind, setText } from '../lib/dom.js';
 import { pressVerb } from '../lib/format.js';
 import { makeAddress } from './address.js';
-import { forgetGuesses } from './guess_log.js';
 import { labButton, labNote } from './lab_button.js';
 import { drawLessonHead, listenForOwnText } from './lesson_head.js';
 import { listenForKeys } from './lesson_keys.js';
-import { drawLessonList, drawPapers } from './lesson_list.js';
 import { drawLessonNav } from './lesson_nav.js';
 import { makeLessonPages } from './lesson_pages.js';
 import { makeLessonPlayer } from './lesson_player.js';
 import { quizNodes, stepNodes, turnSentence } from './lesson_step.js';
 import { makeMarkup } from './markup.js';
-import { mountMinute } from './minute.js';
+import { makePagesBeside } from './pages_beside.js';
 import { makePlaygroundHint } from './playground_hint.js';
-import { mountPractice } from './practice.js';
 import { makeProgress } from './progress.js';
-import { mountReport } from './report.js';
-import { mountRulePage } from './rule_page.js';
 import { makeToolPlace } from './tool_place.js';
 
 const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill them in. Go on to the next step.';
@@ -28,15 +23,8 @@ const FIXED = 'This page’s link keeps its settings, so the lesson cannot fill 
 export function mount({ element, props, trigger }) {
   const find = makeFind(element);
   /** @type {LessonsValue} */
-  const {
-    lessons,
-    pages: stored,
-    minute,
-    papers,
-    practice,
-    rule,
-    playground,
-  } = JSON.parse(props.value || '{"lessons":[]}');
+  const value = JSON.parse(props.value || '{"lessons":[]}'),
+    { lessons, pages: stored } = value;
   const frame = find('.sl-lessons'),
     body = find('.sl-lesson-body'),
     turn = find('.sl-lesson-turn'),
@@ -62,54 +50,13 @@ export function mount({ element, props, trigger }) {
   /** @param {string} text */
   const say = text => setText(turn, text);
 
-  // ── the list ──
-  const drawList = () => drawLessonList(find('.sl-lesson-parts'), lessons, progress);
-  drawPapers(find('.sl-lesson-papers'), papers ?? {});
-  mountReport(find('.sl-report'), lessons, progress);
-  const idea = mountMinute(find('.sl-minute'), minute, markup, playground);
+  // ── the list and the exercises ──
+  const beside = makePagesBeside(element, { value, markup, progress, leave, opened: () => address.writeCurrent() });
+  const { list, practise, writeRule } = beside;
 
-  function list() {
-    const comesFromLesson = frame.dataset.open !== 'list';
+  function leave() {
     page = opening = null; // one that is still being fetched is not opened any more
-    frame.dataset.open = 'list';
-    ownRule.hide();
-    idea.show(progress.isEmpty());
     stage.clearGlow();
-    drawList();
-    address.writeCurrent();
-    if (comesFromLesson) find('#sl-lesson-list-title').scrollIntoView({ block: 'nearest' });
-  }
-
-  // ── the exercises ──
-  const sheet = stored ? 'practice.html' : new URL('speclens/practice', document.baseURI);
-  const exercises = mountPractice(find('.sl-practice'), practice, markup, sheet);
-
-  const ownRule = mountRulePage(find('.sl-rule-page'), rule);
-
-  /** Opens a page that is not a lesson; returns whether it was open before. @param {'practice' | 'rule'} name */
-  function openBeside(name) {
-    const wasOpen = frame.dataset.open === name;
-    page = opening = null;
-    frame.dataset.open = name;
-    idea.hide();
-    ownRule.hide();
-    stage.clearGlow();
-    return wasOpen;
-  }
-  /** @param {number} seed @param {string} [name] */
-  function practise(seed, name) {
-    const wasOpen = openBeside('practice');
-    exercises.show(seed, name);
-    address.writeCurrent();
-    exercises.focus();
-    if (!wasOpen) find('.sl-practice').scrollIntoView({ block: 'start' });
-  }
-  function writeRule() {
-    openBeside('rule');
-    ownRule.show();
-    address.writeCurrent();
-    find('#sl-rule-title').focus({ preventScroll: true });
-    find('.sl-rule-page').scrollIntoView({ block: 'start' });
   }
 
   // ── opening one ──
@@ -139,8 +86,7 @@ export function mount({ element, props, trigger }) {
       clearTimeout(slow);
     }
     frame.dataset.open = 'lesson';
-    idea.hide();
-    ownRule.hide(); // the lesson has the same fields
+    beside.hide();
     markup.use({ ...page.words, ...page.sources });
     drawLessonHead(element, page, markup, Boolean(stored));
     address.writeCurrent();
@@ -172,15 +118,11 @@ export function mount({ element, props, trigger }) {
         ? quizNodes(page, markup, hasNext(), completeLesson)
         : stepNodes(page, at, markup, { labWay, done: completeStep, answered: showSolution })),
     );
-    if (at === last()) body.append(...practiceWays());
+    if (at === last()) body.append(...beside.waysFrom(page.slug));
     placeTool();
     if (at < last()) begin(page.steps[at]);
     else showRun(page.steps.at(-1));
     drawNav();
-  }
-  function practiceWays() {
-    const links = exercises.links(page.slug);
-    return links.length ? [make('p', 'sl-buttons sl-lesson-practise', ['Exercises to this lesson: ', ...links])] : [];
   }
   /** @param {Step} step */
   const showRun = ({ run, at: place }) => stage.show(run, page.runs[run], place);
@@ -283,32 +225,15 @@ export function mount({ element, props, trigger }) {
     trigger('live', { lesson: page.number });
   }
 
-  const actions = {
-    list,
-    back,
-    next,
-    live,
-    forget() {
-      progress.forget();
-      forgetGuesses();
-      exercises.forget();
-      drawList();
-    },
-  };
+  const actions = { list, back, next, live, forget: beside.forget };
   element.addEventListener('click', ({ target }) => actions[closest(target, '[data-lesson]')?.dataset.lesson]?.());
 
   listenForOwnText(element, markup, () => page);
   listenForKeys(element, { isOpen: () => Boolean(page), next, back });
 
-  const places = {
-    lesson: () => `lesson-${page.slug}`,
-    practice: exercises.hash,
-    rule: () => 'rule',
-    list: () => 'lessons',
-  };
   const address = makeAddress(element, {
     isHere: () => element.isConnected,
-    current: () => places[frame.dataset.open](),
+    current: () => (page ? `lesson-${page.slug}` : beside.hash()),
     open,
     list,
     practise,
