@@ -9,10 +9,18 @@ from playwright.sync_api import expect
 
 from engine.trace.metrics import compute_metrics
 from engine.trace.trace import from_json, load
+from lessons.loader import lessons
 from lessons.schema import TRACES
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("static-site")]
 RUN = TRACES / "code_lm.json"
+# The first step that asks for a number.
+LESSON, STEP = next(
+    (lesson.slug, i)
+    for lesson in lessons()
+    for i, step in enumerate(lesson.steps)
+    if step.ask and step.ask.kind == "number"
+)
 NAME = '<script>pwned=1</script> Ada & "Co"'
 
 
@@ -24,7 +32,7 @@ def kept(page, button: str) -> str:
 
 def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site, tmp_path):
     page = open_offline(site, several=True, viewport={"width": 390, "height": 844})
-    open_lesson(page, "memory_wall", 3)
+    open_lesson(page, LESSON, STEP)
     page.locator(".sl-guess input").fill("20")
     page.get_by_role("button", name="Reveal").click()
     page.evaluate("""localStorage.setItem('speclens-practice',
@@ -42,7 +50,7 @@ def test_a_report_has_name_lessons_guesses_exercises_and_runs(open_offline, site
     data = json.loads(kept(page, "Save it as data (JSON)"))
     assert (data["kind"], data["version"], data["name"]) == ("speclens-report", 1, NAME)
     (lesson,) = data["lessons"]
-    assert lesson["lesson"] == "memory_wall" and lesson["guesses"][0]["guess"] == "20"
+    assert lesson["lesson"] == LESSON and lesson["guesses"][0]["guess"] == "20"
     assert data["exercises"] == {"best_gamma": {"right": 2, "first": 1, "tries": 4}}
     (run,), metrics = data["runs"], compute_metrics(load(RUN))
     assert from_json(json.dumps(run["trace"])) == load(RUN)
@@ -65,11 +73,11 @@ def test_first_guess_counts_and_forgetting_takes_it_along(open_offline, site):
     page = open_offline(site, several=True)
     stored = "JSON.parse(localStorage.getItem('speclens-guesses'))"
     for guess in ("20", "500"):
-        open_lesson(page, "memory_wall", 0)
-        open_lesson(page, "memory_wall", 3)
+        open_lesson(page, LESSON, STEP + 1)
+        open_lesson(page, LESSON, STEP)
         page.locator(".sl-guess input").fill(guess)
         page.get_by_role("button", name="Reveal").click()
-    assert [each["guess"] for each in page.evaluate(stored)["memory_wall"]["asks"].values()] == ["20"]
+    assert [each["guess"] for each in page.evaluate(stored)[LESSON]["asks"].values()] == ["20"]
     page.get_by_role("button", name="All lessons").click()
     page.get_by_role("button", name="Clear my progress").click()
     assert page.evaluate(stored) == {}
