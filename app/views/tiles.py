@@ -53,8 +53,11 @@ def tiles(
 
 def _alone(run: Trace) -> str:
     """Says what a shared run would gain by itself, by the costs in its trace; empty without them or before its end."""
-    predicted = compute_metrics(run).predicted_speedup if run.finished and run.has_drafts else None
-    return f"alone about {predicted:.1f}× (predicted); " if predicted else ""
+    costs = compute_metrics(run).costs
+    if not (costs and run.finished and run.has_drafts):
+        return ""
+    predicted = costs.predict((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in run.rounds)
+    return f"alone about {predicted:.1f}× (predicted); "
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:
