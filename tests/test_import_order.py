@@ -20,7 +20,10 @@ NEVER = {
     "app": ("torch", "transformers"),
     "lessons": ("app", "gradio"),
 }
-LESSONS_MAY = ("engine.config", "engine.errors", "engine.files", "engine.trace", "engine.tools.exactness")
+LESSONS_MAY = tuple(
+    f"engine.{name}" for name in ("config", "constraint", "errors", "files", "trace", "tools.exactness")
+)
+RECORDERS = ("__main__.py", "wrong_copy.py")  # what runs the engine for a recording; no page imports it
 # What calls the engine itself: everything else of the page goes through these.
 LABS = ("answer", "distribution", "sweep", "theory")
 CALLERS = ("app/jobs/", "app/cluster/", "app/tab/", *(f"app/lab/{name}/work.py" for name in LABS))
@@ -40,10 +43,10 @@ ONLY_BY_RUNTIME = ("engine.models.loader", "engine.models.decoder.runner", "engi
 # The command line first, and then modules that also do without numpy: what each imports stays imported.
 LIGHT = """
     engine.tools.cli.main engine.config engine.settings engine.errors engine.files
-    engine.trace.events engine.trace.trace
+    engine.trace.events engine.trace.trace engine.trace.engine_recipes
     engine.trace.metrics engine.trace.speedup_model engine.weights.catalogue engine.weights.preflight
     engine.tools.bench.prompts engine.tools.bench.sample engine.tools.bench.sweep_results engine.tools.bench.result_file
-    app.views.player_feed app.views.tiles app.views.run_charts app.views.lanes engine.trace.engine_recipes
+    app.views.player_feed app.views.tiles app.views.run_charts app.views.lanes
     app.views.token_csv app.playground.trace_files app.jobs.service app.jobs.visitor
 """
 TRACE = sorted((ROOT / "assets" / "data" / "traces").glob("*.json"))[0]
@@ -66,7 +69,7 @@ def violations(path: str, source: str) -> list[str]:
             wrong |= set() if path == "app/jobs/visitor.py" else uses("gradio")
         if path.startswith("app/ui/"):
             wrong |= uses("app.jobs", "engine.trace")
-    if package == "lessons" and name != "__main__.py":  # which calls what its commands name
+    if package == "lessons" and name not in RECORDERS:
         wrong |= uses("engine") - uses(*LESSONS_MAY) - {"engine"}
     return sorted(f"{path} imports {module}" for module in wrong)
 
