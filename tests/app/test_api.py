@@ -226,7 +226,7 @@ def test_a_wrong_request_over_http_is_refused_in_a_sentence(url):
         (b'{"prompt": "a", "seed": ' + b"9" * 5000 + b"}", "thousands of digits"),
         ('{"prompt": "张三"}'.encode("gbk"), "is not in UTF-8"),
         ({"tokens": 3}, '"prompt"'),
-        ({"prompt": "a", "gama": 1}, "no argument 'gama'"), ({"messages": []}, "not OpenAI's API"),
+        ({"prompt": "a", "gama": 1}, "no argument 'gama'"), ({"prompt": "a", "messages": []}, "not OpenAI's API"),
         ({"prompt": "a", "gamma": 99}, "from 0 to"), ({"prompt": "a", "pair": "../.."}, "does not offer the pair"),
         ({"prompt": "a", "tokens": "many"}, "Tokens|tokens"), ({"prompt": "a", "stream": "yes"}, "stream must be true"),
         ({"prompt": "a", "again": 1}, "again must be true"), ({"prompt": "a", "choice": []}, "The choice is empty"),

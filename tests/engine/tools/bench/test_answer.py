@@ -381,7 +381,7 @@ def test_the_context_is_the_middle_of_an_answer_to_a_median_text(engine, questio
 
 
 def test_a_shared_system_prompt_is_measured_read_and_kept(question):
-    system = "You answer for a bookshop, politely and in short sentences. " * 8
+    system = "You answer for a bookshop, politely and in short sentences. " * 7
     rows = tuple(Prompt(text, "chat", settings=(("system", system),)) for text in ("the cat", "the hat", "a bat"))
     points = question(1, texts=rows, methods=("ngram",))
     found = points.run()
