@@ -47,7 +47,9 @@ def test_a_hostile_trace_steps_locks_and_rolls_from_disk(open_offline, tmp_path)
     expect(page.locator(".sl-rolled")).to_contain_text("u = 0.900 is not below 0.830: it would be rejected.")
     facts = page.locator(".sl-facts")
     expect(facts).to_contain_text("<b>cpu</b>")
-    expect(facts.locator("pre")).to_contain_text("</script><script>window.pwned=4</script>${window.pwned=5}{{1+1}}")
+    expect(facts.locator(".sl-facts-prompt")).to_contain_text(
+        "</script><script>window.pwned=4</script>${window.pwned=5}{{1+1}}"
+    )
     assert page.locator("body script").count() == 2 and page.locator("body img").count() == 0
 
 

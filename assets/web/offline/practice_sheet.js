@@ -24,7 +24,7 @@ function question({ kind, scope }) {
       kind.options.map(line => lineOf('li', line, scope)),
     );
   return make('li', '', [
-    make('strong', '', `${kind.title}. `),
+    make('strong', '', kind.title.endsWith('?') ? `${kind.title} ` : `${kind.title}. `),
     lineOf('span', kind.text, scope),
     kind.show.length &&
       make(
