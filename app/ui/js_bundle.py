@@ -40,6 +40,7 @@ class _Bundle:
         self.root = root
         self.scripts: list[str] = []
         self.exports: dict[str, list[str]] = {}  # by module, for those in ``scripts``
+        self.names: dict[str, str] = {}  # what stands for a module in those that import it: shorter than its path
         self.pending: list[str] = []  # modules whose imports are being added
 
     def add(self, path: str) -> None:
@@ -55,9 +56,10 @@ class _Bundle:
             raise ValueError(f"{path}:{_line(other)}: js_bundle.py does not know this form of import or export")
         self.pending.pop()
         self.exports[path] = EXPORT.findall(text)
-        names = ", ".join(self.exports[path])
+        self.names[path], names = f"m{len(self.names)}", ", ".join(self.exports[path])
         code = CONTINUED.sub(r"\1", EMPTY.sub("\n", LEFT_OUT.sub("", code)))
-        self.scripts.append(f"modules['{path}'] = (() => {{\n{code}return {{ {names} }};\n}})();")
+        start = f"const {self.names[path]} = modules['{path}'] = (() => {{"
+        self.scripts.append(f"{start}\n{code}return {{ {names} }};}})();")
 
     def _declaration(self, path: str, match: re.Match) -> str:
         """Returns what an import becomes: a declaration on as many lines."""
@@ -71,7 +73,7 @@ class _Bundle:
         for name in re.findall(r"\w+", match[1]):
             if name not in self.exports[other]:
                 raise ValueError(f"{place}: {other} does not export {name}")
-        return f"const {match[1]} = modules['{other}'];"
+        return f"const {match[1]} = {self.names[other]};"
 
     def _data(self, path: str, match: re.Match) -> str:
         """Returns an imported file of data on one line, in which no tag can end the script."""

@@ -44,7 +44,7 @@ def tiles(
     ratio = speedup(run, baseline, spread)
     line = _numbers(Totals.from_trace(run), measuring, others)
     if "shared" in line:
-        line["tiles"]["speedup"][1] = _alone(run) + line["tiles"]["speedup"][1]
+        line["tiles"]["speedup"][1] = _alone(run) or line["tiles"]["speedup"][1]
     else:
         line["tiles"]["speedup"] = _speedup(run, ratio, measuring, recorded, how)
     note = lanes.note(run, baseline) if ratio is not None else ""
@@ -57,7 +57,7 @@ def _alone(run: Trace) -> str:
     if not (costs and run.finished and run.has_drafts):
         return ""
     predicted = costs.predict((len(r.emitted), r.draft_steps, len(r.parents), r.drafter) for r in run.rounds)
-    return f"alone about {predicted:.1f}× (predicted); "
+    return f"alone about {predicted:.1f}× (predicted)"
 
 
 def live(run: Totals, baseline: Totals, measuring: bool) -> str:

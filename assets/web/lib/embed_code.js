@@ -10,12 +10,14 @@ const LISTENER =
   'for (const frame of document.querySelectorAll("iframe")) ' +
   'if (frame.contentWindow === source) frame.height = data.height; });';
 
+const TAG = 'script'; // not written out, because a page may hold this file within one
+
 const quote = text => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 
 // ``title``: what a screen reader says of the frame.
 export function embedCode(address, title) {
   const frame = `<iframe src="${quote(address)}" title="${quote(title)}" sandbox="allow-scripts" loading="lazy"`;
-  return `${frame}\n  width="100%" height="${HEIGHT}" style="border: 0"></iframe>\n<script>${LISTENER}</${'script'}>\n`;
+  return `${frame}\n  width="100%" height="${HEIGHT}" style="border: 0"></iframe>\n<${TAG}>${LISTENER}</${TAG}>\n`;
 }
 
 // ``address``: the page to show. A file from disk has none that others can open, so the code names the file.

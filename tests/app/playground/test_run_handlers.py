@@ -356,7 +356,7 @@ def test_shared_run_has_no_speedup_until_it_is_measured_alone():
         assert numbers["shared"] is True and not numbers["measuring"]
         word, note = numbers["tiles"]["speedup"]
         assert word == "Not measured"
-        assert re.fullmatch(r"alone about \d\.\d× \(predicted\); ran beside 1 other run", note)
+        assert re.fullmatch(r"alone about \d\.\d× \(predicted\)", note)
         assert said(screens[-1])["text"].startswith("1 other run shared the model")
         assert numbers["tiles"]["tau"][0] != "–", "needs no clock"
     handlers.begin(visitor("a"), handlers.presses["a"])
