@@ -40,7 +40,7 @@ class _Bundle:
         self.root = root
         self.scripts: list[str] = []
         self.exports: dict[str, list[str]] = {}  # by module, for those in ``scripts``
-        self.names: dict[str, str] = {}  # what stands for a module in those that import it: shorter than its path
+        self.names: dict[str, str] = {}  # of each module in those that import it: shorter than its path
         self.pending: list[str] = []  # modules whose imports are being added
 
     def add(self, path: str) -> None:
