@@ -307,13 +307,17 @@ def test_where_bits_may_differ_nothing_is_kept(pairs):
 @pytest.mark.xdist_group("real-model")
 @pytest.mark.parametrize("precision", ["fp32", "int8", "int4"])
 def test_the_real_pair_writes_the_same_bits(engine, precision):
-    """A text of 600 tokens; one that shares its beginning and is a block of attention and one row longer."""
+    """A text of 600 tokens; one that shares its beginning and is a block of attention and one row longer. Where the
+    load finds that rows have other bits in other passes, as in int4 on an AMD EPYC without AVX-512, nothing is kept."""
     engine = engine if precision == "fp32" else load_engine(PAIR, "cpu", precision)
+    is_kept = engine.target.runner.same_bits
+    assert is_kept or precision != "fp32"
     text = 2 * "\n".join(PROMPTS.values())
     for method in ("eagle", "lm") if precision == "fp32" else ("none",):
         first = RunConfig(text, pair=PAIR, method=method, gamma=2, max_new_tokens=10, sampling=SamplingParams(0.8))
         cut = [replace(first, prompt=text[: len(text) // 2] + " so" * n) for n in range(4)]
         traces = {each: kept(engine, each) for each in (first, *cut)} | {first: kept(engine, first)}
         for config, trace in traces.items():
-            assert trace.finished.kept_tokens["target"] > 100 and without_clocks(trace) == cold(engine, config)
+            assert (trace.finished.kept_tokens.get("target", 0) > 100) == is_kept
+            assert without_clocks(trace) == cold(engine, config)
         engine.prompts.clear()
