@@ -31,7 +31,7 @@ from engine.weights.preflight import available_memory
 ONNX_PRECISIONS = ("fp32", "int8", "int4")
 _PREPACKING = 1.5  # times the weights: as ONNX Runtime packs them, and some room for runs
 _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the passes that are compared at load
-_CHUNKS = (1, 7, 16)  # sizes in which the tokens before are read
+_CHUNKS = (*(8 * [1]), 7, 9)  # sizes in which the tokens before are read; a single row may agree by chance
 
 
 class OnnxLlama:

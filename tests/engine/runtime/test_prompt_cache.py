@@ -67,6 +67,13 @@ def are_equal(ours, theirs) -> bool:
     return len(ours) == len(theirs) and all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+def kept_by(runner) -> int:
+    """Counts the bytes that a large cache keeps of a text."""
+    prompts = PromptCache(LARGE)
+    state_after(runner, prompts, IDS[:64])
+    return prompts.bytes
+
+
 FAMILIES = [name for name in CHECKPOINTS if name != "mistral-window"]
 FAST = ("llama", "qwen2", "qwen3")
 CASES = [
@@ -79,6 +86,9 @@ CASES = [
 @pytest.mark.parametrize(("name", "precision"), CASES)
 def test_a_kept_text_leaves_the_bits_of_a_read_one(runners, name, precision):
     runner, nothing = runners(name, precision), PromptCache(0)
+    if precision != "fp32" and not runner.same_bits:
+        assert not kept_by(runner), "rows have other bits in other passes on this processor"
+        return
     assert runner.same_bits
     runner.tap((0, 2))
     for case, (before, length, taken) in TEXTS.items():
