@@ -8,7 +8,7 @@ from typing import Any
 
 from app.lessons_tab.guessing import game
 from app.lessons_tab.one_round import side_by_side
-from engine.trace import engine_recipes
+from app.lessons_tab.recipe_examples import recipe_examples
 from engine.trace.events import Distribution, Round, Token
 from engine.trace.metrics import PARTS, RunMetrics, compute_metrics
 from engine.trace.noise import ceiling
@@ -25,7 +25,7 @@ def names(runs: Mapping[str, Trace]) -> dict[str, Any]:
     numbers = {name: variables_of(trace) for name, trace in runs.items()}
     first = next(iter(numbers.values()))
     common: dict[str, Any] = {"min": min, "max": max, "abs": abs, "round": round, "expected": expected_tokens}
-    common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": engine_recipes.examples}
+    common |= {"pieces": bpe_demo.pieces, "testable": bpe_demo.testable, "recipes": recipe_examples}
     common["own_rule"] = own_rule.exercise
     common |= {name: value for name, value in vars(measurements).items() if name.startswith("measured")}
 

@@ -122,35 +122,6 @@ def answers(choice: Choice) -> list[dict]:
     return [] if choice.method == AUTO else [_answer(target, choice) for target in TARGETS]
 
 
-def examples() -> list[dict]:
-    """Returns every engine's recipe for well-known models, by method and γ: the start of the lesson turn_it_on."""
-    plain, built_in = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-GGUF"), ("Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-27B-GGUF")
-    settings = {
-        "ngram": (plain, None, (4, 8)),
-        "lm": (plain, "Qwen/Qwen3-0.6B", (2,)),
-        "eagle": (plain, None, (2, 4)),
-        "mtp": (built_in, None, (1,)),
-        "dflash": (plain, "z-lab/Qwen3-8B-DFlash-b16", (15, 7, 3)),
-    }
-    # z-lab/dflash issue 133: 60 % of its drafts were accepted, and 25 % while the model was thinking.
-    notes = {"dflash": "This draft was trained on answers without thinking, so send enable_thinking: false."}
-
-    def recipe(target: Target, method: str, gamma: int) -> dict:
-        (name, gguf), draft, _ = settings[method]
-        answer = _answer(target, Choice(method, gamma, name, draft, gguf))
-        more = notes.get(method, "") if "code" in answer else ""
-        return answer | {"note": f"{answer['note']} {more}".strip()}
-
-    return [
-        {
-            "name": target.name,
-            "version": target.version,
-            "methods": {m: {str(g): recipe(target, m, g) for g in row[2]} for m, row in settings.items()},
-        }
-        for target in TARGETS
-    ]
-
-
 def lead(choice: Choice, origin: str) -> str:
     """Returns a sentence about the draft length. ``origin``: the origin of the setting."""
     if choice.method == AUTO:

@@ -2,6 +2,7 @@
 
 import { make, makeButton } from '../lib/dom.js';
 import { format } from '../lib/format.js';
+import { numbersFrom } from '../lib/seeded_numbers.js';
 import { figure, makeNote, makeResult, meter, picker, slider } from './widgets.js';
 
 // Rounds to ``digits`` binary digits, ties to even; subnormal below 2^lowest, infinite above ``most``.
@@ -28,15 +29,6 @@ export const PRECISIONS = {
   mixed: { each: Math.fround, end: bf16 },
 };
 
-// Numbers that look random and are the same every time (mulberry32).
-function makeRandom(seed) {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let x = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 function shuffle(row, random) {
   const mixed = [...row];
   for (let i = mixed.length - 1; i > 0; i--) {
@@ -51,7 +43,7 @@ const TERMS = 64;
 // lead, when each is rounded to a precision: any later difference comes from adding. Their sum lies anywhere between two
 // neighbours of bf16; at one fixed place a rounding border would always, or never, part them.
 export function twoLogits(lead, seed) {
-  const random = makeRandom(seed),
+  const random = numbersFrom(seed),
     products = [Math.fround(0.32 + random() / 8)];
   while (products.length < TERMS - 1) {
     const x = Math.fround(4 * random() - 1.68);
@@ -80,7 +72,7 @@ export const WAYS = {
 /** In how many of ``times`` shuffled orders A is ahead, both are equal, B is ahead. One order serves both logits.
  * @param {number[][]} pair */
 export function orders([a, b], how, times, seed) {
-  const random = makeRandom(seed),
+  const random = numbersFrom(seed),
     counts = { ahead: 0, equal: 0, behind: 0 };
   let order = a.map((_, i) => i);
   for (let i = 0; i < times; i++) {

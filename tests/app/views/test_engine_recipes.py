@@ -14,11 +14,12 @@ from unlike_tokenizers import sentence_piece
 from app.jobs.engine_facade import EngineFacade
 from app.jobs.service import Service
 from app.jobs.visitor import Session
+from app.lessons_tab.recipe_examples import recipe_examples
 from app.playground.result_handlers import Results
 from app.server.limits import Limits
 from app.views.engine_recipes import production
 from engine.runtime.worker import get_worker
-from engine.trace.engine_recipes import TYPICAL, Choice, examples
+from engine.trace.engine_recipes import TYPICAL, Choice
 
 ENGINES = ("transformers", "vLLM", "SGLang", "TensorRT-LLM", "llama.cpp", "LMDeploy", "TGI", "LM Studio", "Ollama")
 SUPPORTED = {
@@ -70,7 +71,7 @@ def test_path_of_a_shipped_draft_says_where_it_begins_and_how_to_convert():
 
 
 def test_lesson_has_commands_for_a_built_in_head_and_a_block_drafter():
-    found = {engine["name"]: engine["methods"] for engine in examples()}
+    found = {engine["name"]: engine["methods"] for engine in recipe_examples()}
     for method, drafts in (("mtp", 1), ("dflash", 15), ("dflash", 7), ("dflash", 3)):
         drafting = drafting_of(found["vLLM"][method][str(drafts)])
         assert (drafting["method"], drafting["num_speculative_tokens"]) == (method, drafts)
