@@ -364,17 +364,21 @@ def ends_of(folder) -> list[int]:
     return ends if isinstance(ends, list) else [ends]
 
 
-@pytest.mark.parametrize("name", [  # llama.cpp's, of November 2026
+ENDS = (  # llama.cpp's, of November 2026; <|tool_response> is below, because beside it </s> ends nothing
     "<|eot_id|>", "<|im_end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>",
     "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>",
-    "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>",
-    "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
-])  # fmt: skip
-def test_a_token_with_the_name_of_an_end_ends_a_text(tmp_path, name):
-    folder = with_words(tmp_path, name)
-    assert ends_of(folder) == [0, 10]
+    "<turn|>", "<｜end▁of▁sentence｜>", "[e~[", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
+    "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+)  # fmt: skip
+
+
+def test_a_token_with_the_name_of_an_end_ends_a_text(tmp_path):
+    folder = with_words(tmp_path, *ENDS)
+    assert ends_of(folder) == [10 + i for i in range(len(ENDS))], "beside some of them <|end|> is a part of the text"
     tokenizer = load_tokenizer(folder)
-    assert tokenizer(f"a{name}").input_ids == [2, 10] and tokenizer.decode([2, 10], skip_special_tokens=True) == "a"
+    for i, name in enumerate(ENDS, 10):
+        assert tokenizer(f"a{name}").input_ids == [2, i], name
+        assert tokenizer.decode([2, i], skip_special_tokens=True) == "a", name
 
 
 @pytest.mark.parametrize(("words", "fields", "ends"), [
