@@ -10,7 +10,7 @@ from player_page import page as player
 from playwright.sync_api import Page, expect, sync_playwright
 from server import APP, FAKE_APP, change_fake, serving
 from tab_model import tab_model
-from tab_site import serving_site, written_site
+from tab_site import run, serving_site, written_site
 from visits import DESKTOP, Visits
 
 from app import static_site
@@ -91,6 +91,17 @@ def server(tiny_site):
     """A host of that site."""
     with serving_site(tiny_site) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def tab(browser, tiny_site):
+    """One visitor's tab on that site, which has the model, for tests that need no first visit."""
+    visits = Visits(browser)
+    with serving_site(tiny_site) as server:
+        page = visits.open(f"{server.url}/tab.html", fresh=True)
+        run(page, method="none", max_new_tokens=8)
+        yield page
+        visits.close()
 
 
 @pytest.fixture

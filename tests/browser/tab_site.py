@@ -78,7 +78,7 @@ def serving_site(folder: Path, isolated: bool = False) -> Iterator[ThreadingHTTP
     server.aliases, server.moved = {}, {}
     server.is_over = threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server
@@ -103,7 +103,7 @@ def written_site(tmp_path_factory, pair: str) -> Path:
 
 
 def fill(page: Page, **values) -> None:
-    values = {"prompt": PROMPT, "max_new_tokens": 40} | values
+    values = {"prompt": PROMPT, "max_new_tokens": 40, "temperature": 0, "seed": 0} | values
     for name, usual in {"method": "ngram", "gamma": "4"}.items():
         page.locator(f"[name={name}]").select_option(str(values.pop(name, usual)))
     for name, value in values.items():
@@ -125,3 +125,8 @@ def saved(page: Page, button: str = "Save the run") -> str:
     with page.expect_download() as download:
         page.get_by_role("button", name=button).click()
     return download.value.path().read_text(encoding="utf-8")
+
+
+def open_run(page: Page, text: str, name: str = "run.json") -> None:
+    file = {"name": name, "mimeType": "application/json", "buffer": text.encode()}
+    page.locator(".sl-tab-open input").set_input_files(file)

@@ -16,7 +16,7 @@ window.requestAnimationFrame = draw => { window.frames_asked++; return ask.call(
 
 @pytest.mark.slow
 def test_stop_keeps_what_there_is_and_the_next_run_works(visit, real_server):
-    page = visit(server=real_server)
+    page = visit("?method=lm&temperature=0", server=real_server)  # auto would load and measure every draft first
     press_run(page, prompt="Write a long story about a lighthouse keeper and the sea.", tokens="500")
     expect(page.locator(".sl-source")).to_have_text("Running now", timeout=FIRST_TOKEN)
     expect(page.locator(".sl-row").nth(2)).to_be_visible(timeout=FIRST_TOKEN)

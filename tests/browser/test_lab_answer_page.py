@@ -9,11 +9,10 @@ from playwright.sync_api import expect
 
 from engine.tools.bench.answer_recipes import LEAST_TAU
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("tiny server")]
 LINES = [{"prompt": "the cat, the cat, the cat", "kind": "repeats"}, {"prompt": "a hat", "kind": "other"}]
 
 
-@pytest.mark.slow
 def test_a_question_of_two_kinds_is_answered(open_page, tiny_server):
     page = open_page(tiny_server)
     page.get_by_role("tab", name="Lab").click()

@@ -14,15 +14,9 @@ ENDED = re.compile("was the fastest|No difference")  # as the clock has it
 
 
 @pytest.fixture
-def opened(visit):
-    """Opens the tab as a new visitor."""
-
-    def open_() -> Page:
-        page = visit()
-        open_lab(page, "Compare")
-        return page
-
-    return open_
+def page(page) -> Page:
+    open_lab(page, "Compare")
+    return page
 
 
 def run_all(page: Page, tokens: int = 32, words: str | re.Pattern = ENDED) -> None:
@@ -39,8 +33,7 @@ def texts(page: Page, column: int) -> str:
     return "".join(chips.all_text_contents()).replace("\u00a0", " ").replace("⏎", "\n")
 
 
-def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(opened):
-    page = opened()
+def test_rounds_stand_beside_rounds_all_write_the_same_and_files_hold_it(page):
     columns = page.locator(".sl-compare-column:visible")
     page.locator("#compare-add").click()
     expect(columns).to_have_count(4)
@@ -87,10 +80,9 @@ def walk_by_arrow_keys(page: Page) -> None:
     expect(frame).to_be_focused()
 
 
-def test_a_number_that_cannot_be_is_noise_and_its_button_measures_again(opened, fake):
-    page = opened()
+def test_a_number_that_cannot_be_is_noise_and_its_button_measures_again(page, fake):
     fake(draft=-0.005)  # drafts that give time back
-    run_all(page, words="Nothing is certain yet: runs 1, 2 and 3 may be the fastest.")
+    run_all(page, 24, "Nothing is certain yet: runs 1, 2 and 3 may be the fastest.")
     table = page.locator("#compare-table")
     expect(table.locator(".sl-again")).to_have_count(2)
     expect(table).not_to_contain_text("★")
@@ -112,8 +104,7 @@ def written(page: Page, column: int) -> list[tuple[str, bool]]:
     )  # fmt: skip
 
 
-def test_texts_that_differ_are_marked_from_the_place_where_they_part(opened):
-    page = opened()
+def test_texts_that_differ_are_marked_from_the_place_where_they_part(page):
     page.locator("#compare-temperature-2 input[type=number]").fill("1")
     page.locator("#compare-temperature-2 input[type=number]").press("Tab")
     run_all(page, 16)

@@ -26,8 +26,8 @@ MET = """() => {
 
 
 @pytest.mark.slow
-def test_no_table_is_cut_on_a_laptop(visit):
-    page = visit(viewport={"width": 1280, "height": 800})
+def test_no_table_is_cut_on_a_laptop(page):
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.get_by_role("tab", name="Lab").click()
     for name in LABS:
         page.locator(f"#lab-{name}-button").click()
@@ -36,8 +36,7 @@ def test_no_table_is_cut_on_a_laptop(visit):
 
 
 @pytest.mark.slow
-def test_on_a_phone_names_stay_and_numbers_do_not_meet(visit):
-    page = visit(viewport={"width": 1280, "height": 800})
+def test_on_a_phone_names_stay_and_numbers_do_not_meet(page):
     page.get_by_role("tab", name="Lab").click()
     page.locator("#lab-sweep-button").click()
     page.set_viewport_size({"width": 390, "height": 844})

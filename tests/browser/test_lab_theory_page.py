@@ -60,8 +60,7 @@ def test_break_even_and_the_border_of_the_map_are_the_engines(script):
 
 
 @pytest.fixture
-def theory(visit) -> Page:
-    page = visit()
+def theory(page) -> Page:
     open_lab(page, "Theory")
     expect(page.locator("[data-plot=gamma] svg")).to_be_visible()
     return page
@@ -70,26 +69,6 @@ def theory(visit) -> Page:
 def put(page: Page, **values) -> None:
     for name, value in values.items():
         page.locator(f".sl-theory [name={name}]").fill(str(value))
-
-
-@pytest.mark.slow
-def test_everything_follows_the_sliders_without_the_server(theory):
-    page = theory
-    page.locator(".sl-theory-reset").click()  # from the recorded costs to a straight line
-    page.route("**/*", lambda route: None)  # from here on no answer comes
-    put(page, alpha=0.8, gamma=5, c=0.2, slope=0.1)
-    v = {1: 1.0, 2: 1.1}
-    speedup = idealised_speedup(0.8, 5, 0.2, v)
-    expect(page.locator("[data-fill=speedup]")).to_have_text(f"{speedup:.2f}×")
-    expect(page.locator("[data-fill=tokens]").last).to_have_text(f"{expected_tokens(0.8, 5):.2f}")
-    best, start = best_gamma(0.8, 0.2, v, 16), break_even(5, 0.2, v)
-    words = page.locator(".sl-theory-sentence")
-    expect(words).to_contain_text(f"{speedup:.2f}× as fast as plain decoding")
-    expect(words).to_contain_text(f"Best would be γ = {best}, {idealised_speedup(0.8, best, 0.2, v):.2f}×")
-    expect(words).to_contain_text(f"pays from α = {start:.2f} on")
-    expect(page.locator("[data-plot=gamma]")).to_have_attribute("aria-label", re.compile(f"best at {best}"))
-    put(page, alpha=0.1, c=0.9)
-    expect(words).to_contain_text("slower than plain decoding. At this α no draft length pays.")
 
 
 @pytest.mark.slow
@@ -115,6 +94,26 @@ def test_the_recorded_exits_are_drawn_with_a_sentence(theory):
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-drawn", "3")
     expect(chart.locator("figcaption")).to_contain_text("The stars: a small head")
+
+
+@pytest.mark.slow
+def test_everything_follows_the_sliders_without_the_server(theory):
+    page = theory
+    page.locator(".sl-theory-reset").click()  # from the recorded costs to a straight line
+    page.route("**/*", lambda route: None)  # from here on no answer comes, so no other test has this page
+    put(page, alpha=0.8, gamma=5, c=0.2, slope=0.1)
+    v = {1: 1.0, 2: 1.1}
+    speedup = idealised_speedup(0.8, 5, 0.2, v)
+    expect(page.locator("[data-fill=speedup]")).to_have_text(f"{speedup:.2f}×")
+    expect(page.locator("[data-fill=tokens]").last).to_have_text(f"{expected_tokens(0.8, 5):.2f}")
+    best, start = best_gamma(0.8, 0.2, v, 16), break_even(5, 0.2, v)
+    words = page.locator(".sl-theory-sentence")
+    expect(words).to_contain_text(f"{speedup:.2f}× as fast as plain decoding")
+    expect(words).to_contain_text(f"Best would be γ = {best}, {idealised_speedup(0.8, best, 0.2, v):.2f}×")
+    expect(words).to_contain_text(f"pays from α = {start:.2f} on")
+    expect(page.locator("[data-plot=gamma]")).to_have_attribute("aria-label", re.compile(f"best at {best}"))
+    put(page, alpha=0.1, c=0.9)
+    expect(words).to_contain_text("slower than plain decoding. At this α no draft length pays.")
 
 
 CURVE = "1 1.05 1.2 1.4 2"

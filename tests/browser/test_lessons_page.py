@@ -317,8 +317,8 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(at_step):
 
 
 @pytest.mark.slow
-def test_the_printed_pages_and_the_projectors_are_one_click_away(visit):
-    page = visit("?__theme=dark#lesson-draft_then_verify")
+def test_the_printed_pages_and_the_projectors_are_one_click_away(at_step):
+    page = at_step("draft_then_verify")
     page.locator(".sl-lesson-teacher summary").click()
     for link, place, text in (
         ("Print the whole lesson", "h2 >> nth=0", "For the teacher"),

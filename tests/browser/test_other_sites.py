@@ -21,7 +21,7 @@ def stranger(browser, chromium_path):
     """A page of a site whose name leads to this machine. It has a server, since the browser lets no page that came
     from nowhere ask this machine."""
     with ThreadingHTTPServer(("127.0.0.1", 0), OtherSite) as site:
-        threading.Thread(target=site.serve_forever, daemon=True).start()
+        threading.Thread(target=site.serve_forever, args=(0.02,), daemon=True).start()
         rules = "--host-resolver-rules=MAP evil.example 127.0.0.1"
         other = browser.browser_type.launch(executable_path=chromium_path, args=[*ARGS, rules])
         page = other.new_page()

@@ -122,6 +122,11 @@ def test_an_answer_may_be_written_in_several_ways(numbers):
         assert found == pytest.approx(wanted), text
 
 
+def open_exercise(page: Page, name: str) -> None:
+    page.evaluate("hash => { location.hash = hash; }", f"#practice-417-{name}")
+    expect(page.locator(".sl-practice")).to_be_visible()
+
+
 def field(page: Page):
     return page.locator(".sl-practice").get_by_role("textbox", name="Your answer")
 
@@ -165,8 +170,8 @@ def test_an_exercise_is_solved_by_keyboard_and_outlasts_a_reload(visit, numbers)
     expect(reply(page)).to_contain_text("Right.")
 
 
-def test_new_numbers_change_the_address_and_back_returns(visit):
-    page = visit("#practice-417-tokens")
+def test_new_numbers_change_the_address_and_back_returns(page):
+    open_exercise(page, "tokens")
     text = page.locator(".sl-practice-open p").first
     before = text.inner_text()
     page.get_by_role("button", name="New numbers").click()
@@ -203,8 +208,8 @@ def test_a_choice_and_a_solution_end_an_exercise_once(visit, numbers):
     assert stored == {"tie": {"right": 1, "first": 0, "tries": 2}}
 
 
-def test_exercises_fit_in_light_and_dark(visit):
-    page = visit("#practice-417-request")
+def test_exercises_fit_in_light_and_dark(page):
+    open_exercise(page, "request")
     page.get_by_role("button", name="Hint 1 of 3").click()
     field(page).fill("1")
     field(page).press("Enter")
@@ -214,8 +219,8 @@ def test_exercises_fit_in_light_and_dark(visit):
     check_light_and_dark(page, ".sl-practice")
 
 
-def test_sheet_has_the_numbers_of_the_page_and_its_key(visit, numbers):
-    page = visit("#practice-417-cache")
+def test_sheet_has_the_numbers_of_the_page_and_its_key(page, numbers):
+    open_exercise(page, "cache")
     text = page.locator(".sl-practice-open p").first.inner_text()
     with page.context.expect_page() as opened:
         page.get_by_role("link", name="Print this sheet").click()

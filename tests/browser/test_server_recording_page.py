@@ -14,8 +14,30 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.slow
-def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
-    page, accepted = visit(), {0: (0,), 1: (1, 0, 1, 1), 3: (3, 1, 0, 2)}
+def test_a_logs_rejected_words_are_explained_and_none_can_be_forced(page, tmp_path):
+    trace = read_traces((RECORDED / "llama_b11434_draft_log.txt").read_bytes(), "log")[0]
+    open_files(page, file_of(trace, tmp_path, "run.json"))
+    expect(page.locator("#stage .sl-words")).to_contain_text("Its log tells the guesses that it rejected, too, with q.")
+    page.locator("#stage .sl-rows").press("End")
+    page.locator("#stage .sl-list .sl-token.sl-rejected").first.click()
+    inspector = page.locator("#stage .sl-inspected-token")
+    expect(inspector).to_contain_text("The server rejected this guess.")
+    expect(inspector.locator(".sl-candidates")).to_contain_text("60.9 %")
+    expect(inspector.get_by_role("button", name="Force another token")).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_an_end_in_a_servers_own_word_is_shown_as_it_is(page, tmp_path):
+    trace = uncounted_recording()
+    trace = replace(trace, finished=replace(trace.finished, reason="content_filter"))
+    open_files(page, file_of(trace, tmp_path, "run.json"))
+    page.locator("#stage .sl-rows").press("End")
+    expect(page.locator("#stage .sl-compared")).to_contain_text("The server ended it (content_filter) after 10 tokens.")
+
+
+@pytest.mark.slow
+def test_a_servers_recording_is_shown_as_one_and_explained(page, tmp_path):
+    accepted = {0: (0,), 1: (1, 0, 1, 1), 3: (3, 1, 0, 2)}
     paths = {
         gamma: file_of(vllm_recording(gamma, 0.03 + 0.01 * gamma, each), tmp_path, f"{gamma}.json")
         for gamma, each in accepted.items()
@@ -51,26 +73,3 @@ def test_a_servers_recording_is_shown_as_one_and_explained(visit, tmp_path):
     open_tab(page, "The answer", "lab-tabs")
     upload(page, "answer-recordings", *paths.values())
     expect(page.locator(".sl-answer-main")).to_contain_text("plain decoding")
-
-
-@pytest.mark.slow
-def test_a_logs_rejected_words_are_explained_and_none_can_be_forced(visit, tmp_path):
-    trace = read_traces((RECORDED / "llama_b11434_draft_log.txt").read_bytes(), "log")[0]
-    page = visit()
-    open_files(page, file_of(trace, tmp_path, "run.json"))
-    expect(page.locator("#stage .sl-words")).to_contain_text("Its log tells the guesses that it rejected, too, with q.")
-    page.locator("#stage .sl-rows").press("End")
-    page.locator("#stage .sl-list .sl-token.sl-rejected").first.click()
-    inspector = page.locator("#stage .sl-inspected-token")
-    expect(inspector).to_contain_text("The server rejected this guess.")
-    expect(inspector.locator(".sl-candidates")).to_contain_text("60.9 %")
-    expect(inspector.get_by_role("button", name="Force another token")).to_have_count(0)
-
-
-@pytest.mark.slow
-def test_an_end_in_a_servers_own_word_is_shown_as_it_is(visit, tmp_path):
-    page, trace = visit(), uncounted_recording()
-    trace = replace(trace, finished=replace(trace.finished, reason="content_filter"))
-    open_files(page, file_of(trace, tmp_path, "run.json"))
-    page.locator("#stage .sl-rows").press("End")
-    expect(page.locator("#stage .sl-compared")).to_contain_text("The server ended it (content_filter) after 10 tokens.")

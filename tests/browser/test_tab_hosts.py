@@ -7,7 +7,7 @@ import shutil
 import pytest
 from fake_worker import wait_for
 from playwright.sync_api import expect
-from tab_site import fill, press_run, run, saved, serving_site
+from tab_site import fill, open_run, press_run, run, saved, serving_site
 
 from engine.trace.trace import from_json
 
@@ -28,11 +28,6 @@ def expect_refusal(page, words: str) -> None:
     expect(page.get_by_role("button", name="Stop")).to_be_disabled()
 
 
-def open_run(page, text: str, name: str = "run.json") -> None:
-    file = {"name": name, "mimeType": "application/json", "buffer": text.encode()}
-    page.locator(".sl-tab-open input").set_input_files(file)
-
-
 # ── hosts ──
 
 
@@ -43,21 +38,19 @@ def test_files_may_come_unpacked(server, visit, fault):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "words"), [
-    ("page", "The host sends a page in place of model.json.gz."), ("cut", "model.json.gz arrived damaged."),
-])  # fmt: skip
-def test_part_of_the_site_that_is_another_file_is_named(server, visit, fault, words):
+def test_part_of_the_site_that_is_another_file_is_named(server, visit):
     page = visit(server)
-    server.faults[PACKED[0]] = fault
     fill(page)
-    press_run(page)
-    expect_refusal(page, words)
+    for fault, words in (("page", "host sends a page in place of {}."), ("cut", "{} arrived damaged.")):
+        server.faults[PACKED[0]] = fault
+        press_run(page)
+        expect_refusal(page, words.format("model.json.gz"))
     server.faults.clear()
     run(page, **SHORT)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/tab", "/tab/", "/tab/index.html", "/tab.html?utm_source=x#tab-title", "/a/b/tab/"])
+@pytest.mark.parametrize("path", ["/tab/index.html", "/tab.html?utm_source=x#tab-title", "/a/b/tab/"])
 def test_address_may_be_written_in_another_way(tiny_site, tmp_path, visit, path):
     site = shutil.copytree(tiny_site, tmp_path / "site")
     shutil.copytree(tiny_site, site / "a" / "b")
@@ -98,11 +91,9 @@ def test_page_behind_another_redirect_is_not_kept(tiny_site, visit):
 
 
 @pytest.mark.slow
-def test_plain_http_of_another_machine_is_refused_with_the_reason(server, browser):
-    page = browser.new_page()
-    page.goto(f"{server.url}/tab.html")
-    run(page, **SHORT)
-    text = saved(page)
+def test_plain_http_of_another_machine_is_refused_with_the_reason(server, browser, tab):
+    run(tab, **SHORT)
+    text, page = saved(tab), browser.new_page()
     page.route("http://class.test/**", lambda route: route.fulfill(
         response=route.fetch(url=route.request.url.replace("http://class.test", server.url))
     ))  # fmt: skip
@@ -147,9 +138,7 @@ def test_frame_without_rights_says_so_and_stays_usable(server, visit, rights):
      "doesn’t let the page start the engine"),
 ])  # fmt: skip
 def test_browser_without_a_part_or_a_right_is_told_which(server, visit, change, words):
-    page = visit(server)
-    page.add_init_script(change)
-    page.reload()
+    page = visit(server, init_script=change)
     fill(page)
     press_run(page)
     expect_refusal(page, words)
@@ -194,59 +183,57 @@ SLOW_FILE = "() => { File.prototype.text = () => new Promise(done => { window.en
 # At once, because the tiny model takes a tenth of a second.
 RUN_AND_END_READING = """([text, names]) => {
     document.querySelector('.sl-tab-run').click();
+    delete File.prototype.text;
     window.endRead(text);
     return names.map(name => document.querySelector(name).disabled);
 }"""
 
 
 @pytest.mark.slow
-def test_run_that_starts_while_a_file_is_read_keeps_its_own_rounds(server, visit):
-    page = visit(server)
-    run(page, **SHORT)
-    other = saved(page)
-    page.evaluate(SLOW_FILE)
-    open_run(page, other)
-    fill(page, method="none", max_new_tokens=40, seed=5)
+def test_run_that_starts_while_a_file_is_read_keeps_its_own_rounds(tab):
+    run(tab, **SHORT)
+    other = saved(tab)
+    tab.evaluate(SLOW_FILE)
+    open_run(tab, other)
+    fill(tab, method="none", seed=5)
     names = [".sl-tab-open input", "[data-tab=remove]", ".sl-tab-run"]
-    assert page.evaluate(RUN_AND_END_READING, [other, [*names, "[data-tab=save]"]]) == [True] * 4
-    expect(page.locator(".sl-words")).to_contain_text("Done.")
-    trace = from_json(saved(page))
+    assert tab.evaluate(RUN_AND_END_READING, [other, [*names, "[data-tab=save]"]]) == [True] * 4
+    expect(tab.locator(".sl-words")).to_contain_text("Done.")
+    trace = from_json(saved(tab))
     assert trace.started.config["seed"] == 5 and [each.index for each in trace.rounds] == [*range(len(trace.rounds))]
     for name in names:
-        expect(page.locator(name)).to_be_enabled()
+        expect(tab.locator(name)).to_be_enabled()
 
 
 @pytest.mark.slow
-def test_file_that_cannot_be_opened_leaves_nothing_to_save(server, visit):
-    page = visit(server)
-    run(page, **SHORT)
-    unsafe = json.loads(saved(page))
+def test_file_that_cannot_be_opened_leaves_nothing_to_save(tab):
+    run(tab, **SHORT)
+    unsafe = json.loads(saved(tab))
     unsafe["started"]["config"]["seed"] = 2**53 + 1
     for text, words in (("{", "not a run"), ("{}", "not a run"), (json.dumps(unsafe), "on the served page")):
-        open_run(page, text)
-        expect_refusal(page, words)
-        expect(page.get_by_role("button", name="Save the run")).to_be_disabled()
-        run(page, **SHORT)
-        expect(page.get_by_role("button", name="Save the run")).to_be_enabled()
+        open_run(tab, text)
+        expect_refusal(tab, words)
+        expect(tab.get_by_role("button", name="Save the run")).to_be_disabled()
+        run(tab, **SHORT)
+        expect(tab.get_by_role("button", name="Save the run")).to_be_enabled()
 
 
 # ── prompts ──
 
 
 @pytest.mark.slow
-def test_prompt_without_tokens_is_refused_and_a_lack_noted(server, visit):
-    page = visit(server)
-    fill(page)
+def test_prompt_without_tokens_is_refused_and_a_lack_noted(tab):
+    fill(tab)
     half = "document.querySelector('[name=prompt]').value = 'half \\ud83d'"
     for prompt, words in (("\x13", "has no tokens for any character of the prompt (U+0013)"),
                           ("\x1c\x1f", "The prompt is empty"), (None, "half of a character")):  # fmt: skip
-        page.evaluate(half) if prompt is None else page.locator("[name=prompt]").fill(prompt)
-        press_run(page)
-        expect_refusal(page, words)
-    fill(page, prompt="the\x13 robot", **SHORT)
-    page.locator("[name=seed]").press("Enter")
-    expect(page.locator(".sl-words")).to_have_text(re.compile(r"drops or changes U\+0013\.$"))
-    text = saved(page)
+        tab.evaluate(half) if prompt is None else tab.locator("[name=prompt]").fill(prompt)
+        press_run(tab)
+        expect_refusal(tab, words)
+    fill(tab, prompt="the\x13 robot", **SHORT)
+    tab.locator("[name=seed]").press("Enter")
+    expect(tab.locator(".sl-words")).to_have_text(re.compile(r"drops or changes U\+0013\.$"))
+    text = saved(tab)
     assert from_json(text).notes[0].endswith("U+0013.")
-    open_run(page, text)
-    expect(page.locator(".sl-words")).to_contain_text("drops or changes U+0013")
+    open_run(tab, text)
+    expect(tab.locator(".sl-words")).to_contain_text("drops or changes U+0013")
