@@ -24,8 +24,6 @@ from app.tab import page as tab_page
 from app.tab.offer import TabOffer
 from app.ui import temp_folder
 from app.ui.html_component import WEB, page_script, script_path
-from engine.errors import EngineError
-from engine.files import check_cache
 from engine.trace.trace import MAX_BYTES
 from lessons.schema import LABS
 
@@ -130,22 +128,10 @@ def operator_routes(service: Service) -> list[Route]:
 
     def state() -> tuple[str, str | None]:
         problem = "The first model is being loaded." if service.state.is_warming_up else None
-        problem = problem or temp_folder.problem() or service.engine.damage(service.offer.pair)
-        problem = problem or _storage_problem(service)
+        problem = problem or temp_folder.problem() or service.engine.storage_problem(service.offer.pair)
         return service.state.now().kind, problem
 
     return health.routes(service.runs.numbers.text, state)
-
-
-def _storage_problem(service: Service) -> str | None:
-    """Says why the first model, which is not here yet, could not be stored; None where it could."""
-    if service.engine.worker.is_remote or service.engine.has_weights(service.offer.pair):
-        return None
-    try:
-        check_cache()
-    except EngineError as error:
-        return str(error)
-    return None
 
 
 def theme() -> gr.themes.Base:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.config import AUTO, RunConfig
 from engine.errors import EngineError, Unavailable
-from engine.files import cache_root
+from engine.files import cache_root, check_cache
 from engine.runtime.worker import Worker
 from engine.trace.costs import CostModel
 from engine.weights import preflight
@@ -121,13 +121,15 @@ class EngineFacade:
         missing = [model for model in get_pair(pair).models(AUTO) if not model.folder and locate(model) is None]
         return sum(model.gguf.size if model.gguf else model.weight_bytes("bf16") for model in missing)
 
-    def damage(self, pair: str) -> str | None:
-        """Says why the target's files here cannot be loaded; None where they can, or are not here yet."""
+    def storage_problem(self, pair: str) -> str | None:
+        """Says why the target's files here cannot be loaded, or could not be stored where they are not here yet; None
+        where they can."""
         loaded = self.worker.engine
         if self.worker.is_remote or (loaded is not None and loaded.pair.name == pair):
             return None
         try:
-            locate(get_pair(pair).target)
+            if locate(get_pair(pair).target) is None:
+                check_cache()
         except EngineError as error:
             return str(error)
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.jobs.engine_facade import EngineFacade
 from app.server.hosting import is_hosted
 from engine.config import RunConfig
-from engine.errors import EngineError
+from engine.errors import EngineError, Unavailable
 from engine.trace.events import Progress
 
 _SECONDS_FOR_A_VISITOR = 4.0  # to wait for a visitor; then the model is loaded without one
@@ -69,6 +69,8 @@ class EngineState:
                 job = worker.submit([("warm-up", config)], is_warm_up=True)
                 job.wait()
                 job.raise_error()
+            elif problem := self.engine.storage_problem(pair):
+                raise Unavailable(problem)
         except EngineError as error:
             print(f"The model could not be loaded yet: {error}", flush=True)
         finally:

@@ -57,13 +57,15 @@ class RunNumbers:
         self._lab_seconds.inc(job.elapsed)
 
     def end(self, job: Job) -> None:
-        """Counts a job at its end, on the engine's thread."""
-        for name, config in job.configs:
+        """Counts a job at its end. Of one that ended before it began its first run counts, as cancelled; a refusal is
+        counted as such."""
+        for place, (name, config) in enumerate(job.configs):
             events = [event for each, event in job.log if each == name]
-            if not events or not isinstance(events[0], RunStarted):
+            started = events[0] if events and isinstance(events[0], RunStarted) else None
+            if started is None and (place or job.error):
                 continue
             rounds = [event for event in events if isinstance(event, Round)]
-            finished = events[-1] if isinstance(events[-1], RunFinished) else None
+            finished = events[-1] if events and isinstance(events[-1], RunFinished) else None
             end = finished.reason if finished else "error" if job.error else "cancelled"
             end = "time_limit" if job.timed_out and end == "cancelled" else end
             tokens = sum(len(each.emitted) for each in rounds)
@@ -76,8 +78,9 @@ class RunNumbers:
                 self._speed.observe(speed)
             _write(
                 "run", id=job.id, name=name, pair=config.pair, method=config.method, end=end,
-                prompt_tokens=len(events[0].prompt), tokens=tokens, rounds=len(rounds), others=job.sharing_jobs,
-                seconds=finished and round(finished.seconds, 3), tokens_per_second=speed and round(speed, 1),
+                prompt_tokens=started and len(started.prompt), tokens=tokens, rounds=len(rounds),
+                others=job.sharing_jobs, seconds=finished and round(finished.seconds, 3),
+                tokens_per_second=speed and round(speed, 1),
                 error=type(job.error).__name__ if job.error else None,
             )  # fmt: skip
 

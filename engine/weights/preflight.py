@@ -67,7 +67,8 @@ def _absent(pair: PairSpec, model: ModelSpec, fetch: bool) -> str | None:
             f"{model.repo} is gated: accept its licence ({model.licence}) on its hub page, log in with `hf auth login` "
             f"or set HF_TOKEN, then run {command}."
         )
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
+    is_packaged = model.gguf is not None and model.gguf.package  # pip brings it, not the hub
+    if not is_packaged and os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return f"The weights of {model.name} are not here yet and HF_HUB_OFFLINE is set; unset it and run {command}."
     return None if fetch else f"The weights of {model.name} are not here yet; run {command}."
 

@@ -218,7 +218,7 @@ class FakeEngine:
     def absent_bytes(self, pair):
         return 2_400_000_000 if pair == "thinker" else 0
 
-    def damage(self, pair):
+    def storage_problem(self, pair):
         return None
 
     def thinking(self, pair):

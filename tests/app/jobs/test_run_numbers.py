@@ -98,6 +98,24 @@ def test_runs_that_the_server_ends_are_not_those_that_a_visitor_ends():
     assert counts(cut)["speclens_runs_total", "ngram", "time_limit"] == 1
 
 
+def test_a_run_whose_visitor_leaves_while_it_waits_is_cancelled(lines):
+    service = Service(FakeEngine(FakeWorker(step=0.05)), Limits())
+    configs = [with_baseline(RunConfig(SECRET, method=method, max_new_tokens=400)) for method in ("ngram", "lm")]
+    first, waiting = (service.runs.run(service.runs.open(each[0][1].method), each) for each in configs)
+    while not next(first).events:
+        pass
+    while not next(waiting).place:
+        pass
+    service.runs.stop("lm")
+    assert not [*waiting] and counts(service)["speclens_runs_total", "cancelled", "lm"] == 1
+    service.runs.stop("ngram")
+    wait_for(lambda: ("speclens_runs_total", "cancelled", "ngram") in counts(service))
+    assert ("speclens_runs_total", "cancelled", "none") not in counts(service), "no baseline began or was waited for"
+    assert [(line["method"], line.get("prompt_tokens"), line["tokens"] > 0) for line in lines()] == [
+        ("lm", None, False), ("ngram", 0, True),
+    ]  # fmt: skip
+
+
 def test_the_log_has_runs_and_refusals_and_no_prompt(service, lines, caplog):
     run(service)
     with pytest.raises(EngineError):
@@ -137,22 +155,38 @@ def test_probes_and_metrics_answer_at_their_own_paths_alone(service):
         assert [client.get(at).status_code for at in (path, *wrong)] == [200, 404, 404, 404, 404]
 
 
-def test_a_page_is_not_ready_with_damaged_weights(tmp_path):
+def test_a_page_is_not_ready_with_damaged_weights(tmp_path, monkeypatch):
     model_folder(tmp_path / "target")
     damaged = Service(EngineFacade(Worker("cpu")), Limits(pairs=(str(tmp_path / "target"),)))
-    assert client_of(damaged).get("/readyz").status_code == 200
+    with monkeypatch.context() as patch:
+        patch.setenv("SPECLENS_CACHE", str(tmp_path / "target" / "model.safetensors"))
+        assert client_of(damaged).get("/readyz").status_code == 200, "no model has to be stored"
     weights = tmp_path / "target" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     assert "is damaged" in problem_of(damaged)
     damaged.engine.worker.close()
 
 
-def test_a_page_is_not_ready_where_its_model_or_files_cannot_be_stored(service, tmp_path, monkeypatch):
+@pytest.mark.parametrize("folder", ["file", "name" * 80], ids=["a file", "a long name"])
+def test_a_page_that_cannot_store_its_model_says_so_everywhere(folder, tmp_path, monkeypatch, capsys):
+    """Even where the hub is switched off, because this model comes from PyPI."""
     (tmp_path / "file").touch()
-    for folder in ("file", "name" * 80):  # a file, and a name that is too long
-        monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / folder))
-        assert "SPECLENS_CACHE" in problem_of(service)
-    monkeypatch.setattr(service.engine, "has_weights", lambda pair: True)
-    assert client_of(service).get("/readyz").status_code == 200, "no model has to be stored"
+    monkeypatch.setenv("SPECLENS_CACHE", str(tmp_path / folder))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("app.jobs.engine_state._SECONDS_FOR_A_VISITOR", 0.0)
+    service = Service(EngineFacade(Worker("cpu")), Limits())
+    words = "name another cache folder with SPECLENS_CACHE"
+    assert words in problem_of(service)
+    service.state.warm(service.offer.pair)
+    wait_for(lambda: not service.state.is_warming_up)
+    assert words in capsys.readouterr().out
+    with pytest.raises(EngineError, match=words):
+        run(service)
+    service.engine.worker.close()
+
+
+def test_a_page_is_not_ready_where_its_files_cannot_be_stored(service, tmp_path, monkeypatch):
+    assert client_of(service).get("/readyz").status_code == 200
+    (tmp_path / "file").touch()
     monkeypatch.setenv(temp_folder.VARIABLE, str(tmp_path / "file" / "below"))
     assert "cannot be written" in problem_of(service)

@@ -123,6 +123,7 @@ def test_what_a_local_folder_lacks_is_named(tmp_path):
 def test_a_pair_that_cannot_run_yet_is_one_sentence(monkeypatch):
     for pair, method, offline, problem in (
         ("smollm2-135m", None, "", "smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."),
+        ("smollm2-135m", None, "1", "smollm2-135m-q4 are not here yet; run `python -m engine fetch smollm2-135m`."),
         ("qwen3-4b", None, "1", "HF_HUB_OFFLINE is set; unset it and run `python -m engine fetch qwen3-4b`."),
         ("smollm2-135m-bf16", "lm", "", "has no method 'lm'; choose from none, ngram, quantised, lookahead."),
     ):
