@@ -26,7 +26,7 @@ from engine.config import Constraint, RunConfig
 from engine.errors import EngineError
 from engine.settings import add_settings
 from engine.trace.metrics import compare, compute_metrics, others_share
-from engine.trace.noise import PLAIN
+from engine.trace.noise import PLAIN, is_crowded
 from engine.trace.trace import Trace, to_json
 
 SECONDS_BETWEEN_UPDATES = 1.0
@@ -37,6 +37,10 @@ _PLACES = (
     "ngram_size", "guesses", "again", "alone", "json_schema", "compact_json", "regex", "choice", "grammar",
 )  # fmt: skip
 FROM_PAGE = ("pair", "tokens")  # None: what this server's page begins with
+TOO_BUSY = (
+    "Other programs took {:.0%} of the processor, which is too much for a speedup. Send this once more with `again` "
+    "while they rest."
+)
 _NO_TEXTS: Mapping[str, str] = {}
 
 
@@ -101,10 +105,10 @@ class Api:
 
         Streams (text, figures, trace), about once a second. `figures["status"]` is "waiting" (with `place`, the number
         of visitors who go first), "running" or "measuring the baseline"; then "finished", "recorded" or "stopped",
-        with tokens_per_second, alpha, tau, speedup with its 95 % interval (low, high), predicted, `busy`, the share of
-        the cores that other programs took, `lossy`, and `others`, the runs that shared its passes. `noise`: whether
-        the speedup came out larger than it can be, and is left out. A "stopped" run has a `message` with the reason.
-        `trace`, only at the end: {"run", "baseline"}, each as the page saves it.
+        with tokens_per_second, alpha, tau, speedup with its 95 % interval (low, high), predicted, `lossy`, and
+        `others`, the runs that shared its passes. The speedup is left out where `busy`, the share of the cores that
+        other programs took, is 0.15 or more, and where it came out larger than it can be (`noise`). A "stopped" run
+        has a `message` with the reason. `trace`, only at the end: {"run", "baseline"}, each as the page saves it.
         """
         values = settings | {
             "prompt": prompt, "pair": pair, "auto": gamma is None, "gamma": gamma or 0, "tokens": tokens,
@@ -225,15 +229,18 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
     numbers = compute_metrics(run)
     is_comparable = all(trace and trace.finished and trace.finished.reason != "cancelled" for trace in (run, plain))
     ratio = PLAIN if run is plain else compare(run, plain).speedup if plain and is_comparable else None
+    busy = others_share(run, plain)
+    is_too_busy = ratio is not None and run is not plain and is_crowded(busy)
+    speedup = ratio if ratio and ratio.is_possible and not is_too_busy else None
     return {
         "tokens": numbers.tokens,
         "tokens_per_second": numbers.tokens_per_second,
         "alpha": numbers.alpha and numbers.alpha.value,
         "tau": numbers.tau and numbers.tau.value,
-        "speedup": ratio.value if ratio and ratio.is_possible else None,
-        "low": ratio.ends[0] if ratio and ratio.is_possible else None,
-        "high": ratio.ends[1] if ratio and ratio.is_possible else None,
-        "busy": others_share(run, plain),
+        "speedup": speedup and speedup.value,
+        "low": speedup and speedup.ends[0],
+        "high": speedup and speedup.ends[1],
+        "busy": busy,
         "noise": bool(ratio and not ratio.is_possible),
         "predicted": numbers.predicted_speedup,
         "others": run.others,
@@ -241,7 +248,7 @@ def _figures(run: Trace | None, plain: Trace | None) -> dict:
         "kept_tokens": run.finished.kept_tokens if run.finished else {},
         "device": run.started.device,
         "lossy": run.started.is_lossy,
-        "notes": list(run.notes),
+        "notes": [*run.notes, *([TOO_BUSY.format(busy)] if is_too_busy else [])],
     }
 
 
