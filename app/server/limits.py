@@ -112,4 +112,4 @@ class Limits:
         """``tokens``: as a form sent it, which may be anything."""
         if type(tokens) is not int or not 1 <= tokens <= self.new_tokens:
             amount = f"{tokens:,}" if type(tokens) is int else spell(tokens)
-            raise BadInput(f"Max tokens is {amount}; this page allows 1 to {self.new_tokens:,}.")
+            raise BadInput(f"A run of {amount} tokens was asked for; this page allows 1 to {self.new_tokens:,}.")

@@ -96,7 +96,7 @@ def test_each_kind_of_constraint_begins_with_an_example(kind):
 def test_limits_are_written_into_the_controls_and_come_before_the_engines():
     limits = Limits(new_tokens=40, prompt_tokens=123, pairs=("b", "a"))
     for tokens in (9999, 41, 0, -1, float("nan"), "4", 2.5, True):
-        with pytest.raises(BadInput, match=r"^Max tokens is .*; this page allows 1 to 40\.$"):
+        with pytest.raises(BadInput, match=r"^A run of .* tokens was asked for; this page allows 1 to 40\.$"):
             settings({"tokens": tokens}, limits)
     with pytest.raises(BadInput, match=r"^Prompt form cannot be null; choose from chat, raw\.$"):
         settings({"form": None})

@@ -1,8 +1,7 @@
 """Runs the commands of `python -m engine`. Only the files of this folder print.
 
 Heavy imports happen inside the commands, so that --help is quick and `replay` needs no torch. An EngineError prints
-its sentence on stderr and exits with 1; Ctrl-C exits with 130. A wrong option or file of `answer` or `training` exits
-with 2.
+its sentence on stderr and exits with 2 for a wrong option or file, else with 1; Ctrl-C exits with 130.
 """
 
 import io
