@@ -142,6 +142,19 @@ def disk_errors(folder: Path, all_errors: bool = False) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def work_folder(beside: Path) -> Iterator[Path]:
+    """Yields a new folder, which may be renamed to the one that it is ``beside``, and deletes what is left of it.
+    Raises Unavailable for a full or read-only disk."""
+    with disk_errors(beside.parent):
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}-"))
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
 def check_cache() -> None:
     """Raises Unavailable where the cache folder takes no files."""
     with disk_errors(cache_root(), all_errors=True):

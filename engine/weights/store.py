@@ -11,14 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from engine.errors import Unavailable
-from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, sha256
+from engine.files import ProgressCallback, cache_root, disk_errors, gigabytes, need_disk, sha256, work_folder
 from engine.weights import hub
 from engine.weights.checkpoint_dir import AGAIN, damage, manifest_problem, missing, write_manifest
 from engine.weights.specs import GgufSource, ModelSpec, PairSpec
@@ -97,8 +96,7 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 return final  # prepared by the process that held the lock
             for left in final.parent.glob(f".{final.name}-*") if is_locked else ():  # left by a killed process
                 shutil.rmtree(left, ignore_errors=True)
-            work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}-"))
-            try:
+            with work_folder(final) as work:
                 need_disk(final.parent, 2 * model.gguf_source.size, model.name)
                 file = _gguf_file(model, work, lambda f, message: say(0.8 * f, message))
                 say(0.8, f"Preparing {model.name}")
@@ -111,8 +109,6 @@ def _fetch_gguf(model: ModelSpec, say: ProgressCallback) -> Path:
                 for older in final.parent.glob(f"{final.name.rpartition('-')[0]}-*"):
                     if older != final:
                         shutil.rmtree(older, ignore_errors=True)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
     say(1.0, f"{model.name} is here")
     return final
 

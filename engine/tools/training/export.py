@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from safetensors.torch import save_file
 
 from engine.config import load_object
 from engine.errors import BadInput
-from engine.files import disk_errors
+from engine.files import work_folder
 from engine.models.decoder.attention import rope
 from engine.tools.training.kinds import EXPORTERS
 from engine.tools.training.model_card import TAG
@@ -180,19 +179,14 @@ def replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
     folder = Path(folder)
     if folder.is_file() or (folder.exists() and any(folder.iterdir()) and not _older_draft(folder)):
         raise BadInput(f"{folder} holds something other than a draft; name an empty or new folder.")
-    with disk_errors(folder.parent):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    with work_folder(folder) as work:
+        (work / "new").mkdir()
         try:
-            (work / "new").mkdir()
-            try:
-                write(work / "new")
-            except SafetensorError as error:  # wraps the operating system's error in a text
-                raise OSError(errno.ENOSPC if "os error 28" in str(error) else errno.EIO, str(error)) from error
-            for file in (work / "new").iterdir():
-                file.chmod(0o644)  # safetensors writes files that only their owner may read
-            if folder.exists():
-                os.replace(folder, work / "old")
-            os.replace(work / "new", folder)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+            write(work / "new")
+        except SafetensorError as error:  # wraps the operating system's error in a text
+            raise OSError(errno.ENOSPC if "os error 28" in str(error) else errno.EIO, str(error)) from error
+        for file in (work / "new").iterdir():
+            file.chmod(0o644)  # safetensors writes files that only their owner may read
+        if folder.exists():
+            os.replace(folder, work / "old")
+        os.replace(work / "new", folder)

@@ -6,13 +6,11 @@ file.py reads it, and refuses types of numbers that are not known.
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import BadInput, Unavailable
-from engine.files import cache_root, disk_errors
+from engine.files import cache_root, work_folder
 from engine.weights.gguf.file import parts_of, read_header
 from engine.weights.gguf.folder import prepare
 from engine.weights.gguf.layout import changed_source, is_prepared, stamp
@@ -38,9 +36,7 @@ def prepared_folder(path: Path) -> Path:
     folder = cache_root() / "gguf" / f"{files[0].stem[:60]}-{key}"
     if is_prepared(folder) and not changed_source(folder):
         return folder
-    with disk_errors(folder.parent):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    with work_folder(folder) as work:
         try:
             prepare(files, work, is_copied=False)
             if not is_prepared(folder):
@@ -48,8 +44,6 @@ def prepared_folder(path: Path) -> Path:
         except OSError:
             if not is_prepared(folder):  # else another process was faster
                 raise
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
     return folder
 
 
