@@ -144,7 +144,7 @@ def disk_errors(folder: Path, all_errors: bool = False) -> Iterator[None]:
 
 @contextmanager
 def work_folder(beside: Path) -> Iterator[Path]:
-    """Yields a new folder, which may be renamed to the one that it is ``beside``, and deletes what is left of it.
+    """Yields a new folder, which may be renamed to the one that it is ``beside``, and deletes it if it is still there.
     Raises Unavailable for a full or read-only disk."""
     with disk_errors(beside.parent):
         beside.parent.mkdir(parents=True, exist_ok=True)

@@ -6,19 +6,15 @@ Every setting at every load has a file of its own, so questions about the same t
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from engine import __version__
-from engine.config import MAX_SHARERS, METHODS, method_of
-from engine.decoding.tokenization import encode_prompt
+from engine.config import MAX_SHARERS
 from engine.files import ProgressCallback
-from engine.runtime import calibration
 from engine.runtime.engine import Engine
 from engine.tools.bench.answer import (
     GAMMAS,
@@ -26,38 +22,28 @@ from engine.tools.bench.answer import (
     NONE,
     AnswerPlan,
     AnswerResult,
-    KeptRequest,
     Load,
-    Request,
     Setting,
     by_setting,
     shortlist,
     texts_of_users,
 )
-from engine.tools.bench.answer_rule import RuleCell, decide, places
+from engine.tools.bench.answer_requests import requests, rule
 from engine.tools.bench.answer_words import name
-from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form, run_config
+from engine.tools.bench.benchmark import Cancelled, answer_earlier_turns, describe, never, prompt_form
 from engine.tools.bench.expected_time import prompt_steps
-from engine.tools.bench.kept_prompts import (
-    OTHER_QUESTION,
-    KeptStart,
-    begin_kept,
-    rows_to_begin,
-    shared_system,
-    weigh_kept,
-)
-from engine.tools.bench.metrics import ALL
+from engine.tools.bench.kept_prompts import KeptStarts
 from engine.tools.bench.prompts import digest
 from engine.tools.bench.result_file import ResultFile, file_of, parse_values
-from engine.tools.bench.sample import BASELINE, Sample
+from engine.tools.bench.sample import BASELINE
 from engine.tools.bench.sweep import Grid, Sweep
 from engine.tools.bench.sweep_results import Cell
-from engine.tools.bench.users import ManyUsers, UsersSettings
+from engine.tools.bench.text_costs import TextCosts
+from engine.tools.bench.users import ManyUsers, UsersCell, UsersSettings
 from engine.tools.bench.users_results import pass_time
-from engine.tools.bench.whole_request import WholeRequest, weigh
 from engine.tools.bench.winners import fastest
 from engine.trace.costs import CostModel
-from engine.trace.noise import PLAIN, Speedup, ceiling, largest_share
+from engine.trace.noise import PLAIN, largest_share
 
 _VERSION = 2  # the format of the loads' files
 _LOAD = "load"  # begins the names of their files
@@ -87,11 +73,24 @@ class AnswerPoints:
         self._stage = 0  # at which they were opened
         self._again = again
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
+        configs = [turn.config for turn in self.sweep.benchmark.turns]
+        self.costs = TextCosts(engine, plan.methods, configs, partial(self._open_file, "costs", CostModel))
         if again:
             self._open_loads(again)
             self.sweep = Sweep(engine, grid, self.prompts, folder=folder, again=True)
         if path := self.sweep.benchmark.file.path:
             keep(path)
+        about = {"texts": self._texts, "version": _VERSION}
+        self.kept_starts = KeptStarts(
+            engine, plan, self.sweep, self.costs, lambda kind: self._open_file("kept", kind, about)
+        )
+
+    def _open_file(self, kind: str, values: type, about: dict) -> ResultFile:
+        """Opens a file of ``values`` beside the others."""
+        about = self._about | about
+        path = file_of(self.folder, kind, about, self._again)
+        self.keep(path)
+        return ResultFile(path, about, asdict, partial(parse_values, values))
 
     # ── the points ──
 
@@ -135,7 +134,7 @@ class AnswerPoints:
         )  # fmt: skip
         about = self._about_load(users, setting)
         many = ManyUsers(self.engine, settings, each, self.folder, again, _LOAD, about)
-        many.known_costs = self.known_costs
+        many.known_costs = self.costs.by_method
         if path := many.file.path:
             self.keep(path)
         return _LoadFile(users, setting, many)
@@ -161,9 +160,10 @@ class AnswerPoints:
     # ── measuring ──
 
     def missing(self) -> Sequence:
-        """Returns turns of the sweep, and (a ManyUsers, its cell), in the order in which they are measured: the first
-        turn of each kind of text, then turns and loads side by side, each of them a little before one of them much. The
-        cells of a load's repeat stay together, because they are compared."""
+        """Returns turns of the sweep and pairs of what measures and its part: a ManyUsers and a cell, at the end the
+        KeptStarts and a start. They are in the order in which they are measured: the first turn of each kind of text,
+        then turns and loads side by side, each of them a little before one of them much. The cells of a load's repeat
+        stay together, because they are compared."""
         turns, first = self.sweep.benchmark.missing(), self._first_turns
         files, count = [*enumerate(self.loads)], len(self.sweep.benchmark.turns)
         pairs = {(cell.repeat, i): file.many for i, file in files for cell in file.many.missing()}
@@ -175,53 +175,8 @@ class AnswerPoints:
         for i, ((repeat, _), many) in enumerate(sorted(pairs.items(), key=lambda item: item[0])):
             cells = [cell for cell in many.missing() if cell.repeat == repeat]
             ranks += [((total - len(pairs) + i + 1) / total, 0, (many, cell)) for cell in cells]
-        return [point for *_, point in sorted(ranks, key=lambda rank: rank[:2])] or self._missing_starts()
-
-    # ── a system prompt that is kept ──
-
-    @cached_property
-    def _file_of_starts(self) -> ResultFile:
-        about = self._about | {"texts": self._texts, "version": _VERSION}
-        path = file_of(self.folder, "kept", about, self._again)
-        self.keep(path)
-        return ResultFile(path, about, asdict, partial(parse_values, KeptStart))
-
-    def _kept_setting(self) -> Setting | None:
-        """Returns the setting whose requests are begun with the shared system prompt kept: the fastest for one user."""
-        if self.plan.place != HERE or not self.engine.target.runner.same_bits or not shared_system(self.prompts):
-            return None
-        alone = {s: cell for s, cell in by_setting(self.sweep.cells()).items() if s != NONE}
-        return max(alone, key=lambda setting: alone[setting].measured.ends[0], default=None)
-
-    def _missing_starts(self) -> list[tuple[int, Setting]]:
-        if (setting := self._kept_setting()) is None:
-            return []
-        known = self._file_of_starts.results
-        return [(row, s) for row in rows_to_begin(self.prompts) for s in (NONE, setting) if (row, *s) not in known]
-
-    def _begin_kept(self, row: int, setting: Setting, cancelled: Cancelled) -> None:
-        (method, gamma), prompt, plan = setting, self.prompts[row], self.plan
-        config, other = (
-            replace(run_config(self.engine, each, plan.temperature, plan.tokens, 0, gamma), method=method)
-            for each in (prompt, replace(prompt, text=OTHER_QUESTION, earlier=(), constraint=None))
-        )
-        start = begin_kept(self.engine, row, config, other, cancelled)
-        if not cancelled():
-            self._file_of_starts.add((row, method, gamma), start)
-
-    def _kept_request(self) -> KeptRequest | None:
-        setting = self._kept_setting()
-        if setting is None or self._missing_starts():
-            return None
-        ours, plain = (
-            {row: start for (row, *key), start in self._file_of_starts.results.items() if (*key,) == each}
-            for each in (setting, NONE)
-        )
-        verdict = weigh_kept(self.sweep.benchmark.samples, ours, plain, setting, NONE)
-        if verdict is None or verdict.request is None:
-            return None
-        tokens = min(start.tokens for start in (*ours.values(), *plain.values()))
-        return KeptRequest(*_request_fields(setting, ALL, verdict), tokens)
+        starts = [(self.kept_starts, start) for start in self.kept_starts.missing()] if not ranks else []
+        return [point for *_, point in sorted(ranks, key=lambda rank: rank[:2])] or starts
 
     def _extend_undecided(self, users: int) -> None:
         """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
@@ -245,64 +200,18 @@ class AnswerPoints:
         self.sweep.forget_noise()
         self._stage = 0  # another sweep may have another shortlist
 
-    @property
-    def known_costs(self) -> dict[str, CostModel]:
-        """The costs that were measured at the length of these texts, now or for an earlier question, by method."""
-        return {method: costs for (method,), costs in self._file_of_costs.results.items()}
-
-    @cached_property
-    def _file_of_costs(self) -> ResultFile:
-        about = self._about | {"context": math.ceil(self.context() / calibration.CONTEXT) * calibration.CONTEXT}
-        path = file_of(self.folder, "costs", about, self._again)
-        self.keep(path)
-        return ResultFile(path, about, asdict, partial(parse_values, CostModel))
-
-    @property
-    def plain_costs(self) -> CostModel:
-        return self.known_costs.get(BASELINE) or self.engine.costs(BASELINE, retry=False)
-
-    def context(self) -> int:
-        """Returns the tokens in the middle of an answer to the median text."""
-        configs = [turn.config for turn in self.sweep.benchmark.turns]
-        encode = partial(encode_prompt, self.engine.target.tokenizer)
-        return int(statistics.median(len(encode(each)) + each.max_new_tokens // 2 for each in configs))
-
-    def measure_costs(self, cancelled: Cancelled = never) -> None:
-        """Measures the costs of each method once, at the length of the texts. Every run then gets them, because on a
-        busy machine each would measure its own again."""
-        for method in (BASELINE, *self.plan.methods):
-            if method in self.known_costs or cancelled():
-                continue
-            self._file_of_costs.add((method,), self._measure_costs_of(method))
-
-    def _measure_costs_of(self, method: str) -> CostModel:
-        engine, context = self.engine, self._file_of_costs.header["context"]
-        if context <= calibration.CONTEXT:
-            return engine.costs(method, retry=False)
-        if method != BASELINE and not method_of(method).runs_model:
-            return self.known_costs[BASELINE]
-        drafter = engine.drafts.drafter(method) if method_of(method).runs_model else None
-        step = f"Calibrating {METHODS[method].title} at {context:,} tokens"
-        costs = calibration.measure(
-            engine.target.runner, drafter, context=context, progress=lambda share: engine.models.progress(share, step)
-        )
-        return calibration.with_draft(self.known_costs[BASELINE], costs) if drafter else costs
-
     def warm(self, cancelled: Cancelled = never) -> None:
-        self.measure_costs(cancelled)
-        self.sweep.costs = self.known_costs
+        self.costs.measure(cancelled)
+        self.sweep.costs = self.costs.by_method
         self.sweep.warm(cancelled)
 
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
-        if isinstance(point, tuple) and isinstance(point[0], int):
-            yield f"one user, {name(point[1])}, with the system prompt kept", 0
-            self._begin_kept(*point, cancelled)
-            return
         if isinstance(point, tuple):
-            many, cell = point
-            yield from many.reports(cell, cancelled)
-            self._extend_undecided(cell.users)
+            source, part = point
+            yield from source.reports(part, cancelled)
+            if isinstance(part, UsersCell):
+                self._extend_undecided(part.users)
             return
         for number, system in enumerate(self.sweep.benchmark.steps(point, cancelled)):
             yield f"one user, {name((system.name, system.setting or 0))}", number
@@ -313,20 +222,22 @@ class AnswerPoints:
         seconds: float = math.inf,
         estimate: Callable[[float], None] = lambda seconds: None,
     ) -> AnswerResult:
-        """Measures all that is missing, or as much as fits into the ``seconds``. ``estimate``: is called once with the
-        seconds that the whole takes, as soon as each kind of text had a turn to judge by."""
-        start, is_estimated = time.monotonic(), not self.missing()
+        """Measures all that is missing, or as much as fits into the ``seconds``. ``estimate``: is called with the
+        seconds that the whole takes, by the costs at first, again as soon as each kind of text had a turn to judge by,
+        and whenever there is more to measure."""
+        start, known = time.monotonic(), None
         if self.missing():
             progress(0.0, "Warming up")
             self.warm()
-        total = self.work_left() if self.missing() else 0.0
+        total = self.work_left()
         while missing := self.missing():
             remaining = seconds - (time.monotonic() - start)
             if self.expected_seconds(missing[0]) / 2 > remaining:  # it would end nearer to them without this point
                 break
-            if not is_estimated and self._find_stage():
+            amount = bool(self._find_stage()), self.size()[1]
+            if amount != known:
                 estimate(time.monotonic() - start + self.remaining_seconds())
-                is_estimated = True
+                known = amount
             for doing, share in self.measure(missing[0]):
                 done = 1 - self.work_left(share) / total
                 if seconds < math.inf:
@@ -334,30 +245,40 @@ class AnswerPoints:
                 progress(max(0.0, min(0.999, done)), doing)
         return self.result()
 
-    def remaining_seconds(self) -> float:
-        """Estimates how long the rest takes: turns as long as those before, and loads longer than by the costs in the
-        same proportion."""
-        turns = self.sweep.benchmark.missing()
-        by_costs = len(self.sweep.grid.settings()) * self.plan.steps_alone(self.plain_costs.v)
-        loads, turn = max(0.0, self.work_left() - len(turns) * by_costs), self._seconds_of_a_turn()
-        return len(turns) * turn + loads * turn / by_costs
+    # ── how long it takes ──
 
-    def _seconds_of_a_turn(self) -> float:
-        took = [sum(s.seconds for s in turn.values()) for turn in self.sweep.benchmark.samples.values()]
-        runs = len(self.sweep.grid.settings()) * self.plan.steps_alone(self.plain_costs.v) * self.plain_costs.step
-        return statistics.mean(took) if took else runs
+    def remaining_seconds(self) -> float:
+        """Estimates how long the rest takes: turns as long as those before, and all else by its plain steps."""
+        turns = len(self.sweep.benchmark.missing())
+        others = max(0.0, self.work_left() - turns * self._steps_of_a_turn)
+        return turns * self._seconds_of_a_turn + others * self._seconds_of_a_step
 
     def expected_seconds(self, point) -> float:
-        """Estimates how long a point takes: as long as the same point took before, or by the costs."""
-        if isinstance(point, tuple):
-            return self._expected_steps(point) * self.plain_costs.step
-        return self._seconds_of_a_turn()
+        """Estimates how long a point takes."""
+        is_turn = not isinstance(point, tuple)
+        return self._seconds_of_a_turn if is_turn else self._expected_steps(point) * self._seconds_of_a_step
 
-    def _expected_steps(self, point: tuple) -> float:
-        """Estimates a cell of many users, or a row that is begun twice, in plain steps."""
-        if isinstance(point[0], int):
-            return 2 * prompt_steps(self.plain_costs.v, self.prompts[point[0]].length)
-        return point[0].expected_steps(point[1])
+    @property
+    def _seconds_of_a_turn(self) -> float:
+        """What the turns so far took, on average; before the first by the costs."""
+        took = [sum(s.seconds for s in turn.values()) for turn in self.sweep.benchmark.samples.values()]
+        return statistics.mean(took) if took else self._steps_of_a_turn * self.costs.plain.step
+
+    @property
+    def _seconds_of_a_step(self) -> float:
+        """What a plain step took in the turns so far, beside other programs; before the first by the costs."""
+        plain, turns = self.costs.plain, self.sweep.benchmark.samples.items()
+        took = sum(turn[NONE].seconds for _, turn in turns)
+        steps = sum(turn[NONE].tokens + prompt_steps(plain.v, self.prompts[row].length) for (_, row, _), turn in turns)
+        return took / steps if steps else plain.step
+
+    @property
+    def _steps_of_a_turn(self) -> float:
+        return len(self.sweep.grid.settings()) * self.plan.steps_alone(self.costs.plain.v)
+
+    def _expected_steps(self, point) -> float:
+        """Estimates how many plain steps a point takes."""
+        return point[0].expected_steps(point[1]) if isinstance(point, tuple) else self._steps_of_a_turn
 
     def size(self) -> tuple[int, int]:
         """Counts runs, and cells of many users."""
@@ -372,85 +293,31 @@ class AnswerPoints:
     def work_left(self, share: float = 0.0) -> float:
         """Estimates how many plain steps are left once ``share`` of the first missing point is done: how many runs
         of a turn, or which part of a cell."""
-        v, missing = self.plain_costs.v, self.missing()
-        runs, alone = len(self.sweep.grid.settings()), self.plan.steps_alone(v)
-        each = [self._expected_steps(p) if isinstance(p, tuple) else runs * alone for p in missing]
-        part = share if missing and isinstance(missing[0], tuple) else share / runs
-        return sum(each) - part * sum(each[:1]) + (0.0 if self._stage else self.plan.steps_together(v))
+        missing = self.missing()
+        each = [*map(self._expected_steps, missing)]
+        part = share if missing and isinstance(missing[0], tuple) else share / len(self.sweep.grid.settings())
+        later = 0.0 if self._stage else self.plan.steps_together(self.costs.plain.v)
+        return sum(each) - part * sum(each[:1]) + later
+
+    # ── the answer ──
 
     def result(self) -> AnswerResult:
         cells = tuple(self.sweep.cells())
         alone = by_setting(cells)
         known = self._known_loads() if alone else []
         loads = [load for file in known if (load := _load(file, alone))]
-        costs = {method: self.known_costs[method] for method, _ in alone if method in self.known_costs}
+        measured = self.costs.by_method if alone else {}
+        costs = {method: measured[method] for method, _ in alone if method in measured}
         about = {key: self._about[key] for key in ("device", "precision", "weights")}
         about |= {"form": prompt_form(self.engine), "speclens": __version__}
         files = [self.sweep.benchmark.file, *(load.many.file for load in known)]
         about |= {"measured": max(file.newest for file in files)}
+        turns = self.sweep.benchmark.samples
         result = AnswerResult(
             self.engine.pair.name, self.plan, cells, tuple(loads), costs, not self.missing(), about,
-            self._requests(cells), kept_request=self._kept_request() if alone else None,
+            requests(cells, self.prompts, turns), kept_request=self.kept_starts.request() if alone else None,
         )  # fmt: skip
-        return result if result.is_elsewhere else replace(result, rule=self._rule(result))
-
-    def _rule(self, result: AnswerResult) -> tuple[RuleCell, ...]:
-        lengths = [prompt.length for prompt in self.prompts]
-        kinds = [prompt.category for prompt in self.prompts]
-        cells = []
-        for place in places(kinds, lengths, sorted({1, *self.plan.users, *result.measured_loads})):
-            if place.users > 1:
-                known = {setting: s for setting, s in result.speedups_at(place.users).items() if setting != NONE}
-                is_all = place.longest is None and place.kind == ALL
-                cells.append(decide(place, len(lengths), known) if is_all else place)
-                continue
-            texts = {
-                i for i, kind in enumerate(kinds)
-                if place.kind in (ALL, kind) and place.shortest <= lengths[i] < (place.longest or math.inf)
-            }  # fmt: skip
-            turns = [turn for (_, i, _), turn in self.sweep.benchmark.samples.items() if i in texts]
-            cells.append(decide(place, len(turns), _whole_requests(turns, self.sweep.grid.settings())))
-        return tuple(cells)
-
-    def _requests(self, cells: Sequence[Cell]) -> tuple[Request, ...]:
-        """Returns the whole requests of each setting on each kind of text."""
-        requests, kinds = [], [prompt.category for prompt in self.prompts]
-        for cell in (cell for cell in cells if cell.method != BASELINE):
-            turns = [
-                turn for (_, i, _), turn in sorted(self.sweep.benchmark.samples.items(), key=lambda item: item[0])
-                if cell.category in (ALL, kinds[i])
-            ]  # fmt: skip
-            ours, plain = (_parts(turns, setting) for setting in ((cell.method, cell.gamma), NONE))
-            verdict = weigh(ours, plain)
-            if verdict.request and isinstance(cell.gamma, int):
-                requests.append(Request(*_request_fields((cell.method, cell.gamma), cell.category, verdict)))
-        return tuple(requests)
-
-
-def _request_fields(setting: Setting, kind: str, verdict: WholeRequest) -> tuple:
-    """Returns the fields of a `Request`, whose whole requests were timed."""
-    assert verdict.request
-    ends = verdict.request.value, verdict.request.low, verdict.request.high
-    return *setting, kind, *ends, *verdict.seconds, *verdict.firsts, verdict.length, verdict.pays_from
-
-
-def _whole_requests(turns: Sequence[Mapping[tuple, Sample]], settings: Sequence[Setting]) -> dict[Setting, Speedup]:
-    """Returns the speedup of whole requests with each of the settings that drafts."""
-    speedups = {}
-    for setting in (each for each in settings if turns and each != NONE):
-        request = weigh(_parts(turns, setting), _parts(turns, NONE)).request
-        passes = sum(turn[setting].passes for turn in turns)
-        if request and passes:
-            tau = sum(turn[setting].tokens for turn in turns) / passes
-            busy = largest_share(s.busy for turn in turns for s in (turn[setting], turn[NONE]))
-            speedups[setting] = replace(request, ceiling=ceiling(tau), busy=busy)
-    return speedups
-
-
-def _parts(turns: Sequence[Mapping[tuple, Sample]], setting: Setting) -> np.ndarray:
-    """[turns, 3]: seconds until drafts may help, tokens after that, and their seconds."""
-    samples = [turn[setting] for turn in turns]
-    return np.array([(s.ttft + s.reading, s.tokens - 1, s.seconds - s.ttft - s.reading) for s in samples], float)
+        return result if result.is_elsewhere else replace(result, rule=rule(result, self.prompts, turns))
 
 
 def _load(file: _LoadFile, alone: dict[Setting, Cell]) -> Load | None:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from engine.config import METHODS
 from engine.errors import and_list, quantity
-from engine.tools.bench.answer import NONE, AnswerResult, KeptRequest, Setting, drafting_leaders
+from engine.tools.bench.answer import NONE, AnswerResult, KeptRequest, Request, Setting, drafting_leaders
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.whole_request import time_words
 from engine.tools.bench.winners import break_even, costs_for_all, fastest
@@ -69,9 +69,7 @@ def _request_words(result: AnswerResult, speedups: Mapping[Setting, Speedup], us
     request = result.request(leaders[0]) if leaders and users == 1 else None
     if request is None:
         return ""
-    took, plain, reading, plain_reading = map(
-        time_words, (request.seconds, request.plain, request.reading, request.plain_reading)
-    )
+    took, plain, reading, plain_reading = _times(request)
     words = f" A whole request takes {took} with {name(leaders[0])} and {plain} without ({request.measured.words}); "
     words += f"{reading} and {plain_reading} of it are over before drafts can help."
     if request.pays_from:
@@ -80,10 +78,14 @@ def _request_words(result: AnswerResult, speedups: Mapping[Setting, Speedup], us
     return words
 
 
+def _times(request: Request) -> list[str]:
+    """Words the time of a request with drafts and without, and both times before drafts can help."""
+    return [*map(time_words, (request.seconds, request.plain, request.reading, request.plain_reading))]
+
+
 def _kept_words(request: KeptRequest) -> str:
     """Words whole requests with the shared system prompt kept, as a server in use has it."""
-    times = (request.seconds, request.plain, request.reading, request.plain_reading)
-    took, plain, reading, plain_reading = map(time_words, times)
+    took, plain, reading, plain_reading = _times(request)
     words = f" With {quantity(request.tokens, 'token')} of the shared system prompt kept, as servers keep it, that is "
     words += f"{took} with {name((request.method, request.gamma))} and {plain} without ({request.measured.words}), "
     words += f"{reading} and {plain_reading} before drafts can help."
@@ -247,8 +249,9 @@ def _measured_texts(result: AnswerResult) -> int:
     forgotten; of each kind every text has its first turn before one has its second."""
     if result.is_complete:
         return len(result.plan.texts)
-    turns = {kind: max((cell.turns for cell in result.of_kind(kind).values()), default=0) for kind in kinds_of(result)}
-    return sum(min(count, turns[kind]) for kind, count in Counter(kind for kind in kinds_of(result)).items())
+    counts = Counter(kinds_of(result))
+    turns = {kind: max((cell.turns for cell in result.of_kind(kind).values()), default=0) for kind in counts}
+    return sum(min(count, turns[kind]) for kind, count in counts.items())
 
 
 def _where(result: AnswerResult) -> str:
@@ -326,13 +329,8 @@ def to_rows(result: AnswerResult) -> list[dict]:
     """Returns a row for each setting, kind of text and load, with `COLUMNS`; None for a value that cannot be. Plain
     decoding has rows for one user, with a speedup of 1."""
     rows = [_row(1, cell.category, cell, cell.measured, result) for cell in result.cells]
-    alone = result.alone
-    rows += [
-        _row(load.users, "all", alone[load.setting], load.speedup, result)
-        for load in result.loads
-        if load.setting in alone
-    ]
-    return rows
+    alone, loads = result.alone, [load for load in result.loads if load.setting in result.alone]
+    return rows + [_row(load.users, "all", alone[load.setting], load.speedup, result) for load in loads]
 
 
 def _row(users: int, kind: str, cell: Cell, speedup: Speedup, result: AnswerResult) -> dict:

@@ -4,18 +4,23 @@ Kept prompts change the time until drafts may help and nothing after it. So each
 plain decoding and with a setting, right after another question under the same system prompt.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import cast
 
-import numpy as np
-
-from engine.config import RunConfig
 from engine.runtime.engine import Engine
-from engine.tools.bench.benchmark import Cancelled, never
+from engine.tools.bench.answer import HERE, NONE, AnswerPlan, KeptRequest, Setting, by_setting
+from engine.tools.bench.answer_requests import parts, request_of, turns_of
+from engine.tools.bench.answer_words import name
+from engine.tools.bench.benchmark import Cancelled, run_config
+from engine.tools.bench.expected_time import prompt_steps
+from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import Prompt
+from engine.tools.bench.result_file import ResultFile
 from engine.tools.bench.sample import Sample
-from engine.tools.bench.whole_request import WholeRequest, weigh
+from engine.tools.bench.sweep import Sweep
+from engine.tools.bench.text_costs import TextCosts
+from engine.tools.bench.whole_request import weigh
 from engine.trace.events import Round, RunFinished
 
 LEAST = 400  # characters of a system prompt from which it is a good part of a request
@@ -29,9 +34,75 @@ class KeptStart:
     """A row that was begun with its system prompt kept. ``seconds``: until drafts may help; ``tokens``: how many of the
     prompt were kept."""
 
-    row: int
     seconds: float
     tokens: int
+
+
+class KeptStarts:
+    """Begins rows with plain decoding and with the fastest setting for one user. ``open_file``: opens what keeps
+    them. A start is a row and a setting."""
+
+    def __init__(
+        self, engine: Engine, plan: AnswerPlan, sweep: Sweep, costs: TextCosts,
+        open_file: Callable[[type], ResultFile],
+    ):  # fmt: skip
+        self.engine, self.plan, self.sweep, self.costs = engine, plan, sweep, costs
+        can_keep = plan.place == HERE and engine.target.runner.same_bits and shared_system(sweep.prompts)
+        self.file = open_file(KeptStart) if can_keep else None
+
+    @property
+    def _setting(self) -> Setting | None:
+        alone = {s: cell for s, cell in by_setting(self.sweep.cells()).items() if s != NONE}
+        return max(alone, key=lambda setting: alone[setting].measured.ends[0], default=None)
+
+    def missing(self) -> list[tuple[int, Setting]]:
+        if self.file is None or (setting := self._setting) is None:
+            return []
+        rows, known = rows_to_begin(self.sweep.prompts), self.file.results
+        return [(row, each) for row in rows for each in (NONE, setting) if (row, *each) not in known]
+
+    def expected_steps(self, start: tuple[int, Setting]) -> float:
+        """Estimates how many plain steps a start takes."""
+        return 2 * prompt_steps(self.costs.plain.v, self.sweep.prompts[start[0]].length)
+
+    def reports(self, start: tuple[int, Setting], cancelled: Cancelled) -> Iterator[tuple[str, float]]:
+        """Begins a row right after another question under the same system prompt, which leaves that one kept; yields
+        what runs, in words."""
+        row, setting = start
+        (method, gamma), prompt, plan = setting, self.sweep.prompts[row], self.plan
+        yield f"one user, {name(setting)}, with the system prompt kept", 0
+        self.engine.prompts.clear()
+        for each in (replace(prompt, text=OTHER_QUESTION, earlier=(), constraint=None), prompt):
+            config = run_config(self.engine, each, plan.temperature, plan.tokens, 0, gamma)
+            short = replace(config, method=method, max_new_tokens=min(_TOKENS, config.max_new_tokens), trace=False)
+            events = [*self.engine.run(short, cancelled, keeps_prompt=True)]
+        if cancelled() or self.file is None:
+            return
+        sample = Sample.from_rounds([event for event in events if isinstance(event, Round)])
+        tokens = cast(RunFinished, events[-1]).kept_tokens.get("target", 0)
+        self.file.add((row, *setting), KeptStart(sample.ttft + sample.reading, tokens))
+
+    def request(self) -> KeptRequest | None:
+        """Weighs the kept starts with the rest of the turns as they were measured. None where nothing was kept or not
+        everything is measured."""
+        setting = self._setting
+        if self.file is None or setting is None or self.missing():
+            return None
+        ours, plain = (
+            {row: start for (row, *key), start in self.file.results.items() if (*key,) == each}
+            for each in (setting, NONE)
+        )
+        rows = {row for row in ours if row in plain and min(ours[row].tokens, plain[row].tokens) > 0}
+        known = turns_of(self.sweep.benchmark.samples, rows)
+        if not known:
+            return None
+        places = [row for _, row, _ in sorted(self.sweep.benchmark.samples) if row in rows]
+        sides = [parts(known, each) for each in (setting, NONE)]
+        for side, starts in zip(sides, (ours, plain), strict=True):
+            side[:, 0] = [starts[row].seconds for row in places]
+        request = request_of(setting, ALL, weigh(*sides))
+        tokens = min(start.tokens for start in (*ours.values(), *plain.values()))
+        return KeptRequest(**asdict(request), tokens=tokens) if request else None
 
 
 def shared_system(prompts: Sequence[Prompt]) -> str:
@@ -45,37 +116,3 @@ def rows_to_begin(prompts: Sequence[Prompt]) -> list[int]:
     """Returns the places of the rows that are begun again, spread over all of them."""
     count = min(MOST_ROWS, len(prompts))
     return [(2 * i + 1) * len(prompts) // (2 * count) for i in range(count)]
-
-
-def begin_kept(
-    engine: Engine, row: int, config: RunConfig, other: RunConfig, cancelled: Cancelled = never
-) -> KeptStart:
-    """Begins a row with its system prompt kept. ``other``: another question under the same prompt, asked before."""
-    engine.prompts.clear()
-    for each in (other, config):
-        short = replace(each, max_new_tokens=min(_TOKENS, each.max_new_tokens), trace=False)
-        events = [*engine.run(short, cancelled, keeps_prompt=True)]
-    sample = Sample.from_rounds([event for event in events if isinstance(event, Round)])
-    finished = cast(RunFinished, events[-1])
-    return KeptStart(row, sample.ttft + sample.reading, finished.kept_tokens.get("target", 0))
-
-
-def weigh_kept(
-    turns: Mapping[tuple, Mapping[tuple, Sample]],
-    ours: Mapping[int, KeptStart],
-    plain: Mapping[int, KeptStart],
-    setting: tuple[str, Any],
-    baseline: tuple[str, Any],
-) -> WholeRequest | None:
-    """Weighs whole requests whose system prompt is kept: the starts of ``ours`` and ``plain`` by row, with the rest of
-    the turns (key: setting, row, repeat) as they were measured. None where nothing was kept or no turn is there."""
-    rows = [row for row in ours if row in plain and min(ours[row].tokens, plain[row].tokens) > 0]
-    known = [(row, turn) for (_, row, *_), turn in sorted(turns.items(), key=lambda item: item[0]) if row in rows]
-    if not known:
-        return None
-
-    def parts(starts: Mapping[int, KeptStart], key: tuple[str, Any]) -> np.ndarray:
-        samples = [(starts[row].seconds, turn[key]) for row, turn in known]
-        return np.array([(start, s.tokens - 1, s.seconds - s.ttft - s.reading) for start, s in samples], float)
-
-    return weigh(parts(ours, setting), parts(plain, baseline))

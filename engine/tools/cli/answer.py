@@ -3,7 +3,6 @@
 import json
 import math
 import textwrap
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,18 +54,12 @@ def answer(
     passes = options.parse_curve(curve) if curve else None
     if server or off or model:
         ours = {
-            "curve": curve,
-            "methods": methods,
-            "temperature": temperature,
-            "elsewhere": elsewhere,
-            "json": as_json,
-            "out": out,
-        }
-        ours |= {"pair": pair != DEFAULT_PAIR, "device": device != AUTO, "precision": precision != AUTO}
+            "curve": curve, "methods": methods, "temperature": temperature, "elsewhere": elsewhere, "json": as_json,
+            "out": out, "pair": pair != DEFAULT_PAIR, "device": device != AUTO, "precision": precision != AUTO,
+        }  # fmt: skip
         if other := next((name for name, value in ours.items() if value), ""):
             raise BadInput(f"--{other} is for the engine here, and servers are asked; leave it out.")
-        _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes, rule)
-        return
+        return _ask_servers((server, off, model), file, limit, users, repeats, max_new_tokens, minutes, rule)
     loads, names = options.parse_users(users, MAX_SHARERS), options.parse_list(methods, str)
     sampling = SamplingParams(temperature)
     RunConfig("-", sampling=sampling, max_new_tokens=max_new_tokens)
@@ -84,7 +77,6 @@ def answer(
     from engine.tools.bench.answer_points import AnswerPoints
     from engine.tools.bench.answer_recipes import configuration
     from engine.tools.bench.answer_rule import to_json
-    from engine.tools.bench.answer_words import duration
     from engine.weights.model_names import model_names
 
     engine = options.load(pair, device, precision)
@@ -93,25 +85,8 @@ def answer(
         tuple(chosen), names, loads, max_new_tokens, sampling.temperature,
         repeats, ELSEWHERE if elsewhere else HERE,
     )  # fmt: skip
-    interrupted, limit_seconds = False, math.inf if minutes is None else 60 * minutes
     points = AnswerPoints(engine, plan, out or cache_root() / "answer")
-    with progress() as show:
-        engine.on_progress(show)
-        try:
-            start = time.monotonic()
-            points.forget_noise()
-            seconds = plan.seconds(points.plain_costs)
-            longer = ", longer where a load decides nothing" if plan.loads else ""
-            limited = f"; at most {minutes:g} minutes of it" if minutes and 60 * minutes < seconds else ""
-            work = f"{quantity(len(chosen), 'prompt')}, {quantity(plan.runs, 'run')}: {duration(seconds)}"
-            say(f"{work}{longer}{limited}.")
-            points.run(
-                show, limit_seconds - (time.monotonic() - start),
-                lambda seconds: None if minutes else say(f"By the first turns it takes {duration(seconds)} in all."),
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            interrupted = True
-        result = replace(points.result(), curve=passes)
+    interrupted, result = _measure(points, minutes), replace(points.result(), curve=passes)
     if not result:
         raise KeyboardInterrupt if interrupted else BadInput("Nothing fits into that time; give more --minutes.")
     _print(result, as_json, configuration(result, partial(model_names, pair)))
@@ -127,6 +102,33 @@ def answer(
         raise typer.Exit(TOO_BUSY)
     if not elsewhere and not all(result.pays(load) for load in {*loads}):
         raise typer.Exit(NOT_PAYING)
+
+
+def _measure(points, minutes: float | None) -> bool:
+    """Measures all that is missing, or as much as fits into the time, and says how long that takes. Returns whether
+    Ctrl-C ended it."""
+    from engine.tools.bench.answer_words import duration
+
+    plan, most, estimates = points.plan, 60 * minutes if minutes else math.inf, []
+
+    def say_estimate(seconds: float) -> None:
+        words = duration(seconds)
+        if not estimates:
+            longer = ", longer where a load decides nothing" if plan.loads else ""
+            limited = f"; at most {minutes:g} minutes of it" if seconds > most else ""
+            say(f"{quantity(len(plan.texts), 'prompt')}, {quantity(plan.runs, 'run')}: {words}{longer}{limited}.")
+        elif minutes is None and words != estimates[-1]:
+            say(f"By what was measured so far it takes {words} in all.")
+        estimates.append(words)
+
+    with progress() as show:
+        points.engine.on_progress(show)
+        try:
+            points.forget_noise()
+            points.run(show, most, say_estimate)
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 def _ask_servers(

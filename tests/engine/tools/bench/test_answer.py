@@ -9,13 +9,15 @@ import pytest
 
 from engine.decoding.tokenization import encode_prompt
 from engine.runtime import calibration
-from engine.tools.bench import answer, answer_points, sweep_results, users_results
+from engine.tools.bench import answer, answer_points, sweep_results, text_costs, users_results
 from engine.tools.bench.answer import ELSEWHERE, NONE, AnswerPlan, AnswerResult, Load, Request, schedule
 from engine.tools.bench.answer_points import AnswerPoints
 from engine.tools.bench.answer_words import COLUMNS, duration, recommendation, sentences, to_dict, to_rows
+from engine.tools.bench.expected_time import prompt_steps
 from engine.tools.bench.kept_prompts import shared_system
 from engine.tools.bench.pass_curve import PassCurve
 from engine.tools.bench.prompts import Prompt
+from engine.tools.bench.sample import Sample
 from engine.tools.bench.sweep_results import Cell
 from engine.trace.costs import CostModel
 from engine.trace.load_schedule import LoadSchedule
@@ -365,7 +367,7 @@ def test_costs_are_measured_once_at_the_length_of_the_texts_and_kept(question, c
         calibration, "measure", lambda *args, **more: contexts.append(more.get("context")) or measure(*args, **more)
     )
     texts = (Prompt("the cat " * 9, "long"), Prompt("a hat " * 9, "long"))
-    monkeypatch.setattr(AnswerPoints, "context", lambda self: 300)
+    monkeypatch.setattr(text_costs, "middle_of_an_answer", lambda *_: 300)
     points = question(1, texts=texts, methods=("ngram", "lm"))
     points.warm()
     assert contexts == [512, 512], "plain and the draft model; a lookup costs what plain decoding does"
@@ -376,8 +378,9 @@ def test_costs_are_measured_once_at_the_length_of_the_texts_and_kept(question, c
 
 def test_the_context_is_the_middle_of_an_answer_to_a_median_text(engine, question):
     points = question(1, tokens=8)
-    lengths = sorted(len(encode_prompt(engine.target.tokenizer, turn.config)) for turn in points.sweep.benchmark.turns)
-    assert points.context() == int(statistics.median(lengths) + 4)
+    configs = [turn.config for turn in points.sweep.benchmark.turns]
+    lengths = sorted(len(encode_prompt(engine.target.tokenizer, each)) for each in configs)
+    assert text_costs.middle_of_an_answer(engine, configs) == int(statistics.median(lengths) + 4)
 
 
 def test_a_shared_system_prompt_is_measured_read_and_kept(question):
@@ -405,13 +408,39 @@ def test_an_estimate_after_the_first_turns_is_what_they_took(question):
 
     def note(seconds):
         turns = [sum(sample.seconds for sample in turn.values()) for turn in points.sweep.benchmark.samples.values()]
-        known.append((seconds, statistics.mean(turns), len(points.sweep.benchmark.missing())))
+        known.append((seconds, turns, len(points.sweep.benchmark.missing())))
 
     points.run(estimate=note)
-    ((seconds, turn, left),) = known
-    assert left == 7 and seconds > left * turn, "once, with two of nine turns measured, and the time so far"
+    (first, none, all_left), (seconds, turns, left) = known
+    costs = points.plan.seconds(points.costs.plain)
+    assert not none and all_left == 9 and first > costs, "by the costs, after the time that they took"
+    assert left == 7 and seconds > left * statistics.mean(turns), "two of nine turns, and the time so far"
     assert points.remaining_seconds() == 0
     points.run(estimate=lambda seconds: pytest.fail("nothing is left to estimate"))
+
+
+def test_loads_are_expected_to_take_the_steps_of_plain_decoding(question, monkeypatch):
+    """The answers of one user may end early and be drafted well; those of a load are as long as allowed."""
+    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2)])
+    points = question(2, methods=("ngram",), tokens=8)
+    points.warm()
+    steps = points.work_left() - 4 * points._steps_of_a_turn
+    assert steps > 0 and points.remaining_seconds() == pytest.approx(points.work_left() * points.costs.plain.step)
+    for turn in points.sweep.benchmark.turns[:2]:
+        plain = Sample(2, 4.5, 4.5, 2, 0.5, 2)
+        points.sweep.benchmark.file.add(turn.key, {each: plain for each in points.sweep.grid.settings()})
+    v = points.costs.plain.v
+    step = 9 / sum(2 + prompt_steps(v, prompt.length) for prompt in points.prompts)
+    loads = points.work_left() - 2 * points._steps_of_a_turn
+    assert points.remaining_seconds() == pytest.approx(2 * 4 * 4.5 + loads * step)
+
+
+def test_more_work_is_a_new_estimate(question, monkeypatch):
+    monkeypatch.setattr(answer_points, "shortlist", lambda cells: [("ngram", 2)])
+    monkeypatch.setattr(answer_points, "_load", lambda file, _: load(2, *file.setting, 1.1, 0.2))
+    points, sizes = question(2, methods=("ngram",), repeats=1), []
+    points.run(estimate=lambda seconds: sizes.append(points.size()[1]))
+    assert len(sizes) == 3 and sizes[1:] == [2 * 4 + 4, 2 * 4 + 12], "by costs, by turns, and as a load decided nothing"
 
 
 def test_every_load_is_measured_early_and_the_first_turns_come_first(question, monkeypatch):
