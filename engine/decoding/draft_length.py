@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple
 
+from engine.config import MAX_NODES
 from engine.drafters.base import PER_TOKEN, DraftOffer, DraftPolicy, GammaPolicy, Keys, Outcomes
 from engine.drafters.token_tree import Plan, Worthwhile, is_first
 from engine.trace.speedup_model import best_length, interpolate, shared_costs
@@ -65,8 +66,9 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
     """
 
     def __init__(self, c: float, v: Mapping[int, float], priors: Mapping, limit=16, rate=None, at_once=False):
-        self.c, self.v, self.priors, self.limit, self.at_once = c, v, priors, limit, at_once
+        self.priors, self.limit, self.at_once = priors, limit, at_once
         self._alone = c, v
+        self.share(1)
         self.rate = rate or Rate()
         self._seen: dict = {}  # key -> (accepted, rejected), both decayed
         self._had = (0.0, 0.0, 0.0)  # its rounds drafted token by token: number, tokens and cost, all decayed
@@ -74,7 +76,8 @@ class AdaptiveGamma(GammaPolicy, DraftPolicy):
 
     def share(self, rows: int) -> None:
         """Takes the costs of a pass that ``rows`` requests share. A draft costs more there, so drafting fades out."""
-        self.c, self.v = shared_costs(*self._alone, rows)
+        self.c, v = shared_costs(*self._alone, rows)
+        self.v = {width: interpolate(v, width) for width in range(1, MAX_NODES + 2)}
 
     def alpha(self, key) -> float:
         prior = self.priors.get(key, 0.5)

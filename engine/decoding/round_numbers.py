@@ -13,7 +13,7 @@ import torch
 
 from engine.device import to_device
 from engine.drafters.base import Draft
-from engine.sampling.rejection import Verdict, residual, rows_in_turn
+from engine.sampling.rejection import Verdict, leftover, normalise, residual, rows_in_turn
 from engine.sampling.top_words import gap, top
 from engine.sampling.warping import one_hot
 from engine.trace.events import DRAFTED, TESTED
@@ -127,18 +127,32 @@ def measure(p, logits, draft: Draft, verdict: Verdict, is_greedy: bool, k: int) 
         numbers["closing_q"] = draft.q[rejected, closing]
         numbers |= likeliest("q", draft.q)
     if verdict.threshold is None and not (is_greedy and draft.q is None):
-        numbers |= likeliest("r", _residuals(p, draft, verdict))
+        of_p = numbers["p_mass"], numbers["p_ids"]
+        numbers["r_mass"], numbers["r_ids"] = _top_residuals(p, draft, verdict, 1 if is_greedy else k, of_p)
     return numbers
 
 
-def _residuals(p, draft: Draft, verdict: Verdict) -> torch.Tensor:
-    """Returns [N, V] the residual that each draft leaves to the token in its place."""
-    q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
-    if draft.parents is None:
-        weight = 1.0  # p's weight; in block acceptance, the p_i of the drafts before
-        if verdict.block is not None:
-            weight = torch.cat([torch.ones_like(q[:1, 0]), verdict.block.running[:-1]])[:, None]
-        return residual(p[:-1], q, weight)
-    if verdict.block is not None and verdict.block.residual_after is not None:
-        return verdict.block.residual_after
-    return residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q)
+def _top_residuals(p, draft: Draft, verdict: Verdict, k: int, likeliest: tuple) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the likeliest words [N, k] of the residual that each draft leaves to the token in its place, and their
+    ids. ``likeliest``: those of p after each node."""
+    N, block = len(draft), verdict.block
+    if draft.parents is not None:
+        if block is not None and block.residual_after is not None:
+            return top(block.residual_after, k)
+        q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
+        return top(residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q), k)
+    if draft.q is None and block is None:  # a row loses one word, which is put back afterwards
+        rows, words = p[:N], draft.tokens[:, None]
+        masses = rows.gather(1, words)
+        rows.scatter_(1, words, 0.0)
+        (mass, ids), total = top(rows, k), rows.sum(-1, keepdim=True)
+        rows.scatter_(1, words, masses)
+    else:
+        q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
+        weight = None  # of p; in block acceptance, the p_i of the drafts before
+        if block is not None:
+            weight = torch.cat([torch.ones_like(q[:1, 0]), block.running[:-1]])[:, None]
+        left, total = leftover(p[:N], q, weight)
+        mass, ids = top(left, k)
+    own_mass, own_ids = (each[:N] for each in likeliest)
+    return normalise(mass, total, own_mass), torch.where(total > 0, ids, own_ids)

@@ -6,6 +6,7 @@ The order and the results are as in transformers' logits processors, because p m
 the same model get elsewhere. Greedy is a one-hot row. Uniforms are arguments.
 """
 
+import numpy as np
 import torch
 
 from engine.config import SamplingParams
@@ -88,6 +89,10 @@ def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     u is scaled by the row's actual total, because fp32 CDFs end at 1 ± 6e-7. Only tokens of positive mass can be
     drawn: a token owns the half-open interval from the cumulative sum before it to its own.
     """
+    if len(probs) == 1 and probs.device.type == "cpu":  # a single number is much quicker in numpy
+        cdf, u_one = probs.cumsum(-1)[0].numpy(), u.numpy()[0]
+        point = min(u_one * cdf[-1], np.nextafter(cdf[-1], np.float32(0)))
+        return torch.tensor([min(int(cdf.searchsorted(point, "right")), cdf.size - 1)])
     # At least two rows, because CUDA scans a single row in an order that changes from run to run.
     rows = probs if len(probs) > 1 or not probs.is_cuda else probs.expand(2, -1)
     cdf = rows.cumsum(-1)[: len(probs)]

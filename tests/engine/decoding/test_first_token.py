@@ -63,8 +63,9 @@ def test_a_draft_that_is_never_used_reads_nothing(c, reads, is_auto):
 
 def test_reading_stands_beside_the_clock_of_the_rounds():
     """What a draft takes to read slows no round, is part of the whole request, and is not seen without drafts."""
-    run = first_free(spy(make_drafter("lm", DRAFT), [], pause=PAUSE), PROMPT, gamma=2)
-    began, rounds = time.perf_counter(), list(run.rounds())
+    began = time.perf_counter()
+    run = first_free(spy(make_drafter("lm", DRAFT), [], pause=PAUSE), PROMPT, gamma=2)  # its clock starts here
+    rounds = list(run.rounds())
     took = time.perf_counter() - began
     assert [each.reading >= PAUSE for each in rounds[:3]] == [False, True, False]
     sample, timed = Sample.from_rounds(rounds), sum(each.timings.total for each in rounds)

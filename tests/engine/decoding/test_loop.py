@@ -96,8 +96,10 @@ def test_a_token_after_two_rejected_siblings_shows_what_both_left_of_p(siblings)
     assert seen["resampled"] > 5 and seen["bonus"]
 
 
-def test_the_numbers_beside_a_token_explain_its_verdict():
-    for r in toy_decoder(TARGET, make_drafter("lm", DRAFT), [0, 1], WARM, gamma=4, max_new_tokens=80).rounds():
+@pytest.mark.parametrize("method", ["lm", "ngram"])
+def test_the_numbers_beside_a_token_explain_its_verdict(method):
+    settings, seen = {"gamma": 4, "max_new_tokens": 200, "trace_top": 8}, 0
+    for r in toy_decoder(TARGET, make_drafter(method, DRAFT), [0, 1], WARM, **settings).rounds():
         for token in r.tokens:
             if token.status in ("accepted", "rejected"):
                 assert token.accept == approx(min(1.0, token.p / token.q))
@@ -108,6 +110,12 @@ def test_the_numbers_beside_a_token_explain_its_verdict():
                 assert (token.residual is not None) == (token.q is not None and token.p < token.q)
             for top in (token.p_top, token.q_top, token.residual):
                 assert top is None or sum(c.mass for c in top.top) + top.rest == approx(1)
+            if token.status != "resampled" and token.residual:
+                p, q, shown = ({c.id: c.mass for c in top.top} for top in (token.p_top, token.q_top, token.residual))
+                left = {word: mass - q.get(word, 0) for word, mass in p.items() if mass > q.get(word, 0)}
+                assert shown == approx({word: mass / sum(left.values()) for word, mass in left.items()})
+                seen += 1
+    assert seen > 50
 
 
 @pytest.mark.parametrize("method", ["lm", "without_replacement", "top"])

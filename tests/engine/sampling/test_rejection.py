@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import ACCEPTANCE
-from engine.sampling.rejection import residual, verify_chain, verify_tree_at_once, walk_tree
+from engine.sampling.rejection import residual, verify_chain, verify_chain_at_once, verify_tree_at_once, walk_tree
 from engine.sampling.warping import draw, one_hot
 from engine.tools.exactness.mutants import MUTANTS, rules
 
@@ -24,8 +24,9 @@ TREE_RULES = pytest.mark.parametrize("verify_tree", [walk_tree, verify_tree_at_o
 def test_a_chain_has_the_targets_law(vocabulary, tokens):
     """The drafts are drawn in one case and given in the other."""
     model, draft, N = table_model(vocabulary, 1), table_model(vocabulary, 2), len(tokens)
-    for ways in (chain_q_law(draft, vocabulary, N), [(tokens, 1.0, None)]):
-        exact_laws.assert_target_law(as_rule(verify_chain), model, ways, tuple(range(N)), N + 1)
+    for rule in (verify_chain, verify_chain_at_once):
+        for ways in (chain_q_law(draft, vocabulary, N), [(tokens, 1.0, None)]):
+            exact_laws.assert_target_law(as_rule(rule), model, ways, tuple(range(N)), N + 1)
 
 
 INDEPENDENT, ALL_DIFFERENT, GIVEN = "independent", "without replacement", (4, 1, 0, 2)
@@ -128,7 +129,9 @@ def test_nothing_impossible_comes_out(case, drawn):
     one = q[:1].expand(len(q), -1)
     shapes = [(rule, chain, q, tokens) for rule in (walk_tree, verify_tree_at_once)]
     shapes += [(rule, star, one, draw(one, u.flip(0))) for rule in (walk_tree, verify_tree_at_once)]
-    found = [(verify_chain(p, q if drawn else None, tokens, u, u_closing), chain, tokens)]
+    chains = [rule(p, q if drawn else None, tokens, u, u_closing) for rule in (verify_chain, verify_chain_at_once)]
+    assert all(torch.equal(*(getattr(each, name) for each in chains)) for name in VERDICT)
+    found = [(verdict, chain, tokens) for verdict in chains]
     found += [(rule(p, q if drawn else None, x, parents, u, u_closing), parents, x) for rule, parents, q, x in shapes]
     for verdict, parents, x in found:
         assert torch.isfinite(verdict.row).all() and (verdict.row >= 0).all()

@@ -124,6 +124,7 @@ def test_a_draw_is_the_inverse_of_the_cdf_in_a_large_vocabulary_too():
     probs = warp(logits_of(1, 150_000, 5, 1.0), SamplingParams(1.0))
     u = torch.arange(1024) / 1024
     ids = draw(probs.expand(1024, -1), u)
+    assert [int(draw(probs, u[i : i + 1])) for i in range(1024)] == ids.tolist(), "a single row is drawn from alike"
     below = probs.double().cumsum(-1)[0]
     below /= below[-1].clone()
     share = probs[0, ids].double()
