@@ -10,8 +10,9 @@ from paths import ASSETS
 from playwright.sync_api import Page, expect
 from real_model import PAIR
 from tab_agreement import LARGEST_DIFFERENCE, compare, configs_of, decisions, largest_difference
-from tab_site import fill, open_run, press_run, run, saved, serving_site, written_site
+from tab_site import fill, open_run, press_run, run, saved, serving_site
 
+from app.tab.package import BESIDE, browser_engine
 from app.views import player_feed
 from engine.config import RunConfig
 from engine.runtime.engine import load_engine
@@ -221,9 +222,9 @@ def test_newer_site_takes_the_place_of_the_kept_one(tiny_site, visit, tmp_path):
         page.reload()
         expect(page.locator("[data-new]")).to_have_count(0)  # the kept page, while the newer one is stored
         page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => waiting)")
-        for _ in range(80):  # the browser lets the older one go some time after its last page
+        for _ in range(20):  # the browser lets the older one go some time after its last page
             page.goto("about:blank")
-            page.wait_for_timeout(500)
+            page.wait_for_timeout(2000)  # with less, a page came before it had let go
             page.goto(f"{server.url}/tab.html")
             if page.locator("[data-new]").count():
                 break
@@ -370,10 +371,14 @@ def test_link_carries_the_settings_of_the_served_page(server, visit):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_folder")
-def test_embedded_model_agrees_with_the_served_engine(tmp_path_factory, open_page):
-    """`tab_agreement.py` compares 48 prompts, this test one."""
-    engine = load_engine(PAIR, precision="fp32")
-    with serving_site(written_site(tmp_path_factory, PAIR)) as server:
+def test_embedded_model_agrees_with_the_served_engine(tiny_site, tmp_path, open_page):
+    """`tab_agreement.py` compares 48 prompts, this test one; its site has the embedded model in place of the tiny."""
+    engine, site = load_engine(PAIR, precision="fp32"), shutil.copytree(tiny_site, tmp_path / "site")
+    embedded = browser_engine(PAIR, "beside")
+    for name, content in embedded.files.items():
+        (site / name).write_bytes(content)
+    shutil.copyfile(embedded.weights, site / BESIDE)
+    with serving_site(site) as server:
         page = open_page(f"{server.url}/check_server.py", fresh=True)
         results = list(compare(page, f"{server.url}/engine/weights.gguf", engine, configs_of(1, 8)))
     assert len(results) == 2 and max(difference for _, difference in results) < LARGEST_DIFFERENCE
