@@ -1,8 +1,9 @@
-"""Parses the Markdown of the lessons: paragraphs, lists, and ten marks inside a line.
+"""Parses the Markdown of the lessons: paragraphs, lists, and eleven marks inside a line.
 
 ``**bold**``, ``*italic*``, ```code```, ``$formula$`` with ^ and one ÷, ``[[word]]`` or ``[[word|as shown]]`` for the
-glossary, ``[[lesson 3]]`` for a link to a lesson, ``[[claim name]]`` for a sentence of engine_claims.toml,
-``[[drag name]]`` and ``[[live name]]`` for a number to drag and a result of its sentence, and ``{expression}`` or
+glossary, ``[[lesson 3]]`` for a link to a lesson, ``[[page rule|as shown]]`` for one to a page beside them (its address
+without the #), ``[[claim name]]`` for a sentence of engine_claims.toml, ``[[drag name]]`` and ``[[live name]]`` for a
+number to drag and a result of its sentence, and ``{expression}`` or
 ``{expression:format}`` for a number that is evaluated from the lesson's runs.
 """
 
@@ -10,20 +11,20 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "claim", "drag", "live", "word", "sum"]
-_STYLES = ("bold", "italic", "code", "formula", "lesson", "claim", "drag", "live", "word", "sum")
+Style = Literal["text", "bold", "italic", "code", "formula", "lesson", "page", "claim", "drag", "live", "word", "sum"]
+_STYLES = ("bold", "italic", "code", "formula", "lesson", "page", "claim", "drag", "live", "word", "sum")
 _MARK = re.compile(
     r"\*\*(?P<bold>[^*\[{]+)\*\*|\*(?P<italic>[^*\[{]+)\*|`(?P<code>[^`]+)`|\$(?P<formula>[^$]+)\$"
-    r"|\[\[lesson (?P<lesson>\d+)\]\]|\[\[claim (?P<claim>[a-z-]+)\]\]"
-    r"|\[\[drag (?P<drag>[a-z]+)\]\]|\[\[live (?P<live>[a-z]+)\]\]"
+    r"|\[\[lesson (?P<lesson>\d+)\]\]|\[\[page (?P<address>rule|practice-[a-z_]+)\|(?P<page>[^\]]+)\]\]"
+    r"|\[\[claim (?P<claim>[a-z-]+)\]\]|\[\[drag (?P<drag>[a-z]+)\]\]|\[\[live (?P<live>[a-z]+)\]\]"
     r"|\[\[(?P<word>[^\]|]+)(?:\|(?P<shown>[^\]]+))?\]\]|\{(?P<sum>[^{}:]+)(?::(?P<format>[^{}]*))?\}"
 )
 
 
 @dataclass(frozen=True)
 class Span:
-    """A piece of a line. ``more``: a word's entry in the glossary, the number of a lesson, or the format of an
-    expression, whose style is "sum"."""
+    """A piece of a line. ``more``: a word's entry in the glossary, the number of a lesson, the address of a page
+    beside them, or the format of an expression, whose style is "sum"."""
 
     style: Style
     text: str
@@ -57,6 +58,8 @@ def _span(mark: re.Match) -> Span:
     style = next(name for name in _STYLES if mark[name] is not None)
     if style == "lesson":
         return Span(style, f"lesson {mark['lesson']}", mark["lesson"])
+    if style == "page":
+        return Span(style, mark["page"], mark["address"])
     if style == "word":
         return Span(style, mark["shown"] or mark["word"], mark["word"].lower())
     return Span(style, mark[style], (mark["format"] or "") if style == "sum" else "")

@@ -31,7 +31,8 @@ class TextRenderer:
         return self.pieces(markup.line(text))
 
     def pieces(self, runs: Sequence[markup.Span]) -> list[list]:
-        """Returns [style, text] of each piece, and the entry of a glossary word or a claim, or a lesson's name."""
+        """Returns [style, text] of each piece, and the entry of a word or a claim, a lesson's name, or a page's
+        address."""
         pieces: list[list] = []
         for run in runs:
             if run.style == "sum":
@@ -48,6 +49,8 @@ class TextRenderer:
                 pieces.append([run.style, self.marks[run.style, run.text], run.text])
             elif run.style == "lesson":
                 pieces.append(["lesson", run.text, lessons()[int(run.more)].slug])
+            elif run.style == "page":
+                pieces.append(["page", run.text, run.more])
             else:
                 pieces.append([run.style, run.text])
         return pieces

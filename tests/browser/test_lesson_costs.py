@@ -41,7 +41,7 @@ def test_a_pass_of_many_users_takes_as_long_as_reading_or_arithmetic(bare):
             assert found == pytest.approx(pass_time(users * (gamma + 1), users, free, cache, experts))
 
 
-HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.08, "users": 1, "launch": 0}  # as in why_is_mine_slower
+HEALTHY = {"alpha": 0.6, "gamma": 2, "c": 0.035, "slope": 0.08, "users": 1, "launch": 0}
 
 
 def test_a_round_takes_the_time_of_the_speedup_formula(bare):
@@ -58,11 +58,10 @@ def test_a_round_takes_the_time_of_the_speedup_formula(bare):
         assert time["plain"] == pytest.approx(expected_tokens(alpha, gamma) * max(1, users / 128))
 
 
-def test_each_cause_slows_a_healthy_round_and_mending_it_helps(bare):
+def test_each_mystery_is_mended_by_its_own_cause_alone(bare):
     causes, cases = bare.evaluate("[CAUSES, MYSTERIES]")
     speed = lambda values: bare.evaluate("values => roundTime(values).speedup", values)  # noqa: E731
     assert speed(HEALTHY) > 1.4
-    assert all(speed(HEALTHY | {cause["setting"]: cause["value"]}) < 0.95 for cause in causes.values())
     assert len({case["cause"] for case in cases}) == len(cases) == 5
     for case in cases:
         assert speed(case) < 0.95

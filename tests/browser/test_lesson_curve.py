@@ -64,8 +64,6 @@ def test_a_round_and_a_tree_are_as_long_as_the_curve_says(page):
     slide(box, "Users", 4)
     plain, wide = CURVE.v[4], CURVE.v[16]
     assert number(box, "speedup") == pytest.approx(expected_tokens(0.5, 3) * plain / (0.3 + wide), abs=1e-4)
-    box = at(page, "why_is_mine_slower", "Which cause is it?")
-    expect(box.get_by_label(LIST)).to_have_count(0)
     box = at(page, "token_trees", "Grow one")
     box.get_by_role("button", name="Chain of four").click()
     tokens = number(box, "tokens")

@@ -55,14 +55,7 @@ def came_out(word: str):
 
 
 LABELS = {"alpha": "α", "gamma": "γ", "c": "c, cost", "extra": "extra cost", "eps": "Threshold", "q_wind": r"q\(wind\)"}
-HELD, OVERLAP = shown(r"γ = \d+: ([\d.]+) ×"), shown(r"Σ min\(p, q\) = ([\d.]+)")
 PASSES, FAVOURITE = shown(r"([\d.,]+) passes per second"), shown(r"comes in ([\d.]+)")
-BREAKS = ("few accepted", "γ too long", "drafts cost too much", "wide passes cost too much", "full batch", "launches")
-
-
-def lose_with_four(page: Page) -> None:
-    """Moves α to a little below where four drafts pay."""
-    move(alpha=shown(r"once α is above (\d\.\d+)")(page) - 0.02)(page)
 
 
 # Lesson, step, [(an action, a reading after it)], and the condition on the readings that shows the point of the step.
@@ -77,7 +70,7 @@ STEPS = [
     ("accept_reject_resample", "Where the chances come from",
      [(move(Temperature=0.5), FAVOURITE), (move(Temperature=0.9), FAVOURITE)],
      lambda cold, warm: cold > warm + 0.05),
-    ("accept_reject_resample", "Try to cheat it",
+    ("is_it_lossless", "Count",
      [(press("Draw 10,000"), data("accepted")), (move(q_wind=10), None), (press("Draw 10,000"), data("accepted")),
       (press("Draw 10,000"), came_out("wind"))],
      lambda good, bad, wind: bad < good - 0.2 and 0.08 < wind < 0.12),
@@ -88,9 +81,6 @@ STEPS = [
      [(press("τ,"), data("value")), (press("v(γ + 1)", "v(γ + 1)"), data("value")),
       (press("γ · c", "γ · c"), data("value")), (press("overhead", "overhead"), data("value"))],
      lambda tokens, free_drafts, right, clock: tokens > free_drafts > right > clock > 1),
-    ("acceptance_tau_speedup", "The curve",
-     [(lose_with_four, HELD), (move(gamma=1), HELD), (move(gamma=4, c=0), HELD)],
-     lambda four, one, free_drafts: four < 1 < one and free_drafts > four + 0.02),
     ("how_many_drafts", "Move the costs",
      [(move(), data("best", "")), (move(extra=0), data("best", "")), (move(extra=0.05, alpha=0.3), data("best", "")),
       (move(extra=0), data("best", ""))],
@@ -107,9 +97,6 @@ STEPS = [
      [(move(), data("speedup")), (move(gamma=1), data("speedup")), (move(gamma=8, c=0), data("speedup")),
       (move(alpha=0.9), data("speedup"))],
      lambda run, one, free, good: run < 0.9 and one > run + 0.1 and run < free and good > 2),
-    ("why_is_mine_slower", "Which cause is it?",
-     [(press(name), data("speedup")) for name in ("A healthy run", *BREAKS)],
-     lambda healthy, *broken: healthy > 1.4 and max(broken) < 1),
     ("token_trees", "Grow one",
      [(move(Cost=0), None), (press("Best shape"), data("words")), (move(Cost=0.2), None),
       (press("Best shape"), data("words")), (press("Best shape"), lambda page: page.locator(".sl-grow-word").count())],

@@ -80,7 +80,7 @@ def test_a_whole_lesson_by_keyboard(visit):
     expect(page.locator('.sl-option[data-right="true"]')).to_contain_text("One more than were accepted")
     page.keyboard.press("b")
     expect(title(page)).to_have_text("Step three: accept")
-    for _ in range(4):
+    for _ in range(3):
         page.keyboard.press("n")
 
     # live: the controls are filled, the one spoken of glows until it is touched, and nothing runs by itself
@@ -237,9 +237,8 @@ def test_a_jump_over_many_rounds_shows_the_last_of_them(visit):
 
 @pytest.mark.slow
 def test_the_answer_comes_into_sight_and_the_run_stays_beside_it(at_step):
-    page = at_step("easy_and_hard_text")
+    page = at_step("draft_then_verify", "Step three: accept")
     page.set_viewport_size({"width": 1280, "height": 760})
-    page.locator(".sl-dot").first.click()
     page.get_by_label("Your guess").fill("1")
     page.keyboard.press("Enter")
     run = ("#lesson .sl-rows", "#lesson .sl-bonus.sl-token[data-stage]")
@@ -255,7 +254,7 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
     expect(formula).to_have_attribute("aria-label", "(1 − α^(γ+1)) ÷ (1 − α)")
     wait_until_above(formula.locator(".sl-over > span").first, formula.locator(".sl-over > span").last)
 
-    open_lesson(page, "memory_wall", 3)
+    open_lesson(page, "memory_wall", 2)
     expect(page.locator("#lesson select").first).to_have_css("appearance", "auto")  # Gradio takes a list's arrow
 
     open_lesson(page, "draft_then_verify", 0)
@@ -273,8 +272,7 @@ def test_formulas_words_and_lists_of_a_step_can_be_seen_and_heard(at_step):
 
 @pytest.mark.slow
 def test_a_tree_of_drafts_is_tried_by_hand(at_step):
-    page = at_step("token_trees")
-    page.locator(".sl-dot").nth(3).click()
+    page = at_step("token_trees", "A small tree, by hand")
     tree = page.locator('#lesson .sl-row[aria-label="Round 2"]')
     expect(tree.locator(".sl-rejected")).to_have_count(1)  # the first sibling; the second is the question
     expect(tree.locator(".sl-accepted")).to_have_count(0)
@@ -310,9 +308,8 @@ def test_counting_tells_the_right_rules_from_the_broken_ones(at_step):
     rare = "one draft in 100 accepted untested"
     assert "true" in draws(rare)[0] and draws(rare, "1,000,000", 1)[0] == ["false"]
 
-    open_lesson(page, "accept_reject_resample", 8)  # sliders at their ends: something is always offered
     for word in ("sun", "rain", "wind"):
-        page.get_by_label(f"q({word})").press("Home")
+        page.get_by_label(f"q({word})").press("Home")  # something is always offered
     expect(page.get_by_label("q(wind)")).to_have_value("0.5")
 
 
@@ -342,7 +339,7 @@ def test_a_browser_that_keeps_nothing_still_plays(visit):
 
 @pytest.mark.slow
 def test_a_lesson_leads_to_the_lab_and_back(at_step):
-    page = at_step("how_many_drafts", "Measure all of them")
+    page = at_step("how_many_drafts", "Sweep it yourself")
     page.get_by_role("button", name="Open the lab: Sweep").click()
     expect(page.locator("#sweep-run")).to_be_visible()
     expect(page.locator(".sl-coach")).to_contain_text("Run the sweep")
@@ -356,7 +353,7 @@ def test_a_lesson_leads_to_the_lab_and_back(at_step):
 def test_coach_hides_nothing_on_a_phone_and_lab_tabs_open_from_a_menu(at_step):
     page = at_step("draft_then_verify")
     page.set_viewport_size({"width": 390, "height": 844})
-    page.locator(".sl-dot").nth(7).click()
+    page.locator('.sl-dot[title="Now a real one"]').click()
     page.get_by_role("button", name="Run it live").click()
     expect(page.locator("#settings.sl-glow")).to_be_in_viewport(ratio=1)  # it opens the drawer of γ
     wait_until_above(page.locator("#settings"), page.locator(".sl-coach"))

@@ -30,8 +30,9 @@ from engine.trace.trace import load
 from lessons import expressions, loader, markup, measurements
 from lessons.__main__ import app as commands
 from lessons.examples import RECORDED
+from lessons.exercises import exercises
 from lessons.loader import glossary, lessons, run
-from lessons.schema import TOOLS, TRACES, LessonError
+from lessons.schema import MINUTES_TO_DECIDE, TOOLS, TRACES, WORDS_PER_MINUTE, LessonError
 
 COUNT = 19
 ALL = lessons()
@@ -308,8 +309,16 @@ def test_a_recording_that_cannot_be_made_is_refused_in_a_sentence():
         assert result.exit_code == 1 and said in result.output
 
 
-def test_a_lesson_takes_nine_minutes_at_most_and_the_first_one_five():
-    assert max(map(loader.minutes, ALL)) <= 9 and loader.minutes(ALL[0]) <= 5
+def test_a_lesson_takes_eight_minutes_at_most_and_the_course_125():
+    taken = [loader.minutes(lesson) for lesson in ALL]
+    assert max(taken) <= 8 and taken[0] <= 5 and sum(taken) <= 125
+    assert (WORDS_PER_MINUTE, MINUTES_TO_DECIDE) == (238, 0.2), "a faster reader makes no shorter course"
+
+
+def test_a_link_out_of_a_lesson_leads_to_a_page_or_an_exercise():
+    spans = [span for lesson in ALL for _, line in loader.prose_lines(lesson) for span in line if span.style == "page"]
+    assert {span.more for span in spans} == {"rule", "practice-cache"} and "cache" in exercises()
+    assert sheets.line([["page", "work it out", "practice-cache"]]) == "work it out"
 
 
 @pytest.mark.parametrize(

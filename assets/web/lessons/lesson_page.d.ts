@@ -1,7 +1,7 @@
 // The lessons as app/lessons_tab/view.py and minute.py render them.
 import type { Stage } from '../lib/statuses.js';
 
-// ``entry``: of a word its entry in the glossary, of a claim its source, of a link its lesson, of a number to drag its name.
+// ``entry``: of a word its entry in the glossary, of a claim its source, of a link its lesson or address, of a number to drag its name.
 export type Span = [style: string, text: string, entry?: string];
 export type Line = Span[];
 

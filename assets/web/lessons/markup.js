@@ -27,6 +27,7 @@ export function makeMarkup(definition) {
   function piece([style, text, entry]) {
     if (style === 'formula') return formula(text);
     if (style === 'lesson') return make('a', 'sl-lesson-link', text, { href: `#lesson-${entry}` });
+    if (style === 'page') return make('a', 'sl-lesson-link', text, { href: `#${entry}` });
     if (style === 'drag' || style === 'live') return make('span', `sl-${style}`, text, { [`data-${style}`]: entry });
     if (style === 'claim')
       return make('button', 'sl-word sl-claim', text, {

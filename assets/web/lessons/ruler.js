@@ -1,5 +1,4 @@
-// Draws the time of a round to scale above the plain steps for the same tokens, breaks
-// a healthy run, and asks for the cause.
+// Draws the time of a round to scale above the plain steps for the same tokens, and asks what slows a round down.
 
 import { make, makeButton } from '../lib/dom.js';
 import { quantity } from '../lib/format.js';
@@ -28,36 +27,31 @@ export function roundTime({ alpha, gamma, c, slope, users, launch, own = null })
   return { tokens, drafting, pass, overhead, total, plain, speedup: plain / total };
 }
 
-// What breaks a run: the setting that each cause changes, its name, and the sign by which it is known.
+// What slows a run down: the setting that mends it, its name, and the sign by which it is known.
 export const CAUSES = {
   few: {
     setting: 'alpha',
-    value: 0.1,
     name: 'few accepted',
     sign: 'α is low, and a round gives hardly more than one token.',
   },
   long: {
     setting: 'gamma',
-    value: 16,
     name: 'γ too long',
     sign: 'most drafts are never tested, and all of them cost time.',
   },
   costly: {
     setting: 'c',
-    value: 0.6,
     name: 'drafts cost too much',
     sign: 'much of the round goes into making drafts.',
   },
   steep: {
     setting: 'slope',
-    value: 0.6,
     name: 'wide passes cost too much',
     sign: 'the pass over a few tokens takes much longer than a plain step, even for one user.',
   },
-  full: { setting: 'users', value: 128, name: 'full batch', sign: 'the pass is long, and many users are served.' },
+  full: { setting: 'users', name: 'full batch', sign: 'the pass is long, and many users are served.' },
   launch: {
     setting: 'launch',
-    value: 0.4,
     name: 'launches',
     sign: 'much of the round is neither drafting nor the pass, because the device is waiting.',
   },
@@ -107,14 +101,12 @@ function speedWords(speedup) {
   return speedup > 0.995 ? 'as fast as plain decoding' : `slower than plain decoding: ${short(speedup)} ×`;
 }
 
-// ``mine``: alpha, gamma, c and slope of the lesson's run. ``healthy``: the same of a
-// run that gains, which six buttons break.
-export function makeRuler({ healthy, mine }, touched) {
+// ``mine``: alpha, gamma, c and slope of the lesson's run.
+export function makeRuler({ mine }, touched) {
   const bars = makeBars(),
     result = makeResult(),
     aside = makeNote(),
-    cause = makeNote(),
-    choice = healthy ? null : makeCurveChoice('as set below', draw); // what a button breaks has to be a slider
+    choice = makeCurveChoice('as set below', draw);
   const sliders = {
     gamma: slider('γ, tokens drafted', { low: 0, high: 16, step: 1, value: 4 }),
     alpha: slider('α, chance to be accepted', { low: 0, high: 1, step: 0.01, value: 0.5 }),
@@ -123,20 +115,10 @@ export function makeRuler({ healthy, mine }, touched) {
     users: slider('Users at once', { low: 1, high: 256, step: 1, value: 1 }),
     launch: slider('overhead of each draft step and pass', { low: 0, high: 1, step: 0.005, value: 0 }),
   };
-  const set = (values, words = '') => {
-    for (const [name, value] of Object.entries({ users: 1, launch: 0, ...values })) sliders[name].value = value;
-    cause.textContent = words;
+  function set() {
+    for (const [name, value] of Object.entries({ users: 1, launch: 0, ...mine })) sliders[name].value = value;
     draw();
-  };
-  const breaks = healthy
-    ? Object.values(CAUSES).map(({ setting, value, name, sign }) =>
-        makeButton(name, () => {
-          set({ ...healthy, [setting]: value }, `How to tell: ${sign}`);
-          touched();
-        }),
-      )
-    : [];
-  const start = makeButton(healthy ? 'A healthy run' : 'This lesson’s run', () => set(healthy || mine));
+  }
 
   function draw() {
     const { gamma, alpha, c, slope, users, launch } = sliders;
@@ -147,7 +129,7 @@ export function makeRuler({ healthy, mine }, touched) {
       slope: slope.value,
       users: users.value,
       launch: launch.value,
-      own: choice?.curve ?? null,
+      own: choice.curve,
     };
     rest([slope.row], values.own !== null);
     const time = roundTime(values);
@@ -160,17 +142,15 @@ export function makeRuler({ healthy, mine }, touched) {
       : 'No γ gains here: plain decoding is best.';
     result.dataset.speedup = time.speedup.toFixed(4);
   }
-  set(healthy || mine);
+  set();
   return figure(
     'The time of a round',
     draw,
     touched,
     ...bars.rows,
     result,
-    cause,
-    ...(healthy ? [make('p', 'sl-ruler-break', 'Break it in one way:')] : []),
-    make('div', 'sl-buttons', [...breaks, start]),
-    ...(choice ? [choice.row] : []),
+    make('div', 'sl-buttons', [makeButton('This lesson’s run', set)]),
+    choice.row,
     ...Object.values(sliders).map(each => each.row),
     aside,
     makeNote(
@@ -222,7 +202,7 @@ export function makeMystery(_, touched) {
     },
     reply: ({ cause }, chosen) =>
       `${chosen === cause ? 'Right' : `Not this one. It is “${CAUSES[cause].name}”`}: ${CAUSES[cause].sign}`,
-    note: 'These rounds are made up, using the formula from the previous step.',
+    note: 'These rounds are made up, by the formula of “Fix it”.',
   };
   return makeCases('Which one is it?', settings, touched);
 }
