@@ -43,6 +43,8 @@ def test_moves_and_counts_are_those_of_the_run(browser):
 
 def play(page: Page) -> None:
     """Plays the first round by keyboard, move by move; the rest then plays by itself."""
+    wrong = page.get_by_role("button", name="Make every guess wrong")
+    expect(wrong).to_be_hidden()
     button(page).focus()
     for move, states in (("Guess", "minute-open"), ("Check", "minute-open"), ("Keep", "accepted")):
         expect(button(page)).to_have_text(move)
@@ -58,6 +60,7 @@ def play(page: Page) -> None:
     expect(button(page)).to_have_text("Play the rest")
     page.keyboard.press("Enter")
     expect(button(page)).to_have_text("Play it again")
+    expect(wrong).to_be_visible()
     trace = load(TRACES / f"{minute().trace}.json")
     assert (at(page, "tokens"), at(page, "passes")) == (len(trace.emitted), len(trace.rounds))
     assert at(page, "alone") < at(page, "tokens") / 2
@@ -68,7 +71,7 @@ def break_it(page: Page) -> None:
     """Makes every guess wrong: the text stays, the clock doesn't."""
     text = page.locator(".sl-minute-text")
     page.get_by_role("button", name="Make every guess wrong").press("Enter")
-    expect(page.locator(".sl-minute-steps [data-now]")).to_contain_text("Break it.")
+    expect(page.locator(".sl-minute-steps li:visible")).to_have_text(re.compile("^Break it[.]"))
     expect(button(page)).to_have_text("Play it again")
     wrong = load(TRACES / f"{minute().wrong_trace}.json")
     assert (at(page, "tokens"), at(page, "passes")) == (len(wrong.emitted), len(wrong.rounds))
@@ -101,6 +104,22 @@ def test_page_before_the_lessons_is_played_by_keyboard_and_leads_on(visit):
     expect(page.locator(".sl-minute-go")).to_be_hidden()  # folded for who has begun
     page.evaluate("location.hash = '#minute'")
     expect(page.locator(".sl-minute-go")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "height", "cards"), [(390, 844, 1), (1366, 768, 3)])
+def test_the_first_move_is_on_the_first_screen(open_offline, site, width, height, cards):
+    """On a phone the move to make stands alone above its button; the fourth comes after the first run."""
+    page = open_offline(site, viewport={"width": width, "height": height})
+    expect(button(page)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("scrollY") == 0
+    place = button(page).bounding_box()["y"]
+    shown = page.locator(".sl-minute-steps li:visible")
+    expect(shown).to_have_count(cards)
+    for name in ("Guess", "Check", "Keep"):
+        button(page).click()
+        expect(shown.filter(has_text=f"{name}.")).to_have_attribute("data-now", "")
+    expect(shown).to_have_count(cards)
+    assert abs(button(page).bounding_box()["y"] - place) < 40
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 // Plays the idea in sixty seconds: a recorded run, round by round, in three moves: guess, check, keep. A fourth plays the
-// same text with guesses that are all wrong.
+// same text with guesses that are all wrong, once the first run is over.
 
 import { isCalm, make, makeButton, makeFind, setText } from '../lib/dom.js';
 import { makeEmbed } from '../lib/embed_code.js';
@@ -66,6 +66,7 @@ function makeMinute(page, markup, links) {
     button = makeButton('', press, 'sl-button sl-minute-go'),
     breaking = makeButton('Make every guess wrong', breakIt, 'sl-button sl-minute-break'),
     bars = { drafted: meter('sl-meter-p'), alone: meter() };
+  breaking.hidden = true; // until the run is over, there is nothing to break
   let { rounds, moves, first } = right,
     at = first,
     timer = 0;
@@ -82,6 +83,7 @@ function makeMinute(page, markup, links) {
   function use(run) {
     ({ rounds, moves, first } = run);
     at = first;
+    for (const [move, each] of Object.entries(steps)) each.hidden = (move === 'wrong') !== isWrong();
     end.replaceChildren(markup.line('span', run === wrong ? page.wrong_end : page.end));
     draw();
   }
@@ -100,6 +102,7 @@ function makeMinute(page, markup, links) {
   function breakIt() {
     stop();
     use(wrong);
+    steps.wrong.scrollIntoView({ block: 'nearest' }); // a phone may have scrolled past it
     playOn();
   }
   function advance() {
@@ -156,6 +159,7 @@ function makeMinute(page, markup, links) {
     bars.alone.set('one at a time', alone / total, tokenWords(alone));
     setText(result, isKept && at > first ? verdictOn(now) : '');
     end.hidden = !isOver();
+    if (isOver()) breaking.hidden = false;
     Object.assign(result.dataset, { tokens: texts.length, alone, passes: isKept ? round + 1 : round });
     name();
   }
