@@ -22,6 +22,15 @@ from app.ui.notice import keep_alive
 from app.ui.widgets import PRIVATE, QUIET, streams
 
 OFFER = "Run it in your browser"  # in the stage's head, where many runs go first
+# The address of each run's trace, for “My report”: assets/web/lessons/report.js reads them.
+NOTE_TRACE = """file => {
+  try {
+    const noted = JSON.parse(sessionStorage.getItem('speclens-runs') ?? '[]');
+    sessionStorage.setItem('speclens-runs', JSON.stringify([...noted, file.url].slice(-12)));
+    document.dispatchEvent(new Event('speclens-run'));
+  } catch { /* a run without a file, or a browser that stores nothing */ }
+  return [];
+}"""
 # Stop is about to vanish, which would drop the keyboard's focus.
 TO_STAGE = "() => { document.querySelector('#stage .sl-rows').focus({ preventScroll: true }); return []; }"
 
@@ -62,6 +71,7 @@ def playground(service: Service, status: gr.HTML, shared: gr.HTML) -> tuple[gr.H
     def end(streamed: Dependency, handlers: PressHandlers, *buttons: gr.Button) -> None:
         streamed.failure(handlers.end_orphan, press, [*buttons, session], **QUIET)
         followed = follow(streamed.success, handlers.end, [press], [*buttons, session], **QUIET)
+        followed.success(None, tabs.outputs.trace_file, None, js=NOTE_TRACE, api_visibility="private")
         # Gradio handles the files after the handler has returned. Where that fails, nothing of the event arrives.
         followed.failure(handlers.show_failure, press, [*buttons, session, stage], **QUIET)
 

@@ -1,10 +1,10 @@
-"""My report: what a learner did, as a page and as data, made in the browser from files and storage alone."""
+"""My report: what a learner did, as a page and as data, made in the browser from its own runs, files and storage."""
 
 import json
 import re
 
 import pytest
-from page_actions import OVERFLOW, open_lesson, violations
+from page_actions import OVERFLOW, click_until, open_lesson, run, saved, violations
 from playwright.sync_api import expect
 
 from engine.trace.metrics import compute_metrics
@@ -81,3 +81,23 @@ def test_first_guess_counts_and_forgetting_takes_it_along(open_offline, site):
     page.get_by_role("button", name="All lessons").click()
     page.get_by_role("button", name="Clear my progress").click()
     assert page.evaluate(stored) == {}
+
+
+def test_runs_of_this_page_are_in_the_report_without_a_file(visit):
+    page = visit()
+    traces = []
+    for count, prompt in enumerate(("The first text", "A second one"), 1):
+        click_until(page.get_by_role("tab", name="Playground"), "[aria-selected=true]")
+        run(page, prompt=prompt)
+        traces.append(json.loads(saved(page, "trace-file")))
+        click_until(page.get_by_role("tab", name="Lessons"), "[aria-selected=true]")
+        box = page.locator(".sl-report")
+        if count == 1:
+            box.locator("summary").click()
+        expect(box.locator("li")).to_have_count(count)
+        expect(box.locator("li").last).to_contain_text(prompt)
+    told = json.loads(kept(page, "Save it as data (JSON)"))["runs"]
+    assert [each["trace"] for each in told] == traces
+    box.get_by_role("button", name="Leave out").first.click()
+    (left,) = json.loads(kept(page, "Save it as data (JSON)"))["runs"]
+    assert left["prompt"] == "A second one" and left["trace"] == traces[1]

@@ -1,11 +1,13 @@
 // The box “My report”: name, lessons, guesses, exercises and own runs as two files, made in this browser. Nothing is sent.
+// Runs of this page enter it by themselves; the addresses of their traces are noted by app/playground/page.py.
 import { make, makeButton } from '../lib/dom.js';
-import { readObject, storeObject } from '../lib/storage.js';
+import { readInTab, readObject, storeObject } from '../lib/storage.js';
 import { readGuesses } from './guess_log.js';
 import { readPractice } from './practice_progress.js';
-import { readTrace, reportData, reportPage } from './report_file.js';
+import { readTrace, reportData, reportPage, summaryOf } from './report_file.js';
 
 const KEY = 'speclens-report'; // the name and the learner's own words
+const RUNS = 'speclens-runs'; // addresses
 
 function save(text, type, name) {
   const url = URL.createObjectURL(new Blob([text], { type }));
@@ -13,9 +15,11 @@ function save(text, type, name) {
   URL.revokeObjectURL(url);
 }
 
-// ``box``: a folded element; ``lessons``: the list; ``progress``: how far the learner is in each.
-export function mountReport(box, lessons, progress) {
+// ``box``: a folded element; ``lessons``: the list; ``progress``: how far the learner is in each; ``isServed``: this page
+// can run a model.
+export function mountReport(box, lessons, progress, isServed) {
   const kept = readObject(KEY),
+    taken = new Set(),
     runs = [];
   const name = make('input', '', '', { type: 'text', maxlength: '80', autocomplete: 'off' }),
     words = make('textarea', '', '', { rows: '3', maxlength: '2000' }),
@@ -29,17 +33,39 @@ export function mountReport(box, lessons, progress) {
 
   function drawRuns() {
     list.replaceChildren(
-      ...runs.map((run, i) =>
-        make('li', '', [
+      ...runs.map((run, i) => {
+        const { prompt, settings } = summaryOf(run.trace);
+        return make('li', '', [
+          make('bdi', '', `“${prompt.slice(0, 60)}${prompt.length > 60 ? '…' : ''}”`),
+          ` ${settings} (`,
           make('bdi', '', run.file),
-          ' ',
+          ') ',
           makeButton('Leave out', () => {
             runs.splice(i, 1);
             drawRuns();
           }),
-        ]),
-      ),
+        ]);
+      }),
     );
+  }
+  // A run that was measured again takes its own place.
+  function add(file, text) {
+    const trace = readTrace(file, text),
+      at = runs.findIndex(run => run.trace.started.at === trace.started.at && run.file === file);
+    runs.splice(at < 0 ? runs.length : at, at < 0 ? 0 : 1, { file, trace });
+  }
+  async function takeRuns() {
+    for (const url of JSON.parse(readInTab(RUNS) ?? '[]')) {
+      if (taken.has(url)) continue;
+      taken.add(url);
+      try {
+        const answer = await fetch(url);
+        if (answer.ok) add(decodeURIComponent(url.split('/').pop()), await answer.text());
+      } catch {
+        /* the server is gone, and its files with it */
+      }
+    }
+    drawRuns();
   }
   files.addEventListener('change', async () => {
     const chosen = [...files.files];
@@ -47,7 +73,7 @@ export function mountReport(box, lessons, progress) {
     said.textContent = '';
     for (const file of chosen) {
       try {
-        runs.push({ file: file.name, trace: readTrace(file.name, await file.text()) });
+        add(file.name, await file.text());
       } catch (error) {
         said.textContent = error.message;
       }
@@ -83,9 +109,12 @@ export function mountReport(box, lessons, progress) {
     ),
     field('Name', name),
     field('In my own words', words),
-    field('My runs: files of “Save trace (JSON)”', files),
+    ...(isServed ? [make('p', '', 'My runs of this page are here by themselves.')] : []),
     list,
+    field(`${isServed ? 'Other' : 'My'} runs: files of “Save trace (JSON)”`, files),
     said,
     make('p', 'sl-buttons', [asPage, asData]),
   );
+  document.addEventListener('speclens-run', takeRuns);
+  takeRuns();
 }

@@ -51,7 +51,7 @@ export function reportData({ name, words, at, lessons, read, guesses, practice, 
     return {
       lesson: slug,
       title: `${number}. ${title}`,
-      steps: done.length,
+      steps: done.filter(step => step < steps).length,
       of: steps,
       isOver: over,
       guesses: own,

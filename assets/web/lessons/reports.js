@@ -68,7 +68,11 @@ const MEANS = {
 };
 
 export function makeReports(_, touched) {
-  const report = make('pre', 'sl-command sl-report', '', { tabindex: '0', role: 'region', 'aria-label': 'Report' });
+  const report = make('pre', 'sl-command sl-engine-report', '', {
+    tabindex: '0',
+    role: 'region',
+    'aria-label': 'Report',
+  });
   const settings = {
     cases: REPORTS,
     noun: 'report',
