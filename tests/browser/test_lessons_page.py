@@ -38,6 +38,15 @@ def test_a_tool_has_the_large_half_in_place_of_the_run(at_step):
     expect(text.locator(".sl-tool-place > *")).to_have_count(1)
 
 
+def test_presented_rounds_of_several_drafters_have_one_line_each(at_step):
+    page = at_step("json_and_tools", "What has to come")
+    page.keyboard.press("p")
+    row = page.locator('#lesson .sl-row[aria-label="Round 2"]')
+    line, kept = (row.locator(part).bounding_box() for part in (".sl-line", ".sl-kept"))
+    assert line["width"] > row.bounding_box()["width"] / 2 and kept["y"] < line["y"] + line["height"]
+    page.keyboard.press("p")
+
+
 @pytest.mark.slow
 def test_a_whole_lesson_by_keyboard(visit):
     page = visit()
