@@ -12,10 +12,11 @@ from app.jobs.request import VisitorRequest
 from app.jobs.result_cache import RecordedRun
 from app.jobs.updates import Update
 from app.jobs.visitor import Session, visitor_id
+from app.playground.conclusion import conclusion
 from app.playground.run_press import PressHandlers, RunPress
 from app.playground.startup_run import load_recorded
 from app.ui.widgets import SKIP
-from app.views import player_feed
+from app.views import player_feed, tiles
 from app.views.notice import Kind
 from engine.errors import EngineError, quantity
 from engine.trace.branch import branch_config, check_models
@@ -77,8 +78,11 @@ class BranchHandlers(PressHandlers):
         if not press.is_over or session.trace is None:
             return [SKIP, SKIP]
         press.take_result()
-        words = "The branch is dropped; the run stays."
-        return [player_feed.say("quiet", words), replace(session, trace=replace(session.trace, branch=None))]
+        kind, words, baseline = "quiet", "The branch is dropped; the run stays.", session.baseline
+        if baseline and tiles.speedup(session.trace, baseline):
+            kind, verdict = conclusion(session.trace, baseline, **session.repeats)
+            words = f"The branch is dropped. {verdict}"
+        return [player_feed.say(kind, words), replace(session, trace=replace(session.trace, branch=None))]
 
     def keep(self, press: RunPress, session: Session) -> list:
         """Returns the stage and the session with the branch as the run."""

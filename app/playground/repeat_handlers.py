@@ -14,7 +14,7 @@ from app.jobs.result_cache import RecordedRun
 from app.jobs.runs import NamedConfigs
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, visitor_id
-from app.playground.run_handlers import conclusion
+from app.playground.conclusion import conclusion
 from app.playground.run_press import PressHandlers, RunPress
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles

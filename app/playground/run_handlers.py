@@ -21,21 +21,19 @@ from app.jobs.service import Service
 from app.jobs.updates import Fold, Update
 from app.jobs.visitor import Session, lab_visitor_id, visitor_id
 from app.playground.branch_handlers import BranchHandlers
+from app.playground.conclusion import conclusion
 from app.playground.run_press import PressHandlers, RunPress
 from app.playground.startup_run import load_recorded
 from app.ui.widgets import SKIP
 from app.views import player_feed, tiles
-from app.views.predictions import steadiness
 from app.views.status_words import ago
 from app.views.totals import Totals
 from engine.config import RunConfig
 from engine.errors import EngineError, quantity
 from engine.trace.branch import config_of
 from engine.trace.events import Round, RunFinished, RunStarted
-from engine.trace.trace import Trace
 
 _log = logging.getLogger(__name__)
-STATUS_KINDS = {"faster": "good", "slower": "slow", "level": "quiet", "noise": "quiet"}
 
 
 class RunHandlers(PressHandlers):
@@ -244,12 +242,6 @@ class LiveRun:
         if baseline is None or tiles.speedup(run, baseline) is None:
             return "quiet", "Stopped before the baseline was measured, so there is no speedup to show."
         return conclusion(run, baseline)
-
-
-def conclusion(run: Trace, baseline: Trace, **how) -> tuple[str, str]:
-    """Returns the status of a complete comparison: its kind and sentence. ``how``: see tiles.verdict."""
-    kind = STATUS_KINDS[tiles.speedup(run, baseline, how.get("spread")).tone]
-    return kind, tiles.verdict(run, baseline, **how) + steadiness(run, baseline)
 
 
 def recorded_value(result: RecordedRun) -> str:

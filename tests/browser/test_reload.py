@@ -10,6 +10,14 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 
+# How often, looked at all the time, the stage has the recorded run.
+COUNT_RECORDED = """addEventListener('DOMContentLoaded', () => {
+  window.recorded = 0;
+  const source = () => document.querySelector('#stage .sl-source')?.textContent;
+  setInterval(() => { window.recorded += source() === 'Recorded run'; }, 5);
+})"""
+
+
 def shows(page: Page, prompt: str) -> None:
     expect(page.locator("#prompt textarea")).to_have_value(prompt)
     expect(page.locator("#stage .sl-asked").first).to_contain_text(prompt)
@@ -21,9 +29,11 @@ def test_a_run_goes_on_through_a_reload_and_its_end_counts(page, fake):
     press_run(page, prompt="Through a reload", tokens="120")
     shows(page, "Through a reload")  # until then the rounds are those of the run before
     expect(page.locator("#stage .sl-row").nth(3)).to_be_visible()
+    page.add_init_script(COUNT_RECORDED)
     page.reload()
     expect(page.locator("#run")).to_have_text("Running…")
     shows(page, "Through a reload")
+    assert page.evaluate("window.recorded") == 0, "another run was on the stage first"
     expect(page.locator("#stage .sl-source")).to_have_text("Running now")
     fake()  # the rest need not be slow
     expect(page.locator("#stage-notice")).to_contain_text("measured just now")

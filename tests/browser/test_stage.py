@@ -143,6 +143,38 @@ def test_refusal_comes_into_sight_and_keeps_the_run_and_its_files(page):
     expect(page.locator("#stage .sl-source")).to_have_text("Your run")
 
 
+# As after a run that other programs disturbed, with and without a server that can measure it again.
+NOISE = """isStored => {
+  const tile = document.querySelector('#stage [data-tile=speedup]'), [number, note, again] =
+    ['.sl-number', '.sl-note', '.sl-alone'].map(each => tile.querySelector(each));
+  tile.dataset.tone = number.textContent = 'noise';
+  note.textContent = 'more than τ = 1.36 allows: measure again';
+  [again.textContent, again.hidden] = ['Measure again', isStored];
+}"""
+
+
+def test_noise_and_its_words_do_not_cover_each_other(page):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    run(page, tokens="8")
+    for is_stored in (False, True):
+        page.evaluate(NOISE, is_stored)
+        assert page.evaluate(OVERLAPPING) == []
+
+
+def test_a_prompt_that_has_not_run_is_told_from_that_of_the_run(page):
+    run(page, prompt="The one that ran", tokens="8")
+    mark, field = page.locator("#stage .sl-other-prompt"), page.locator("#prompt textarea")
+    expect(mark).to_be_hidden()
+    field.fill("The one that ran, and more")
+    expect(mark).to_be_visible()
+    field.fill("The one  that ran ")  # the same but for its spaces
+    expect(mark).to_be_hidden()
+    field.fill("Another one")
+    expect(mark).to_be_visible()
+    run(page, prompt="Another one", tokens="8")
+    expect(mark).to_be_hidden()
+
+
 LANES = """() => [...document.querySelectorAll('#stage .sl-row')].map(row => [...row.querySelectorAll('.sl-line')]
   .map(line => [...line.querySelectorAll('.sl-token:not([hidden])')].map(token => token.dataset.stage)))"""
 
@@ -177,6 +209,7 @@ def test_a_branch_is_a_second_lane_beside_its_run(page):
     page.set_viewport_size({"width": 1280, "height": 800})
     heads.get_by_role("button", name="Drop").click()
     expect(page.locator("#stage .sl-second")).to_have_count(0)
+    expect(page.locator("#stage-notice")).to_contain_text(re.compile(r"The branch is dropped\. .* without drafting"))
     expect(page).not_to_have_url(re.compile("force="))
     force_another_token(page)
     heads.get_by_role("button", name="Keep").click()

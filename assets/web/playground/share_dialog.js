@@ -3,10 +3,10 @@
 import { copyText } from '../lib/copy_button.js';
 import { closest, keyOf, makeFind, onValue } from '../lib/dom.js';
 import { qrCode } from '../lib/qr_code.js';
+import { reloadedRun, rememberRun } from '../lib/reload.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
-import { reloadedRun, rememberRun } from './reload.js';
 import { makeUrlQuery } from './url_query.js';
 
 // Hidden with any of these controls, because they would change its value or name it.

@@ -14,6 +14,7 @@ from app.jobs.service import Service
 from app.jobs.visitor import Session
 from app.playground import html_export
 from app.playground.branch_handlers import BranchHandlers, read_choice
+from app.playground.conclusion import conclusion
 from app.playground.link_handlers import LinkHandlers
 from app.playground.run_press import RunPress
 from app.playground.trace_files import read_session
@@ -86,7 +87,9 @@ def test_keep_makes_it_the_run_and_drop_takes_it_away(branches, session):
     fork(branches, press, session)
     whole = press.session
     stage, dropped = branches.drop(press, session)
-    assert dropped == session and "dropped" in said(stage)["text"]
+    verdict = conclusion(session.trace, session.baseline)
+    assert dropped == session and said(stage)["text"] == f"The branch is dropped. {verdict[1]}"
+    assert said(stage)["kind"] == verdict[0] and "instead of" in verdict[1], "the speed of the run is said again"
     assert branches.end(press)[1] is SKIP, "an end that comes after it brings nothing back"
     stage, taken = branches.keep(press, whole)
     assert taken == Session(whole.trace.branch, forced=(PLACE, TOKEN))

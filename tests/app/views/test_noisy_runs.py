@@ -10,7 +10,7 @@ from app.lab.compare import view as compare_view
 from app.lab.compare.columns import Column
 from app.lab.theory import view as theory_view
 from app.lab.theory.work import PointSet
-from app.playground.run_handlers import conclusion
+from app.playground.conclusion import conclusion
 from app.views import player_feed, predictions, run_charts, tiles
 from app.views.engine_recipes import outcome_sentence
 from engine.config import RunConfig
