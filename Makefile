@@ -62,9 +62,10 @@ test-core: $(DEV)
 		-m "not (slow or timing or browser or real_weights)" $(ARGS)
 
 # The tests of passes and of sampling once more: the plainest kernels of torch and MKL add up in another order.
+# Constraints and refusals add nothing up.
 test-numeric: $(DEV)
 	MKL_CBWR=COMPATIBLE ATEN_CPU_CAPABILITY=default $(PARALLEL) -m "not slow and not timing" \
-		tests/engine/models tests/engine/sampling tests/helpers $(ARGS)
+		tests/engine/models tests/engine/sampling tests/helpers --ignore-glob='*_constraint_*' --ignore-glob='*refusals*' $(ARGS)
 
 # The cluster's own behaviour, with two engines on this machine.
 test-cluster: $(DEV) $(CLUSTER)
