@@ -35,7 +35,7 @@ from engine.tools.bench.expected_time import prompt_steps
 from engine.tools.bench.kept_prompts import KeptStarts
 from engine.tools.bench.prompts import digest
 from engine.tools.bench.result_file import ResultFile, file_of, parse_values
-from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sample import BASELINE, Sample
 from engine.tools.bench.sweep import Grid, Sweep
 from engine.tools.bench.sweep_results import Cell
 from engine.tools.bench.text_costs import TextCosts
@@ -72,6 +72,7 @@ class AnswerPoints:
         self._files: list[_LoadFile] = []
         self._stage = 0  # at which they were opened
         self._again = again
+        self._warm_runs: list[Sample] = []
         self.sweep = Sweep(engine, grid, self.prompts, folder=folder)
         configs = [turn.config for turn in self.sweep.benchmark.turns]
         self.costs = TextCosts(engine, plan.methods, configs, partial(self._open_file, "costs", CostModel))
@@ -175,8 +176,8 @@ class AnswerPoints:
         for i, ((repeat, _), many) in enumerate(sorted(pairs.items(), key=lambda item: item[0])):
             cells = [cell for cell in many.missing() if cell.repeat == repeat]
             ranks += [((total - len(pairs) + i + 1) / total, 0, (many, cell)) for cell in cells]
-        starts = [(self.kept_starts, start) for start in self.kept_starts.missing()] if not ranks else []
-        return [point for *_, point in sorted(ranks, key=lambda rank: rank[:2])] or starts
+        starts = [(self.kept_starts, start) for start in self.kept_starts.missing()]
+        return [*(point for *_, point in sorted(ranks, key=lambda rank: rank[:2])), *starts]
 
     def _extend_undecided(self, users: int) -> None:
         """Asks for more turns of the settings that may be the fastest at a load where plain decoding may be it, too.
@@ -203,7 +204,7 @@ class AnswerPoints:
     def warm(self, cancelled: Cancelled = never) -> None:
         self.costs.measure(cancelled)
         self.sweep.costs = self.costs.by_method
-        self.sweep.warm(cancelled)
+        self._warm_runs = self.sweep.warm(cancelled)
 
     def measure(self, point, cancelled: Cancelled = never) -> Iterator[tuple[str, float]]:
         """Yields a few words on the measurement under way, and the share of the point that is done."""
@@ -223,8 +224,8 @@ class AnswerPoints:
         estimate: Callable[[float], None] = lambda seconds: None,
     ) -> AnswerResult:
         """Measures all that is missing, or as much as fits into the ``seconds``. ``estimate``: is called with the
-        seconds that the whole takes, by the costs at first, again as soon as each kind of text had a turn to judge by,
-        and whenever there is more to measure."""
+        seconds that the whole takes, at first by the runs that warmed up, again as soon as each kind of text had a turn
+        to judge by, and whenever there is more to measure."""
         start, known = time.monotonic(), None
         if self.missing():
             progress(0.0, "Warming up")
@@ -260,17 +261,18 @@ class AnswerPoints:
 
     @property
     def _seconds_of_a_turn(self) -> float:
-        """What the turns so far took, on average; before the first by the costs."""
+        """What the turns so far took, on average; before the first by their plain steps."""
         took = [sum(s.seconds for s in turn.values()) for turn in self.sweep.benchmark.samples.values()]
-        return statistics.mean(took) if took else self._steps_of_a_turn * self.costs.plain.step
+        return statistics.mean(took) if took else self._steps_of_a_turn * self._seconds_of_a_step
 
     @property
     def _seconds_of_a_step(self) -> float:
-        """What a plain step took in the turns so far, beside other programs; before the first by the costs."""
-        plain, turns = self.costs.plain, self.sweep.benchmark.samples.items()
-        took = sum(turn[NONE].seconds for _, turn in turns)
-        steps = sum(turn[NONE].tokens + prompt_steps(plain.v, self.prompts[row].length) for (_, row, _), turn in turns)
-        return took / steps if steps else plain.step
+        """What a plain step took in the turns so far, beside other programs; before the first in the runs that warmed
+        up, drafts included; else by the costs."""
+        plain, runs = self.costs.plain, [(run, 0) for run in self._warm_runs]
+        runs = [(turn[NONE], row) for (_, row, _), turn in self.sweep.benchmark.samples.items()] or runs
+        steps = sum(run.tokens + prompt_steps(plain.v, self.prompts[row].length) for run, row in runs)
+        return sum(run.seconds for run, _ in runs) / steps if steps else plain.step
 
     @property
     def _steps_of_a_turn(self) -> float:

@@ -62,10 +62,12 @@ def parts(turns: Sequence[Turn], setting: Setting) -> np.ndarray:
 
 def request_of(setting: Setting, kind: str, verdict: WholeRequest) -> Request | None:
     """Returns a setting's whole requests; None where they were not timed."""
-    if verdict.request is None:
+    (method, gamma), request = setting, verdict.request
+    if request is None:
         return None
-    ends = verdict.request.value, verdict.request.low, verdict.request.high
-    return Request(*setting, kind, *ends, *verdict.seconds, *verdict.firsts, verdict.length, verdict.pays_from)
+    assert isinstance(gamma, int), "an answer's settings have fixed lengths"
+    ends, times = (request.value, request.low, request.high), (*verdict.seconds, *verdict.firsts)
+    return Request(method, gamma, kind, *ends, *times, verdict.length, verdict.pays_from)
 
 
 def _speedups(turns: Sequence[Turn]) -> dict[Setting, Speedup]:

@@ -113,10 +113,10 @@ def describe(engine: Engine, methods: Iterable[str]) -> dict:
     }
 
 
-def warm_up(systems: Iterable[System], config: RunConfig, tokens: int, cancelled: Cancelled = never) -> None:
+def warm_up(systems: Iterable[System], config: RunConfig, tokens: int, cancelled: Cancelled = never) -> list[Sample]:
     """Runs each system on a few tokens. Otherwise the first turn would pay for loading and calibrating."""
-    for system in systems:
-        system.run(replace(config, max_new_tokens=min(tokens, config.max_new_tokens)), cancelled)
+    short = replace(config, max_new_tokens=min(tokens, config.max_new_tokens))
+    return [system.run(short, cancelled) for system in systems]
 
 
 @dataclass

@@ -51,15 +51,16 @@ class KeptStarts:
         self.file = open_file(KeptStart) if can_keep else None
 
     @property
-    def _setting(self) -> Setting | None:
+    def _setting(self) -> Setting:
+        """The fastest so far; plain decoding before the first turn, for an estimate."""
         alone = {s: cell for s, cell in by_setting(self.sweep.cells()).items() if s != NONE}
-        return max(alone, key=lambda setting: alone[setting].measured.ends[0], default=None)
+        return max(alone, key=lambda setting: alone[setting].measured.ends[0], default=NONE)
 
     def missing(self) -> list[tuple[int, Setting]]:
-        if self.file is None or (setting := self._setting) is None:
+        if self.file is None:
             return []
-        rows, known = rows_to_begin(self.sweep.prompts), self.file.results
-        return [(row, each) for row in rows for each in (NONE, setting) if (row, *each) not in known]
+        rows, settings, known = rows_to_begin(self.sweep.prompts), (NONE, self._setting), self.file.results
+        return [(row, each) for row in rows for each in settings if (row, *each) not in known]
 
     def expected_steps(self, start: tuple[int, Setting]) -> float:
         """Estimates how many plain steps a start takes."""
@@ -86,7 +87,7 @@ class KeptStarts:
         """Weighs the kept starts with the rest of the turns as they were measured. None where nothing was kept or not
         everything is measured."""
         setting = self._setting
-        if self.file is None or setting is None or self.missing():
+        if self.file is None or self.missing():
             return None
         ours, plain = (
             {row: start for (row, *key), start in self.file.results.items() if (*key,) == each}
@@ -97,10 +98,10 @@ class KeptStarts:
         if not known:
             return None
         places = [row for _, row, _ in sorted(self.sweep.benchmark.samples) if row in rows]
-        sides = [parts(known, each) for each in (setting, NONE)]
-        for side, starts in zip(sides, (ours, plain), strict=True):
+        drafting, without = parts(known, setting), parts(known, NONE)
+        for side, starts in ((drafting, ours), (without, plain)):
             side[:, 0] = [starts[row].seconds for row in places]
-        request = request_of(setting, ALL, weigh(*sides))
+        request = request_of(setting, ALL, weigh(drafting, without))
         tokens = min(start.tokens for start in (*ours.values(), *plain.values()))
         return KeptRequest(**asdict(request), tokens=tokens) if request else None
 

@@ -26,7 +26,7 @@ from engine.tools.bench.benchmark import (
 from engine.tools.bench.metrics import ALL
 from engine.tools.bench.prompts import Prompt, digest
 from engine.tools.bench.result_file import file_of
-from engine.tools.bench.sample import BASELINE
+from engine.tools.bench.sample import BASELINE, Sample
 from engine.tools.bench.sweep_results import Cell, cells
 from engine.tools.bench.systems import SpecLensSystem
 from engine.trace.costs import CostModel
@@ -108,13 +108,13 @@ class Sweep:
             for (t, i, prompt, repeat), config in zip(order, configs, strict=True)
         ]
 
-    def warm(self, cancelled: Cancelled = never) -> None:
-        """Runs each method on a few tokens."""
+    def warm(self, cancelled: Cancelled = never) -> list[Sample]:
+        """Runs each method on a few tokens of the first prompt."""
         names = dict.fromkeys(method for method, _ in self.grid.settings())
         systems = [SpecLensSystem(self.engine, method, costs=self.costs.get(method)) for method in names]
         for system in self.systems:
             system.costs = self.costs.get(system.method)
-        warm_up(systems, self.benchmark.turns[0].config, _WARM_UP_TOKENS, cancelled)
+        return warm_up(systems, self.benchmark.turns[0].config, _WARM_UP_TOKENS, cancelled)
 
     def run(self, progress: ProgressCallback = lambda fraction, message: None, cancelled: Cancelled = never) -> bool:
         """Measures every missing turn. False where it was cancelled."""
