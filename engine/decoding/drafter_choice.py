@@ -5,9 +5,10 @@ tokens − R · cost (Dinkelbach's rule for a ratio of sums). R is the tokens pe
 drafter with a model promises if that is more, because such a drafter can draft any round.
 
 Of the drafters with a model only one is on duty: the one that promises most. Another takes over where it promises
-clearly more, or where the other pauses, a few times in a run at most, because it may have to read the text first. A
-round that no promise would speed up goes to the one on duty, too, until that has cost too much. Otherwise it could
-never prove itself. One that has cost too much promises nothing for some rounds.
+clearly more, or where the other pauses, a few times in a run at most, because it may have to read the text first. One
+that was on duty before has read most of it, and comes back for a little more. A round that no promise would speed up
+goes to the one on duty, too, until that has cost too much. Otherwise it could never prove itself. One that has cost too
+much promises nothing for some rounds.
 
 `Drafts.competitors` in `runtime/drafts.py` says who competes. Promises are made of committed text, of past rounds and
 of costs that were known before the run, never of a drawn draft, because otherwise the output would not be exact, and
@@ -21,7 +22,8 @@ from engine.drafters.base import PER_TOKEN, DraftOffer, DraftPolicy, GammaPolicy
 from engine.drafters.token_tree import Worthwhile
 
 _CLEARLY = 1.2  # how much more another drafter with a model has to promise to take over
-_CHANGES = 3  # how often that may happen in a run
+_AGAIN = 1.05  # and one that was on duty before, which has read most of the text
+_CHANGES = 4  # how often that may happen in a run
 
 
 class DrafterChoice(GammaPolicy, DraftPolicy):
@@ -33,6 +35,7 @@ class DrafterChoice(GammaPolicy, DraftPolicy):
         self._offers: Sequence[DraftOffer] = ()  # of this round
         self._member: AdaptiveGamma | None = None  # the policy of the drafter that was chosen for it
         self._on_duty, self._changes = "", _CHANGES
+        self._former: set[str] = set()  # who was on duty
 
     def share(self, rows: int) -> None:
         for member in self.members.values():
@@ -74,14 +77,15 @@ class DrafterChoice(GammaPolicy, DraftPolicy):
         if not rates:
             return ""
         best = max(rates, key=lambda name: rates[name])
+        resting = {name: self.members[name].is_resting() for name in rates}  # a pause passes off duty, too
         if self._on_duty not in rates:
             self._on_duty = best
-        pauses = self.members[self._on_duty].is_resting()
-        clearly = 1.0 if pauses else _CLEARLY * rates[self._on_duty]
-        if best != self._on_duty and self._changes and rates[best] > clearly:
+        factor = _AGAIN if best in self._former else _CLEARLY
+        least = 1.0 if resting[self._on_duty] else factor * rates[self._on_duty]
+        if best != self._on_duty and self._changes and rates[best] > least:
+            self._former.add(self._on_duty)
             self._on_duty, self._changes = best, self._changes - 1
-            pauses = self.members[best].is_resting()
-        return "" if pauses else self._on_duty
+        return "" if resting[self._on_duty] else self._on_duty
 
     def _promises(self, name: str, keys: Keys, room: int) -> Sequence[tuple[int, float, float]]:
         member, room = self.members[name], room if self.gamma is None else min(self.gamma, room)
