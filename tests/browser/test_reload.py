@@ -10,11 +10,13 @@ from playwright.sync_api import Page, expect
 pytestmark = pytest.mark.browser
 
 
-# How often, looked at all the time, the stage has the recorded run.
+# How often, looked at all the time, the stage shows the recorded run.
 COUNT_RECORDED = """addEventListener('DOMContentLoaded', () => {
   window.recorded = 0;
-  const source = () => document.querySelector('#stage .sl-source')?.textContent;
-  setInterval(() => { window.recorded += source() === 'Recorded run'; }, 5);
+  setInterval(() => {
+    const source = document.querySelector('#stage .sl-source');
+    window.recorded += source?.textContent === 'Recorded run' && source.checkVisibility({ visibilityProperty: true });
+  }, 5);
 })"""
 
 

@@ -223,6 +223,8 @@ def force_another_token(page: Page) -> None:
     page.locator("#stage .sl-list .sl-rejected").nth(2).click()
     page.get_by_role("button", name="Force another token").click()
     expect(page.locator("#stage .sl-fork").first).to_be_focused()
+    words = "getComputedStyle(document.querySelector('#stage .sl-forks'), '::after').content"
+    assert "The fork beside a token forces it" in page.evaluate(words)
     page.locator("#stage .sl-fork").nth(1).click()
 
 

@@ -1,7 +1,7 @@
 // The box “My report”: name, lessons, guesses, exercises and own runs as two files, made in this browser. Nothing is sent.
 // Runs of this page enter it by themselves; the addresses of their traces are noted by app/playground/page.py.
 import { make, makeButton } from '../lib/dom.js';
-import { readInTab, readObject, storeObject } from '../lib/storage.js';
+import { readObject, storeObject } from '../lib/storage.js';
 import { readGuesses } from './guess_log.js';
 import { readPractice } from './practice_progress.js';
 import { readTrace, reportData, reportPage, summaryOf } from './report_file.js';
@@ -13,6 +13,14 @@ function save(text, type, name) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   make('a', '', '', { href: url, download: name }).click();
   URL.revokeObjectURL(url);
+}
+
+function notedRuns() {
+  try {
+    return JSON.parse(sessionStorage.getItem(RUNS) ?? '[]');
+  } catch {
+    return []; // a browser that stores nothing
+  }
 }
 
 // ``box``: a folded element; ``lessons``: the list; ``progress``: how far the learner is in each; ``isServed``: this page
@@ -55,7 +63,7 @@ export function mountReport(box, lessons, progress, isServed) {
     runs.splice(at < 0 ? runs.length : at, at < 0 ? 0 : 1, { file, trace });
   }
   async function takeRuns() {
-    for (const url of JSON.parse(readInTab(RUNS) ?? '[]')) {
+    for (const url of notedRuns()) {
       if (taken.has(url)) continue;
       taken.add(url);
       try {

@@ -27,7 +27,6 @@ export const readAfterReload = key =>
     if (!isReload()) sessionStorage.removeItem(key);
     return sessionStorage.getItem(key);
   });
-export const readInTab = key => attempt(() => sessionStorage.getItem(key));
 export const storeForReload = (key, text) => attempt(() => sessionStorage.setItem(key, text));
 
 export function isReload() {

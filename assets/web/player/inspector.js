@@ -80,7 +80,6 @@ export function makeInspector(box, ask, forkOf) {
       isDrafted(token) && isScored && token.accept !== undefined && bar(isJudged),
       isBlock && blockNode(round, token, reroll.block),
       known.length > 0 && candidatesNode(token, probabilities, drawn, most, forceCandidate, written),
-      forceCandidate && note(FORCE),
       isScored && token.removed && removedNode(token.removed),
       isJudged && canReroll(token, round)
         ? reroll.node(token, round, force)
@@ -225,7 +224,6 @@ const paragraph = (kind, words) => words && make('p', kind, words);
 const BARE = 'This trace was recorded without its numbers.';
 const DEMANDED =
   'The grammar leaves no other text here, so this draft was free. It was tested all the same, because a text can be cut into other tokens.';
-const FORCE = 'The fork beside a token forces it: the text goes on from there in a second lane.';
 const SAME_DRAWS =
   'Both lanes draw the same random numbers at the same places. Drafts may still differ where rounds begin elsewhere.';
 const OF_BLOCK = 'The running product is cut at 1; h follows from it and from what p has left after this draft.';

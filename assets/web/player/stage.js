@@ -1,12 +1,10 @@
 // Connects the stage to gradio: reads each value, and asks for the whole run when values were lost on the way.
-import { make, makeFind, onValue, setText } from '../lib/dom.js';
+import { make, onValue } from '../lib/dom.js';
 import { makeHeartbeat } from '../lib/heartbeat.js';
-import { reloadedRun } from '../lib/reload.js';
 import { makePlayer } from './player.js';
 import { makeWhatIf } from './what_if.js';
 
 const LONG_QUEUE = 3; // runs before the visitor's
-const MOST_WAIT = 5000; // milliseconds after a reload, for the visitor's run to come back
 
 // ``part.isOffline``: nothing answers a trigger, so that no button may ask for a branch or another measurement.
 export function mount(part) {
@@ -25,7 +23,6 @@ export function mount(part) {
   }
 
   function onStatus(status) {
-    ofAnotherPrompt();
     expectValues(status.kind === 'progress');
     box.toggleAttribute('data-queue', status.place >= LONG_QUEUE); // then the head offers to run it elsewhere
     document.dispatchEvent(new CustomEvent('speclens-place', { detail: status.place ?? null }));
@@ -63,36 +60,6 @@ export function mount(part) {
     const ours = about.server ? rounds.slice(1) : rounds; // a server's first token came out of the prompt's pass
     return { rounds: ours, temperature: about.temperature ?? 0, costs: about.costs, isServed: Boolean(about.server) };
   });
-  const ofAnotherPrompt = markOtherPrompt(box.querySelector('.sl-source'), player.timeline);
-  // After a reload the recorded run would look like the visitor's own, which comes some moments later.
-  let held = '';
-  const isAwaited = !part.isOffline && reloadedRun() !== null;
-  function showHeld() {
-    if (!player.timeline.about.prompt) player.read(held);
-    held = '';
-  }
-  onValue(part, value => {
-    if (!isAwaited || opened) return player.read(value);
-    held = value;
-    setText(makeFind(box)('.sl-words'), 'Your run comes back…');
-    setTimeout(showHeld, MOST_WAIT);
-  });
+  onValue(part, player.read);
   opened = true;
-}
-
-// Says beside the run's source that the field above holds another prompt, as long as it does. The server cuts a long one.
-/** @param {HTMLElement} source @param {import('./rounds.d.ts').Timeline} timeline */
-function markOtherPrompt(source, timeline) {
-  const mark = make('span', 'sl-other-prompt', 'of another prompt', { hidden: '' });
-  const plain = text => text.trim().split(/\s+/).join(' ');
-  source.after(mark);
-  function show() {
-    const { prompt } = timeline.about,
-      field = document.querySelector('#prompt textarea');
-    const typed = field instanceof HTMLTextAreaElement ? plain(field.value) : '';
-    const isSame = prompt?.endsWith('…') ? typed.startsWith(prompt.slice(0, -1)) : typed === prompt;
-    mark.hidden = !typed || !prompt || !timeline.ended || isSame;
-  }
-  document.addEventListener('input', show);
-  return show;
 }

@@ -1,6 +1,6 @@
 // Folds the prompt on Escape, because it grows over the row below it while it has the focus. Offers a typed text again
 // after an example, a lesson, a trace or a reload took its place.
-import { closest } from '../lib/dom.js';
+import { closest, make } from '../lib/dom.js';
 import { readAfterReload, storeForReload } from '../lib/storage.js';
 
 const KEY = 'speclens-typed';
@@ -12,6 +12,7 @@ const OPENING = 'input:has(+ #open-trace)'; // gradio's field for the file
 const findField = () => document.querySelector(FIELD);
 
 export function listenForPrompt() {
+  markOtherPrompt();
   let typed = readAfterReload(KEY) ?? '';
   let replaced = typed; // after a reload, the prompt comes from the address
 
@@ -59,4 +60,23 @@ export function listenForPrompt() {
     before,
   );
   document.addEventListener('change', event => closest(event.target, OPENING) && keepTyped(), before);
+}
+
+// Says beside the source of the run on the stage that the field holds another prompt. The stage cuts a long one.
+function markOtherPrompt() {
+  const mark = make('span', 'sl-other-prompt', 'of another prompt', { hidden: '' });
+  const plain = text => text.trim().split(/\s+/).join(' ');
+  function show() {
+    const stage = document.querySelector('#stage .sl-player'),
+      typed = plain(findField()?.value ?? '');
+    if (!(stage instanceof HTMLElement)) return;
+    const prompt = stage.querySelector('.sl-asked').textContent;
+    if (!mark.isConnected) {
+      stage.querySelector('.sl-source').after(mark);
+      new MutationObserver(show).observe(stage, { attributeFilter: ['data-kind'] }); // another run, or its end
+    }
+    const isSame = prompt.endsWith('…') ? typed.startsWith(prompt.slice(0, -1)) : typed === prompt;
+    mark.hidden = !typed || !prompt || stage.dataset.kind === 'running' || isSame;
+  }
+  document.addEventListener('input', show);
 }

@@ -3,11 +3,13 @@
 import { copyText } from '../lib/copy_button.js';
 import { closest, keyOf, makeFind, onValue } from '../lib/dom.js';
 import { qrCode } from '../lib/qr_code.js';
-import { reloadedRun, rememberRun } from '../lib/reload.js';
 import { isReload } from '../lib/storage.js';
 import { listenForDrawer } from './drawer.js';
 import { listenForPrompt } from './prompt.js';
+import { reloadedRun, rememberRun } from './reload.js';
 import { makeUrlQuery } from './url_query.js';
+
+const MOST_WAIT = 5000; // milliseconds after a reload, for the visitor's run to come back
 
 // Hidden with any of these controls, because they would change its value or name it.
 const HIDDEN_WITH = {
@@ -195,5 +197,9 @@ export function mount(part) {
   listenForPrompt();
   hide((new URLSearchParams(location.search).get('hide') ?? '').split(',')); // the server answers later
   const run = reloadedRun();
+  if (run) {
+    document.body.dataset.awaitsRun = ''; // the recorded run stays hidden: it would look like this one
+    setTimeout(() => delete document.body.dataset.awaitsRun, MOST_WAIT);
+  }
   if (run || address.asks()) trigger('opened', { query: location.search, reload: isReload(), run });
 }

@@ -1,5 +1,5 @@
 // Remembers the newest run of this tab, so that the server can show it again after a reload.
-import { readAfterReload, storeForReload } from './storage.js';
+import { readAfterReload, storeForReload } from '../lib/storage.js';
 
 const KEY = 'speclens-run';
 
