@@ -6,7 +6,7 @@ Every setting at every load has a file of its own, so questions about the same t
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -118,6 +118,7 @@ class AnswerPoints:
 
     def _open_loads(self, again: bool = False) -> list[_LoadFile]:
         cells, early = self.sweep.cells(), {file.setting for file in self._files}
+        early |= {setting for _, setting in self._stored_loads(self.plan.loads)}
         alone, best = by_setting(cells), []
         for setting in shortlist(cells):
             # An early setting stays where the later turns do not certainly beat it: its loads are measured already.
@@ -151,12 +152,14 @@ class AnswerPoints:
         own = {(file.users, file.setting): file for file in self.loads}
         if self.plan.place != HERE:
             return []
-        for users in range(2, MAX_SHARERS + 1):
-            for setting in ((method, gamma) for method in self.plan.methods for gamma in GAMMAS):
-                path = file_of(self.folder, _LOAD, self._about_load(users, setting))
-                if (users, setting) not in own and path.exists():
-                    own[users, setting] = self._load_file(users, setting)
+        for load in self._stored_loads(range(2, MAX_SHARERS + 1)):
+            own[load] = own.get(load) or self._load_file(*load)
         return [own[key] for key in sorted(own)]
+
+    def _stored_loads(self, loads: Iterable[int]) -> list[tuple[int, Setting]]:
+        """Returns the loads, and the settings of each, that files hold already."""
+        pairs = [(users, (method, gamma)) for users in loads for method in self.plan.methods for gamma in GAMMAS]
+        return [pair for pair in pairs if file_of(self.folder, _LOAD, self._about_load(*pair)).exists()]
 
     # ── measuring ──
 
