@@ -13,7 +13,7 @@ import torch
 
 from engine.device import to_device
 from engine.drafters.base import Draft
-from engine.sampling.rejection import Verdict, leftover, normalise, residual, rows_in_turn
+from engine.sampling.rejection import Verdict, leftover, leftover_words, rows_in_turn
 from engine.sampling.top_words import gap, top
 from engine.sampling.warping import one_hot
 from engine.trace.events import DRAFTED, TESTED
@@ -127,32 +127,23 @@ def measure(p, logits, draft: Draft, verdict: Verdict, is_greedy: bool, k: int) 
         numbers["closing_q"] = draft.q[rejected, closing]
         numbers |= likeliest("q", draft.q)
     if verdict.threshold is None and not (is_greedy and draft.q is None):
-        of_p = numbers["p_mass"], numbers["p_ids"]
-        numbers["r_mass"], numbers["r_ids"] = _top_residuals(p, draft, verdict, 1 if is_greedy else k, of_p)
+        numbers["r_mass"], numbers["r_ids"] = _top_residuals(p, draft, verdict, 1 if is_greedy else k)
     return numbers
 
 
-def _top_residuals(p, draft: Draft, verdict: Verdict, k: int, likeliest: tuple) -> tuple[torch.Tensor, torch.Tensor]:
+def _top_residuals(p, draft: Draft, verdict: Verdict, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the likeliest words [N, k] of the residual that each draft leaves to the token in its place, and their
-    ids. ``likeliest``: those of p after each node."""
-    N, block = len(draft), verdict.block
-    if draft.parents is not None:
-        if block is not None and block.residual_after is not None:
-            return top(block.residual_after, k)
-        q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
-        return top(residual(rows_in_turn(p, draft.q, draft.tokens, draft.parents), q), k)
-    if draft.q is None and block is None:  # a row loses one word, which is put back afterwards
-        rows, words = p[:N], draft.tokens[:, None]
-        masses = rows.gather(1, words)
-        rows.scatter_(1, words, 0.0)
-        (mass, ids), total = top(rows, k), rows.sum(-1, keepdim=True)
-        rows.scatter_(1, words, masses)
+    ids. Only these words are normalised."""
+    block, tokens = verdict.block, draft.tokens
+    if block is not None and block.residual_after is not None:
+        return top(block.residual_after, k)
+    rows = p[:-1] if draft.parents is None else rows_in_turn(p, draft.q, tokens, draft.parents)
+    if draft.q is None and block is None:
+        left, total = leftover_words(rows, tokens)
     else:
-        q = one_hot(draft.tokens, p.shape[-1]) if draft.q is None else draft.q
-        weight = None  # of p; in block acceptance, the p_i of the drafts before
-        if block is not None:
+        q, weight = one_hot(tokens, p.shape[-1]) if draft.q is None else draft.q, None
+        if block is not None:  # the p_i of the drafts before
             weight = torch.cat([torch.ones_like(q[:1, 0]), block.running[:-1]])[:, None]
-        left, total = leftover(p[:N], q, weight)
-        mass, ids = top(left, k)
-    own_mass, own_ids = (each[:N] for each in likeliest)
-    return normalise(mass, total, own_mass), torch.where(total > 0, ids, own_ids)
+        left, total = leftover(rows, q, weight)
+    mass, ids = top(left, k)
+    return mass / total, ids

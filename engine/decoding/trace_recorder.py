@@ -50,12 +50,9 @@ class HostVerdict:
 
 
 def all_to_host(tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). On a CPU they stay as they are."""
+    """Copies all tensors in one transfer, as fp32 (token ids stay exact below 2²⁴). On a CPU they stay."""
     if all(tensor.device.type == "cpu" for tensor in tensors.values()):
-        return {
-            name: (tensor if tensor.dtype != torch.bfloat16 else tensor.float()).numpy()
-            for name, tensor in tensors.items()
-        }
+        return {name: tensor.float().numpy() for name, tensor in tensors.items()}
     flat = to_host(torch.cat([t.reshape(-1).float() for t in tensors.values()]))
     result, at = {}, 0
     for name, tensor in tensors.items():

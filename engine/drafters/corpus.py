@@ -6,7 +6,6 @@ proposed. q is one-hot. A corpus must hold no text that a run writes again with 
 them would not be independent of the verdict; the shipped one was written with seeds of its own.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
@@ -52,15 +51,15 @@ class CorpusDrafter(Drafter):
         places = places[:: -(-len(places) // _MOST_PLACES)]
         while len(tokens) < LONGEST:
             places = places[places < len(text)]
-            followers = Counter(text[places].tolist())
-            if not followers:
+            followers, counts = np.unique(text[places], return_counts=True)
+            if not len(followers):
                 break
-            token = min(followers, key=lambda each: (-followers[each], each))
-            estimate = followers[token] / (len(places) + _DOUBT)
+            best = counts.argmax()
+            token, estimate = int(followers[best]), counts[best] / (len(places) + _DOUBT)
             reached *= estimate
             if token >= self._setup.vocab_size or (tokens and reached < _LEAST):
                 break
             tokens.append(token)
-            estimates.append(estimate)
+            estimates.append(float(estimate))
             places = places[text[places] == token] + 1
         return tokens, estimates

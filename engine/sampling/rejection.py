@@ -19,8 +19,6 @@ from engine.device import to_device
 from engine.sampling.siblings import Siblings
 from engine.sampling.warping import draw, one_hot
 
-_ONE = np.float32(1)
-
 
 class Block(NamedTuple):
     """The numbers of drafts that are decided on together, each [N]: p_i, h_i, and whether a draft that its own ratio
@@ -48,28 +46,29 @@ class Verdict(NamedTuple):
     threshold: torch.Tensor | None = None
 
 
-def leftover(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns max(weight · p − q, 0) and its total over the last axis, which is kept; without a weight it is 1."""
-    left = (p - q if weight is None else weight * p - q).clamp_min_(0.0)
-    return left, left.sum(-1, keepdim=True)
-
-
-def normalise(left: torch.Tensor, total: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
-    """Divides by the total, also of some columns of `leftover`; p instead where nothing is left (p ≈ q)."""
-    if p.device.type == "cpu" and bool((total > 0).all()):  # three times as quick as choosing
-        return left / total.clamp_min(1e-38)
-    return torch.where(total > 0, left / total.clamp_min(1e-38), p)
-
-
-def remove_words(p: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Returns the residual of rows p [R, V] that a one-hot q leaves: without one word [R] each, normalised."""
-    left = p.clone().scatter_(1, words[:, None], 0.0)
-    return normalise(left, left.sum(-1, keepdim=True), p)
-
-
 def residual(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
-    """Returns max(weight · p − q, 0), normalised over the last axis; p itself where that is 0 everywhere (p ≈ q)."""
-    return normalise(*leftover(p, q, weight), p)
+    """Returns max(weight · p − q, 0), normalised over the last axis; p itself where that is 0 everywhere (p ≈ q).
+    Without a weight it is 1."""
+    left, total = leftover(p, q, weight)
+    return left / total
+
+
+def leftover(p: torch.Tensor, q: torch.Tensor, weight: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the residual before it is divided, and what to divide it by."""
+    return _total((p - q if weight is None else weight * p - q).clamp_min_(0.0), p)
+
+
+def leftover_words(p: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns `leftover` of rows p [R, V] for a q that is one-hot at a word [R] each."""
+    return _total(p.scatter(1, words[:, None], 0.0), p)
+
+
+def _total(left: torch.Tensor, p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    total = left.sum(-1, keepdim=True)
+    is_left, divisor = total > 0, total.clamp_min(1e-38)
+    if p.device.type == "cpu" and bool(is_left.all()):  # three times as quick as choosing
+        return left, divisor
+    return torch.where(is_left, left, p), torch.where(is_left, divisor, 1.0)
 
 
 def verify_chain(p, q, tokens, u, u_closing) -> Verdict:
@@ -126,12 +125,14 @@ def walk_tree(p, q, tokens, parents, u, u_closing) -> Verdict:
     for i, parent in enumerate(parents):
         if parent != node:
             continue
-        p_x, q_x = row.numpy()[tokens_of[i]], _ONE if q_rows is None else q_rows[i, tokens_of[i]]
-        tested[i], accept[i] = True, min(p_x / q_x, _ONE) if q_x else _ONE
+        p_x, q_x = row.numpy()[tokens_of[i]], 1.0 if q_rows is None else q_rows[i, tokens_of[i]]
+        tested[i], accept[i] = True, min(p_x / q_x, 1.0) if q_x else 1.0
         if draws[i] * q_x < p_x:
             path[i], node, row = True, i + 1, p[i + 1]
         else:
-            row = remove_words(row[None], tokens[i : i + 1])[0] if q is None else residual(row, q[i])
+            at = row[None]
+            left, total = leftover_words(at, tokens[i : i + 1]) if q is None else leftover(at, q[i])
+            row = (left / total)[0]
     closing = draw(row[None], u_closing[node : node + 1])[0]
     path, tested, accept = (torch.from_numpy(each) for each in (path, tested, accept))
     return Verdict(path, tested, accept, torch.tensor(node), closing, row)

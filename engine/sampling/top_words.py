@@ -17,10 +17,10 @@ def greedy_words(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tens
     >>> greedy_words(torch.tensor([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), torch.tensor([2]))[1].tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    best, drafted = likeliest(logits), tokens.tolist()
-    words = sorted({*best.tolist(), *drafted})  # quicker than numpy for so few
-    p = torch.from_numpy((np.array(words) == best[:, None]).astype(np.float32))
-    return torch.tensor(words), p, torch.tensor([words.index(word) for word in drafted], dtype=torch.long)
+    best = likeliest(logits)
+    words, places = np.unique(np.concatenate([best, tokens.numpy()]), return_inverse=True)
+    p = torch.from_numpy((words == best[:, None]).astype(np.float32))
+    return torch.from_numpy(words), p, torch.from_numpy(places[len(best) :])
 
 
 def likeliest(logits: torch.Tensor) -> np.ndarray:

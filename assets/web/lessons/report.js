@@ -117,7 +117,7 @@ export function mountReport(box, lessons, progress, isServed) {
     ),
     field('Name', name),
     field('In my own words', words),
-    ...(isServed ? [make('p', '', 'My runs of this page are here by themselves.')] : []),
+    ...(isServed ? [make('p', '', 'Runs that you finish on this page are added by themselves.')] : []),
     list,
     field(`${isServed ? 'Other' : 'My'} runs: files of “Save trace (JSON)”`, files),
     said,

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import ACCEPTANCE
-from engine.sampling.rejection import residual, verify_chain, verify_chain_at_once, verify_tree_at_once, walk_tree
+from engine.sampling.rejection import (
+    leftover_words,
+    residual,
+    verify_chain,
+    verify_chain_at_once,
+    verify_tree_at_once,
+    walk_tree,
+)
 from engine.sampling.warping import draw, one_hot
 from engine.tools.exactness.mutants import MUTANTS, rules
 
@@ -118,6 +125,18 @@ def cases(draw_from):
     u = torch.tensor(draw_from(st.lists(uniform, min_size=3 * N + 1, max_size=3 * N + 1)))
     tokens = draw(q, u[2 * N + 1 :])
     return p, q, tokens, u[:N], u[N : 2 * N + 1]
+
+
+@quick
+@given(cases())
+def test_a_residual_is_the_same_for_one_row_and_several_and_without_q(case):
+    """Rows in which nothing is left are chosen apart, and a one-hot q only takes its word away."""
+    p, q, tokens, *_ = case
+    for of_draft in (q, one_hot(tokens, p.shape[-1])):
+        alone = [residual(p[i : i + 1], of_draft[i : i + 1]) for i in range(len(q))]
+        assert torch.equal(residual(p[:-1], of_draft), torch.cat(alone))
+    left, total = leftover_words(p[:-1], tokens)
+    assert torch.equal(left / total, torch.cat(alone))
 
 
 @quick

@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -26,7 +27,6 @@ WORDS = (
     "$schema", "$id", "$anchor", "$dynamicRef", "nullable", "minlength", "x-note", "x-guidance",
 )  # fmt: skip
 NOTES = {"contentEncoding", "title", "examples", "deprecated", "$comment", "$schema", "$id", "$anchor"}  # of any form
-SAY_NOTHING = NOTES | {"default", "x-note"}
 VALUES = (
     None, True, False, 0, 2, -1, 1.5, 3.0, 2**53, 2**53 + 1, 1e30, 2**-5, "", "a", "#", "^a+$", "date", "integer", [],
     [1], ["a"], ["integer"], [{}], [True, {"type": "null"}], {}, {"a": {}}, {"a": 1}, {"^a": {"type": "integer"}},
@@ -74,12 +74,10 @@ def check(schema: object, seed: int, draws: int = 3) -> int:
 def test_each_word_with_each_value_is_refused_or_enforced():
     cases = [
         {"type": kind, word: value} if word != "type" and kind else {word: value}
-        for word in WORDS
-        for value in (VALUES[::4] if word in SAY_NOTHING else VALUES)  # else most of the time would go to these
-        for kind in (None, "object", "array", "string", "number")
+        for word, value, kind in product(WORDS, VALUES, (None, "object", "array", "string", "number"))
     ]
     ended = [check(schema, seed, draws=2) for seed, schema in enumerate(cases)]
-    assert sum(map(bool, ended)) > len(cases) / 12
+    assert sum(map(bool, ended)) > len(cases) / 6
 
 
 def schemas(depth: int = 2):
