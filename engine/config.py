@@ -217,7 +217,7 @@ class AcceptanceRule:
     settings: tuple[Setting, ...] = ()
 
 
-# The one registry of rules, as METHODS is for methods. Every rule but the last keeps the target's distribution.
+# The one registry of rules, as METHODS is for methods. A rule that is not lossy keeps the target's distribution.
 ACCEPTANCE = {
     "token": AcceptanceRule(
         "token by token", "each draft has a test of its own",

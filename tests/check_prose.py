@@ -97,9 +97,10 @@ def verbless_docstrings(source: str) -> Found:
     """The first word of each function's docstring that does not begin with a verb. A property's may be a noun."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, FUNCTION) and not is_property(node):
-            words = re.findall(r"\w+", (ast.get_docstring(node) or "").removeprefix("Also "))
-            if words and (not words[0].endswith("s") or words[0] in DOCSTRINGS["nouns"]):
-                yield node.body[0].lineno, words[0]
+            text = (ast.get_docstring(node) or "").removeprefix("Also ")
+            first = text.partition(" ")[0].rstrip(".,:")
+            if text and (not re.fullmatch(r"\w+s", first) or first in DOCSTRINGS["nouns"]):
+                yield node.body[0].lineno, first
 
 
 def search(rules: dict[str, str], texts: Iterable[tuple[int, str]], flags: int = re.I) -> Iterator[str]:

@@ -35,9 +35,9 @@ def test_participles_and_prepositions_name_no_function(suffix, source, bare):
 
 
 def test_docstring_of_a_function_begins_with_a_verb():
-    starts = ("The sum.", "Tokens a second.", "Returns the sum.", "Also adds them.")
+    starts = ("The sum.", "Tokens a second.", "``x``: all.", "[rows, 2]: sums.", "Returns the sum.", "Also adds them.")
     lines = [f'def f():\n    """{start}"""' for start in starts] + ['@property\ndef g():\n    """The sum."""']
-    assert [word for _, word in verbless_docstrings("\n".join(lines))] == ["The", "Tokens"]
+    assert [word for _, word in verbless_docstrings("\n".join(lines))] == ["The", "Tokens", "``x``", "[rows"]
 
 
 @pytest.mark.parametrize(

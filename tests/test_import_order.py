@@ -66,7 +66,7 @@ def violations(path: str, source: str) -> list[str]:
     if package == "app" and path != TAB_MAKER:
         wrong |= uses(*(ONLY_BY_RUNTIME if path.startswith(CALLERS) else ENGINE_PARTS))
         if path.startswith(("app/views/", "app/jobs/")) or name in ("view.py", "work.py", "request.py"):
-            wrong |= set() if path == "app/jobs/visitor.py" else uses("gradio")
+            wrong |= uses("gradio")
         if path.startswith("app/ui/"):
             wrong |= uses("app.jobs", "engine.trace")
     if package == "lessons" and name not in RECORDERS:

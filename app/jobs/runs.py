@@ -144,7 +144,7 @@ class Runs:
         job of another visitor once it is over, unless ``again`` requests new measurements. Closing the
         request cancels the job unless other visitors wait for it. Raises EngineError with a sentence for the visitor.
         """
-        with _sentences(self.numbers):
+        with _counting_refusals(self.numbers):
             for _, config in configs:
                 self.offer.check(config)
             if not again and (recorded := self.results.get(configs)):
@@ -160,7 +160,7 @@ class Runs:
 
     def follow(self, request: VisitorRequest) -> Iterator[Update | RecordedRun]:
         """Yields the updates of a request from ``resume``, from the first round on."""
-        with _sentences(self.numbers):
+        with _counting_refusals(self.numbers):
             yield from self._updates(request)
 
     def _updates(self, request: VisitorRequest) -> Iterator[Update | RecordedRun]:
@@ -189,7 +189,7 @@ class Runs:
 
         Raises EngineError with a sentence for the visitor; Unavailable when the time for experiments is up.
         """
-        with _sentences(self.numbers):
+        with _counting_refusals(self.numbers):
             configs = (("lab", config),)
             if config is not None:
                 self._check_lab(config)
@@ -254,8 +254,8 @@ def _results_of(job: Job, fold: Fold) -> RecordedRun | None:
 
 
 @contextmanager
-def _sentences(numbers: RunNumbers):
-    """Counts a refusal. A bug must not leave a page that says it is running."""
+def _counting_refusals(numbers: RunNumbers):
+    """Counts a refusal, and makes any other error one, because a bug must not leave a page that says it is running."""
     try:
         yield
     except EngineError as error:

@@ -21,9 +21,9 @@ WRONG_LINES = ("wrong", "wrong_end")
 
 
 def page(minute: Minute, trace: Trace, wrong: Trace, words: Mapping[str, str]) -> dict[str, Any]:
-    """``words``: the glossary. The clock of the rounds counts plain steps, by the costs that were measured before the
-    run, and is stretched so that the run takes as long as it did by the clock. ``wrong``: the same text with guesses
-    that are all wrong; its clock counts by the same costs."""
+    """Returns the minute as data. The clock of the rounds counts plain steps, by the costs that were measured before
+    the run, and is stretched so that the run takes as long as it did by the clock. ``wrong``: the same text with
+    guesses that are all wrong; its clock counts by the same costs. ``words``: the glossary."""
     known = names({"run": trace})
     renderer = TextRenderer("minute.toml", known)
     stretch = known["predicted"] / known["measured_speedup"]

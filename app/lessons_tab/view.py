@@ -27,7 +27,7 @@ def _describe(lesson: Lesson) -> dict[str, Any]:
 
 
 def page(lesson: Lesson, runs: Mapping[str, Trace], words: Mapping[str, str]) -> dict:
-    """``runs``: the trace of every scenario by its name; ``words``: the glossary."""
+    """Returns a lesson as data. ``runs``: the trace of every scenario by its name; ``words``: the glossary."""
     renderer = LessonRenderer(lesson, runs)
     value = _describe(lesson) | {
         "outcomes": [renderer.line(text) for text in lesson.outcomes],

@@ -29,5 +29,5 @@ def tab_link() -> gr.HTML:
 
 
 def connect(link: gr.HTML, controls: list[Any]) -> None:
-    """``controls``: all of them, in the order of form.NAMES."""
+    """Lets the page tell a tab its settings. ``controls``: all of them, in the order of form.NAMES."""
     link.here(None, controls, None, js=TELL, api_visibility="private")

@@ -26,8 +26,8 @@ class ExactRoute(Route):
 
 
 def routes(metrics: Callable[[], bytes], state: Callable[[], tuple[str, str | None]]) -> list[Route]:
-    """``metrics``: Prometheus' text. ``state``: the engine's state in a word, and why it takes no runs, as a sentence;
-    None where it does."""
+    """Returns the routes that say how the server is. ``metrics``: Prometheus' text. ``state``: the engine's state in a
+    word, and why it takes no runs, as a sentence; None where it does."""
 
     async def show_metrics(_) -> Response:
         return Response(metrics(), media_type=CONTENT_TYPE_LATEST, headers=NO_STORE)

@@ -17,7 +17,7 @@ def shared_gpu() -> bool:
 
 
 def gpu(seconds: int) -> Callable[[Callable], Callable]:
-    """``@spaces.GPU`` for calls of up to ``seconds`` where that package is present; elsewhere the function as it is."""
+    """Returns ``@spaces.GPU`` for calls of up to ``seconds``; without that package, what leaves a function as it is."""
     if importlib.util.find_spec("spaces") is None:
         return lambda function: function
     return importlib.import_module("spaces").GPU(duration=seconds)

@@ -109,7 +109,7 @@ class Limits:
         self.check_tokens(config.max_new_tokens)
 
     def check_tokens(self, tokens: int) -> None:
-        """``tokens``: as a form sent it, which may be anything."""
+        """Raises BadInput for a number of new tokens that is not allowed. It comes from a form and may be anything."""
         if type(tokens) is not int or not 1 <= tokens <= self.new_tokens:
             amount = f"{tokens:,}" if type(tokens) is int else spell(tokens)
             raise BadInput(f"A run of {amount} tokens was asked for; this page allows 1 to {self.new_tokens:,}.")

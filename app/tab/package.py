@@ -46,8 +46,8 @@ class BrowserEngine:
 
 
 def browser_engine(pair: str, weights: str) -> BrowserEngine:
-    """``weights``: one of WEIGHTS but none. Raises BadInput for another and for a pair that no tab can run, Unavailable
-    where its model or the runtime cannot be had."""
+    """Returns what a tab needs. ``weights``: one of WEIGHTS but none. Raises BadInput for another and for a pair that
+    no tab can run, Unavailable where its model or the runtime cannot be had."""
     if weights not in WEIGHTS:
         raise BadInput(f"The model's file cannot come from {weights[:40]!r}; choose from {', '.join(WEIGHTS)}.")
     spec = get_pair(pair)

@@ -25,7 +25,7 @@ _DEPTH = 8  # tokens that are copied from an earlier occurrence than the last
 class NgramDrafter(Drafter):
     """Takes the longest matching suffix first, and its most recent occurrence, over prompt and output.
 
-    >>> # … the quick brown fox … the quick  →  proposes " brown", " fox", …
+    For example, after “… the quick brown fox … the quick” it proposes “ brown”, “ fox”, …
     """
 
     name = "ngram"

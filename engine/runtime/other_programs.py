@@ -13,7 +13,7 @@ class OtherPrograms:
     _IDLE = ("idle", "iowait", "guest", "guest_nice")  # a guest's time is counted as its user's, too
 
     def __init__(self, threads: int):
-        """``threads`` of our passes."""
+        """Begins to watch the processor beside our passes of this many threads."""
         self._threads, self._start = threads, self._counts()
 
     @property

@@ -28,7 +28,7 @@ def verify_block(p, q, tokens, u, u_closing) -> Verdict:
     """Verifies a chain; the arguments are as in `verify_chain`. ``tested`` ends with the first rejected draft, as
     there.
 
-    >>> # p/q = 0.5, then 2: p_1 = 0.5 and p_2 = 1, so the second draft always passes and rescues the first
+    For example, with p/q = 0.5 and then 2, p_1 = 0.5 and p_2 = 1: the second draft always passes and rescues the first.
     """
     N = len(tokens)
     if N == 0:

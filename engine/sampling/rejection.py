@@ -75,7 +75,7 @@ def verify_chain(p, q, tokens, u, u_closing) -> Verdict:
     """Verifies a chain, in which draft i follows draft i − 1. tokens [N]; u [N] decides draft i; u_closing [N+1] is
     indexed by the last node.
 
-    >>> # p(x) = 0.3, q(x) = 0.6: accepted when u < 0.5, else replaced by a draw from the residual
+    For example, with p(x) = 0.3 and q(x) = 0.6 it is accepted when u < 0.5, else replaced by a draw from the residual.
     """
     if p.device.type == "cpu":
         return walk_tree(p, q, tokens, range(len(tokens)), u, u_closing)

@@ -127,6 +127,7 @@ def _request(rounds: Sequence[Round], finished: RunFinished) -> dict[str, float]
 
 
 def compute_metrics(trace: Trace) -> RunMetrics:
+    """Computes the numbers of a trace; some of a server's are None, where it told too little."""
     rounds = trace.rounds
     counts = dict.fromkeys(STATUSES, 0)
     gammas: dict[int, int] = {}

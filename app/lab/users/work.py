@@ -83,7 +83,7 @@ class UsersPoints(Points):
             tidy(self.experiments[context].file.path)
 
     def missing(self) -> Sequence:
-        """(ManyUsers, its cell)."""
+        """Returns the cells to measure, each after its ManyUsers."""
         return [(many, cell) for many in self.experiments.values() for cell in many.missing()]
 
     def warm(self, cancelled) -> None:

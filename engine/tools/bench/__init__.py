@@ -1,1 +1,1 @@
-"""Measures speed: benchmarks, sweeps, many users, servers, fixed acceptance and models with random weights."""
+"""Measures speed: benchmarks, sweeps, answers, many users, single passes and an acceptance that is set by hand."""

@@ -55,7 +55,7 @@ def turns_of(turns: Turns, rows: set[int]) -> list[Turn]:
 
 
 def parts(turns: Sequence[Turn], setting: Setting) -> np.ndarray:
-    """[turns, 3]: seconds until drafts may help, tokens after that, and their seconds."""
+    """Returns [turns, 3]: seconds until drafts may help, tokens after that, and their seconds."""
     samples = [turn[setting] for turn in turns]
     return np.array([(s.ttft + s.reading, s.tokens - 1, s.seconds - s.ttft - s.reading) for s in samples], float)
 

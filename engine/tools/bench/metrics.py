@@ -33,12 +33,12 @@ class BenchResults:
 
 
 def decoding(samples: Sequence[Sample]) -> np.ndarray:
-    """[prompts, 2]: tokens and seconds of decoding alone."""
+    """Returns [prompts, 2]: tokens and seconds of decoding alone."""
     return np.array([(s.decode_tokens, s.decode_seconds) for s in samples], float)
 
 
 def end_to_end(samples: Sequence[Sample]) -> np.ndarray:
-    """[prompts, 2]: tokens and seconds with the prompt."""
+    """Returns [prompts, 2]: tokens and seconds with the prompt."""
     return np.array([(s.tokens, s.seconds) for s in samples], float)
 
 

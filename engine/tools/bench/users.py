@@ -185,6 +185,7 @@ class ManyUsers:
     def _serve(
         self, cell: UsersCell, configs: Sequence[RunConfig], cancelled: Cancelled
     ) -> Generator[float, None, Served | None]:
+        """Serves one cell to its end. Yields the share that is done; returns the answers, None if cancelled."""
         users, method = cell.users, cell.method
         configs = [replace(config, method=method, gamma=self._gamma(method)) for config in configs]
         # Measured once, because on a busy machine each request would measure them again, and on the shortest, because

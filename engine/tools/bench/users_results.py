@@ -171,7 +171,7 @@ def _predict_passes(users: int, ours, plain, fewest, share: float) -> float | No
 
 
 def _answers(served: Sequence[Served]) -> np.ndarray:
-    """[repeats, 2]: tokens and seconds of all answers."""
+    """Returns [repeats, 2]: tokens and seconds of all answers."""
     return np.array([(each.tokens, each.seconds) for each in served], float).reshape(-1, 2)
 
 

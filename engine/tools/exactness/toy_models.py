@@ -75,7 +75,7 @@ class ToyLM:
 def weather_pair() -> tuple[ToyLM, ToyLM]:
     """Returns a target and a draft over sun, rain and wind.
 
-    >>> # after "sun": p(rain) = 0.3 and q(rain) = 0.4, so a drafted rain stays with chance 0.75
+    For example, after "sun" p(rain) is 0.3 and q(rain) 0.4, so a drafted rain stays with chance 0.75.
     """
     return ToyLM.from_rows(TOY_TARGET, TOY_WORDS), ToyLM.from_rows(TOY_DRAFT, TOY_WORDS)
 

@@ -84,7 +84,7 @@ class EagleHead(nn.Module):
         return states
 
     def fuse(self, features: torch.Tensor) -> torch.Tensor:
-        """[…, taps·E] → [..., E]"""
+        """Fuses the states of the tapped layers: […, taps·E] → […, E]."""
         if self.fc_norm is not None:
             parts = features.unflatten(-1, self.fc_norm.shape)
             features = (F.rms_norm(parts, parts.shape[-1:], None, self.eps) * self.fc_norm).flatten(-2)

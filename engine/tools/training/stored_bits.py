@@ -56,7 +56,7 @@ def _write(source: Path, work: Path, bits: int, method: str, target: Path | None
 
 
 def _output_rows(target: Path, d2t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """[words, hidden]: the target's output layer for the words of a head, which d2t tells as differences."""
+    """Returns [words, hidden]: the target's output layer for the words of a head, which d2t tells as differences."""
     read = open_weights(target, dtype, "cpu")
     name = "lm_head.weight" if "lm_head.weight" in read else "model.embed_tokens.weight"
     rows, words = read(name), torch.arange(len(d2t)) + d2t
