@@ -16,10 +16,8 @@ from engine.sampling.warping import draw
 
 
 def thresholds(p: torch.Tensor, epsilon: float, delta: float) -> torch.Tensor:
-    """Returns min(ε, δ · exp(−H)) [R] for p [R, V].
-
-    For example, with two tokens of 0.5 each, ε = 0.09 and δ = 0.3: exp(−H) is 0.5, so the threshold is 0.09.
-    """
+    """Returns min(ε, δ · exp(−H)) [R] for p [R, V]. With two tokens of 0.5 each, ε = 0.09 and δ = 0.3, exp(−H) is 0.5
+    and the threshold 0.09."""
     return (delta * torch.exp(torch.special.entr(p).sum(-1).neg())).clamp_max(epsilon)
 
 
