@@ -25,7 +25,7 @@ def line_of(function, marker: str) -> str:
     return f"tests/rehearsal/{__name__.rpartition('.')[2]}.py:{first + offset}: {lines[offset].strip()}"
 
 
-def test_a_cpu_index_into_a_cuda_tensor(cuda, monkeypatch):
+def test_a_cpu_index_into_a_cuda_tensor_is_caught(cuda, monkeypatch):
     def accept(self, p, draft, u, u_closing):
         p = p[torch.arange(len(p))]  # on the CPU
         return accepting(self, p, draft, u, u_closing)
@@ -37,7 +37,7 @@ def test_a_cpu_index_into_a_cuda_tensor(cuda, monkeypatch):
     assert str(raised.value).startswith(line_of(accept, "on the CPU"))
 
 
-def test_an_item_in_the_draft_loop(cuda, monkeypatch):
+def test_an_item_in_the_draft_loop_is_caught(cuda, monkeypatch):
     def sample(self, logits, seen, u):
         token, q = sampling(self, logits, seen, u)
         self.last = token.item()  # waits for the device
@@ -52,7 +52,7 @@ def test_an_item_in_the_draft_loop(cuda, monkeypatch):
 
 
 @pytest.mark.parametrize("read", [torch.Tensor.cpu, float, bool, torch.Tensor.nonzero, torch.unique])
-def test_other_ways_to_read_a_cuda_tensor(cuda, monkeypatch, read):
+def test_other_ways_to_read_a_cuda_tensor_are_caught(cuda, monkeypatch, read):
     def accept(self, p, draft, u, u_closing):
         read(p[0, :1])  # waits as well
         return accepting(self, p, draft, u, u_closing)
@@ -64,7 +64,7 @@ def test_other_ways_to_read_a_cuda_tensor(cuda, monkeypatch, read):
     assert str(raised.value).startswith(line_of(accept, "waits as well"))
 
 
-def test_a_tensor_of_a_new_size_in_a_captured_step(cuda, monkeypatch):
+def test_a_new_size_in_a_captured_step_is_caught(cuda, monkeypatch):
     def step(self, ids, offset, *arguments, **inputs):
         torch.zeros(self.length, device=self.device)  # another size each round
         return stepping(self, ids, offset, *arguments, **inputs)
@@ -76,7 +76,7 @@ def test_a_tensor_of_a_new_size_in_a_captured_step(cuda, monkeypatch):
     assert str(raised.value).startswith(line_of(step, "another size each round"))
 
 
-def test_a_number_of_the_round_in_a_captured_step(cuda, monkeypatch):
+def test_a_number_of_the_round_in_a_captured_step_is_caught(cuda, monkeypatch):
     def step(self, ids, offset, *arguments, **inputs):
         ids = ids + self.length - self.length  # numbers that are others each round
         return stepping(self, ids, offset, *arguments, **inputs)
@@ -88,7 +88,7 @@ def test_a_number_of_the_round_in_a_captured_step(cuda, monkeypatch):
     assert str(raised.value).startswith(line_of(step, "others each round"))
 
 
-def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
+def test_a_buffer_of_the_run_in_a_captured_loop_is_caught(cuda, monkeypatch):
     """The draft loop once read the history of the run it was captured in."""
     monkeypatch.setattr(AutoregressiveDrafter, "penalised_tokens", lambda self: self.setup.history.seen[None])
     target = model_runner(cuda)
@@ -98,7 +98,7 @@ def test_a_buffer_of_the_run_in_a_captured_loop(cuda, monkeypatch):
         run(cuda, target, [drafter], sampling)
 
 
-def test_host_values_in_a_captured_loop(cuda, monkeypatch):
+def test_host_values_in_a_captured_loop_are_caught(cuda, monkeypatch):
     def draft(self, step, ids, inputs, u, *rest):
         u = u + torch.tensor([0.0]).pin_memory().to("cuda", non_blocking=True)
         return drafting(self, step, ids, inputs, u, *rest)
@@ -110,7 +110,7 @@ def test_host_values_in_a_captured_loop(cuda, monkeypatch):
         run(cuda, target, drafters_of("lm", cuda, target, monkeypatch))
 
 
-def test_values_that_were_not_pinned(cuda, monkeypatch):
+def test_values_that_were_not_pinned_are_caught(cuda, monkeypatch):
     monkeypatch.setattr(
         "engine.models.decoder.kv_cache.to_device", lambda values, device: torch.tensor(values, device=device)
     )
@@ -118,7 +118,7 @@ def test_values_that_were_not_pinned(cuda, monkeypatch):
         run(cuda, model_runner(cuda), [TreeScript()], SamplingParams(1.0), gamma=5)
 
 
-def test_a_scalar_written_through_an_index(cuda, monkeypatch):
+def test_a_scalar_written_through_an_index_is_caught(cuda, monkeypatch):
     """Torch copies the scalar to CUDA from memory that is not pinned (seen in torch 2.13)."""
 
     def add(self, ids):

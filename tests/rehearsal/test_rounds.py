@@ -142,7 +142,7 @@ def test_an_untraced_run(cuda, monkeypatch, method):
 
 
 @pytest.mark.parametrize("method", ["none", "ngram", "tree", "lm", *HEADS])
-def test_without_graphs(eager_cuda, monkeypatch, method):
+def test_a_round_without_graphs_never_waits_for_the_device(eager_cuda, monkeypatch, method):
     """γ is fixed; otherwise a draft model's confidence decides after each token, which the host waits for."""
     target = model_runner(eager_cuda)
     run(eager_cuda, target, drafters_of(method, eager_cuda, target, monkeypatch), PENALISED)

@@ -209,7 +209,7 @@ def test_files_hold_every_number():
         (toy("raw-q", 100), {}, "quiet", "These settings hide the mistake"),
     ],
 )
-def test_verdicts(test, changes, kind, words):
+def test_a_verdict_says_what_the_draws_showed(test, changes, kind, words):
     verdict = view.judge(report(test, **changes))
     assert verdict[0] == kind and words in verdict[1]
 

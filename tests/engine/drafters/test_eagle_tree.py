@@ -65,7 +65,7 @@ def test_a_branch_at_a_rounds_end_is_the_rest_of_its_run(engine):
 
 
 @pytest.mark.slow
-def test_to_the_very_end_of_the_context(heads, engine):
+def test_drafts_at_the_end_of_the_context_keep_the_targets_text(heads, engine):
     """Shorter drafts are made where a whole γ no longer fits, and the text is still the target's own."""
     room = 256 - len(run(engine, max_new_tokens=1).started.prompt)
     expected = None

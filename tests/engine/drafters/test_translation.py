@@ -74,7 +74,7 @@ def test_half_a_character_waits_for_the_rest():
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("a", 1), ("é", 2), ("日本", 6), ("a🙂", 5)])
-def test_whole_characters(text, count):
+def test_the_last_boundary_ends_the_last_whole_character(text, count):
     raw = text.encode()
     assert last_boundary(raw) == count
     for cut in range(len(raw)):

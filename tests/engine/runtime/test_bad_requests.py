@@ -144,7 +144,7 @@ def own_settings(**settings):
     return RunConfig("hi", method="lookahead", own_settings=settings)
 
 
-def test_settings():
+def test_a_wrong_setting_is_refused_with_a_sentence():
     kinds = (partial(RunConfig, prompt="hi"), SETTINGS), (SamplingParams, SAMPLING), (own_settings, LOOKAHEAD)
     for kind, settings, said in ((kind, *row) for kind, rows in kinds for row in rows):
         with pytest.raises(BadInput) as caught:

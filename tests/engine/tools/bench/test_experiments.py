@@ -39,7 +39,7 @@ def test_a_wrong_rule_is_accused_and_strays_beyond_the_band():
     assert not test.lossless and test.distance > test.band[1]
 
 
-def test_the_right_rule_is_not():
+def test_the_right_rule_passes_within_the_band():
     """The seed is fixed; at 1e-3 a failure is a change in the code."""
     test = judged(400, SamplingParams(0.7))
     assert test.lossless and test.distance < 2 * test.band[1] and test.runs == 400
@@ -196,7 +196,7 @@ def test_the_fastest_leads_alone_where_that_is_certain():
     assert len(first({("lm", 1): 0.6, ("lm", 2): 0.5}, "=code")) == 3, "one turn has no interval, so no winner"
 
 
-def test_tables():
+def test_a_sweep_is_written_as_csv_and_as_a_table():
     rows = made_up({("lm", 1): 0.5, ("lm", 2): 2.0})
     table = list(csv.DictReader(io.StringIO(to_csv(rows, {"device": "cpu"}))))
     assert len(table) == len(rows) and {row["category"] for row in table} == {"all", "chat", "'=code"}
@@ -236,7 +236,7 @@ def test_nonsense_is_refused_before_anything_is_measured(engine):
             attempt(engine, **settings)
 
 
-def test_the_commands(engine, tmp_path):
+def test_the_lab_commands_print_their_tables(engine, tmp_path):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": p.text, "category": p.category}) + "\n" for p in PROMPTS))
     common = ["--pair", engine.pair.name, "--device", "cpu", "--max-new-tokens", "6"]

@@ -72,7 +72,7 @@ def test_blocks_in_which_each_guess_changes_the_next(name, acceptance):
 @pytest.mark.parametrize("siblings", ["without_replacement", *slow("independent", "top")])
 @pytest.mark.parametrize("gamma", [3, *slow(1)])
 @pytest.mark.parametrize("name", ["all", *slow("plain")])
-def test_trees(siblings, acceptance, name, gamma):
+def test_a_trees_output_follows_the_targets_law(siblings, acceptance, name, gamma):
     target, draft = pair(8, seed=5)
     drafter = ToyTreeDrafter(draft, siblings, widths=(2 + (acceptance == "token"), 1, 2) if gamma > 1 else (3,))
     settings = {"sampling": SAMPLINGS[name], "gamma": gamma, "max_new_tokens": 700, "acceptance": acceptance}
