@@ -204,7 +204,7 @@ class Runs:
                 left = until - time.monotonic()
                 if left <= 0:  # otherwise units that are over in no time would go on for ever
                     raise late
-                job = self.worker.submit(configs, work, left, on_end=self.numbers.end_experiment)
+                job = self.worker.submit(configs, work, seconds=left, on_end=self.numbers.end_experiment)
                 subscriber = request.follow(job.subscribe())
                 for update in request.updates(stream_live(subscriber)):
                     if update.progress:

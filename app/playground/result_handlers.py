@@ -112,8 +112,8 @@ class Results:
         except EngineError:
             return SKIP  # pressing Run will show the reason
         chosen = _mean_gamma(run, method) if config.gamma == AUTO else None
-        choice = Choice.from_models(
-            models, method, config.gamma, greedy=config.sampling.greedy, chosen=chosen,
+        choice = Choice(
+            method, config.gamma, **vars(models), greedy=config.sampling.greedy, chosen=chosen,
             has_schema=bool(run and run.started.constraint.get("kind") == "json_schema"),
         )  # fmt: skip
         return production(choice, measured=sentence)

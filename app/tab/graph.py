@@ -8,14 +8,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from onnx import TensorProto
 
 from engine.errors import BadInput
 from engine.models.decoder.attention import rotary_frequencies
-from engine.models.decoder.config import head_size, unsupported_reason
+from engine.models.decoder.config import unsupported_reason
+from engine.models.decoder.llama import LlamaSizes
 from engine.models.decoder.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.onnx.attention import Attention
 from engine.models.onnx.graph import FLOAT, INT64, Graph, Heads
@@ -84,14 +84,10 @@ def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
     browser's engine cannot run."""
     if reason := unsupported_reason(config):
         raise BadInput(f"This model cannot run in a browser: {reason}.")
-    reader, D = GgufReader(folder), head_size(config)
+    reader, sizes = GgufReader(folder), LlamaSizes(config)
     check_layers(reader, config, reader.folder)
-    sizes = SimpleNamespace(
-        H=config.num_attention_heads, K=config.num_key_value_heads, D=D, width=config.hidden_size,
-        inner=config.intermediate_size, eps=config.rms_norm_eps, layers_count=config.num_hidden_layers,
-    )  # fmt: skip
     graph, embedding = PortableGraph("fp32"), embedding_name(reader, config)
-    attention = Attention(graph, 1, Heads(sizes.H, sizes.K, D, sizes.eps), trees=False)
+    attention = Attention(graph, 1, Heads(sizes.H, sizes.K, sizes.D, sizes.eps), trees=False)
     weights: Any = NamedWeights(reader)
     final = add_layers(graph, weights, sizes, sizes.layers_count, attention)
     rows = graph.node("Gather", [final, graph.input("rows", INT64, ["R"])], "final", axis=0)
@@ -100,9 +96,9 @@ def portable_graph(folder: Path, config) -> tuple[bytes, dict]:
     graph.output("logits", ["R", config.vocab_size])
     tensors = _tensors(reader, [embedding, *(name for names in graph.recipe for name in names)])
     check_all_read(reader)
-    frequencies, scaling = rotary_frequencies(config, D, "cpu")
+    frequencies, scaling = rotary_frequencies(config, sizes.D, "cpu")
     return graph.build().SerializeToString(), {
-        "layers": sizes.layers_count, "heads": sizes.K, "headSize": D, "width": sizes.width,
+        "layers": sizes.layers_count, "heads": sizes.K, "headSize": sizes.D, "width": sizes.width,
         "vocabulary": config.vocab_size, "context": config.max_position_embeddings,
         "frequencies": frequencies.tolist(), "scaling": scaling, "embedding": embedding,
         "tensors": tensors, "recipe": graph.recipe, "bytes": graph.bytes,

@@ -164,11 +164,9 @@ class AutoregressiveDrafter(Drafter):
     def spread_over_target(self, q: torch.Tensor) -> torch.Tensor:
         """Spreads q [R, Vd] over the target's words: [R, V]."""
         V = self.setup.vocab_size
-        return (
-            F.pad(q, (0, V - q.shape[1]))
-            if self.target_ids is None
-            else q.new_zeros(len(q), V).index_copy_(1, self.target_ids, q)
-        )
+        if self.target_ids is None:
+            return F.pad(q, (0, V - q.shape[1]))
+        return q.new_zeros(len(q), V).index_copy_(1, self.target_ids, q)
 
     def uniforms(self, text: Sequence[int], gamma: int) -> torch.Tensor:
         """Returns [gamma] numbers by position and step of the round. A discarded token decides how far its round

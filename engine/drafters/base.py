@@ -136,6 +136,7 @@ class Drafter:
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
         """Prepares for a new run, before the first offer, or with ``reads_prompt`` before the first draft: by then the
         text is longer than ``prompt``. Gets the method's own settings, too, by name."""
+        self.setup = setup
 
     def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Returns what could be drafted after ``text``, the ids of prompt and output so far; None for nothing."""

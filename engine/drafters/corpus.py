@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer
+from engine.drafters.base import Draft, Drafter, DraftOffer
 from engine.drafters.context_index import ContextIndex
 
 LONGEST = 16  # tokens in a proposal
@@ -34,14 +34,11 @@ class CorpusDrafter(Drafter):
     def __init__(self, index: ContextIndex):
         self.index = index
 
-    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self._setup = setup
-
     def offer(self, text: Sequence[int]) -> DraftOffer | None:
         """Offers the continuation with the most expected tokens; its keys are the tenths of the estimates along it."""
         paths = [self._continuation(places) for places in self.index.matches(text)]
         tokens, estimates = max(paths, key=lambda path: sum(accumulate(path[1], mul)), default=([], []))
-        keys, device = [int(10 * estimate) for estimate in estimates], self._setup.device
+        keys, device = [int(10 * estimate) for estimate in estimates], self.setup.device
         return DraftOffer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None
 
     def _continuation(self, places: np.ndarray) -> tuple[list[int], list[float]]:
@@ -57,7 +54,7 @@ class CorpusDrafter(Drafter):
             best = counts.argmax()
             token, estimate = int(followers[best]), counts[best] / (len(places) + _DOUBT)
             reached *= estimate
-            if token >= self._setup.vocab_size or (tokens and reached < _LEAST):
+            if token >= self.setup.vocab_size or (tokens and reached < _LEAST):
                 break
             tokens.append(token)
             estimates.append(float(estimate))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from engine.device import to_device
-from engine.drafters.base import Draft, Drafter, DrafterSetup, DraftOffer
+from engine.drafters.base import Draft, Drafter, DraftOffer
 
 FORCED = "forced"  # the only confidence key
 
@@ -17,11 +17,8 @@ class GrammarDrafter(Drafter):
     name = "grammar"
     priors: ClassVar = {FORCED: 0.95}
 
-    def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self._setup = setup
-
     def offer(self, text: Sequence[int]) -> DraftOffer | None:
-        reader, device = self._setup.reader, self._setup.device
+        reader, device = self.setup.reader, self.setup.device
         tokens = reader.forced_tokens() if reader else []
         keys = (FORCED,) * len(tokens)
         return DraftOffer(self, keys, lambda gamma, _: Draft(to_device(tokens[:gamma], device))) if tokens else None

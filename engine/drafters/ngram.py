@@ -37,7 +37,7 @@ class NgramDrafter(Drafter):
     }
 
     def start(self, prompt: Sequence[int], setup: DrafterSetup) -> None:
-        self._setup = setup
+        self.setup = setup
         self._follow: list[dict[tuple[int, ...], int]] = [{} for _ in range(LONGEST + 1)]  # n-gram -> index after it
         self._earlier: list[dict[int, int]] = [{} for _ in range(LONGEST + 1)]  # that index -> the one before it
         self._indexed = max(setup.copy_from - 1, 0)  # n-grams up to this index are in the tables
@@ -75,19 +75,19 @@ class NgramDrafter(Drafter):
         while len(tokens) < limit:
             at = after + len(tokens)
             token = text[at] if at < len(text) else tokens[at - len(text)]
-            if token in self._setup.control_ids and token not in self._setup.eos_ids:
+            if token in self.setup.control_ids and token not in self.setup.eos_ids:
                 break
             tokens.append(token)
-            if token in self._setup.eos_ids:
+            if token in self.setup.eos_ids:
                 break
         return tokens
 
     def _draft(self, text: Sequence[int], tokens: Sequence[int], gamma: int, policy: DraftPolicy | None) -> Draft:
-        shape = policy.tree_shape() if policy and self._setup.trees else None
+        shape = policy.tree_shape() if policy and self.setup.trees else None
         if shape is None:
-            return Draft(to_device(tokens[:gamma], self._setup.device))
-        free_slots = min(MAX_NODES, self._setup.capacity - len(text) - 1)
-        draft = self._tree(shape, text, tokens, gamma).draft(free_slots, self._setup.device)
+            return Draft(to_device(tokens[:gamma], self.setup.device))
+        free_slots = min(MAX_NODES, self.setup.capacity - len(text) - 1)
+        draft = self._tree(shape, text, tokens, gamma).draft(free_slots, self.setup.device)
         return replace(draft, estimates=None) if draft.parents is None else draft
 
     def _tree(self, shape: Shape, text: Sequence[int], tokens: Sequence[int], gamma: int) -> TokenTree:

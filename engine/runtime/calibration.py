@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import statistics
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -85,10 +86,11 @@ def timings(
 ) -> dict[Any, list[float]]:  # fmt: skip
     """Runs all ``passes`` in turn, in an order that rotates, and once more before to warm up. Returns the seconds of
     each; their minimum is its cost."""
-    times = {key: [] for key in passes}
+    times, order = {key: [] for key in passes}, deque(passes)
     for repeat in range(repeats + 1):
-        for key in _rotate([*passes], repeat):
+        for key in order:
             times[key].append(_seconds(passes[key], device))
+        order.rotate(-1)
         if progress:
             progress((repeat + 1) / (repeats + 1))
     return {key: seconds[1:] for key, seconds in times.items()}
@@ -97,11 +99,6 @@ def timings(
 def with_draft(scoring: CostModel, drafting: CostModel) -> CostModel:
     """Combines a method's costs: v as measured without a draft, c as measured with it."""
     return replace(scoring, c=drafting.c, spread=max(scoring.spread, drafting.spread))
-
-
-def _rotate(keys: list, by: int) -> list:
-    by %= len(keys)
-    return keys[by:] + keys[:by]
 
 
 def _scoring(target: Runner, ids: Sequence[int], context: int):

@@ -106,7 +106,10 @@ class PreparedRun:
 
     def _last_notes(self) -> Iterator[str]:
         for method, place in self.decoding.given_up.items():
-            yield _about_lost(method, place)
+            yield (
+                f"The draft of {method} gave numbers that are not finite (NaN or infinity), so the run went on without "
+                f"it from token {place + 1} on."
+            )
         reader, reason = self.decoding.reader, self.decoding.text.reason
         constraint = self.config.constraint
         if reader and constraint and reason and not reader.is_complete():
@@ -144,10 +147,3 @@ _UNFINISHED = {  # why a text with a constraint did not reach its end, and what 
 def _before_stop(text: str, stops: Sequence[str]) -> str:
     places = [at for at in (text.find(s) for s in stops) if at >= 0]
     return text[: min(places)] if places else text
-
-
-def _about_lost(method: str, place: int) -> str:
-    return (
-        f"The draft of {method} gave numbers that are not finite (NaN or infinity), so the run went on without it from "
-        f"token {place + 1} on."
-    )

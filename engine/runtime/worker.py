@@ -6,7 +6,7 @@ everything that computes is a job in this queue. Jobs that may share their passe
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, cast
 
@@ -40,17 +40,9 @@ class Worker:
         for thread in self._threads:
             thread.start()
 
-    def submit(
-        self,
-        configs: Sequence[tuple[str, RunConfig | None]],
-        work: Work | None = None,
-        seconds: float | None = None,
-        on_end: Callable[[Job], None] | None = None,
-        is_warm_up: bool = False,
-        may_share: bool = False,
-    ) -> Job:
+    def submit(self, configs: Sequence[tuple[str, RunConfig | None]], work: Work | None = None, **options: Any) -> Job:
         """Puts a job into the queue; the arguments are passed to `Job`. Raises QueueFull when the queue is full."""
-        job = Job(self, configs, work, seconds, on_end, is_warm_up, may_share)
+        job = Job(self, configs, work, **options)
         with self._changed:
             if self.is_closed:
                 raise BadInput("The engine has been closed; start it again.")
@@ -211,7 +203,7 @@ class Worker:
             yield None if config is None else self._engine_for(job, config)
         finally:
             if self.engine is not None:
-                self.engine.on_progress(_ignore)
+                self.engine.on_progress(lambda fraction, message: None)
 
     def _engine_for(self, job: Job, config: RunConfig):
         """Returns the loaded engine if it is of this pair and precision; else a new one, after closing the other."""
@@ -257,10 +249,6 @@ def _without_traceback(error: BaseException) -> EngineError | None:
     _log.error("a request ended in an unexpected error", exc_info=error)
     words = f"{type(error).__name__}: {str(error)[:300]}"
     return EngineError(f"An unexpected error ended this request ({words}); try another.")
-
-
-def _ignore(fraction: float, message: str) -> None:
-    pass
 
 
 def _fetch(config: RunConfig, progress) -> None:

@@ -42,10 +42,8 @@ def verify_typical(p, tokens, parents, u_closing, epsilon: float, delta: float) 
     p_x, threshold = p[parent, tokens], thresholds(p, epsilon, delta)[parent]
     passes = p_x > threshold
     # By node: how long its accepted path is, and how likely; −∞ where a node on the path is not accepted.
-    scores, steps = (
-        [torch.zeros_like(p_x[0])],
-        torch.where(passes, N + 1 + p_x.clamp_min(1e-38).log() / 100, -torch.inf),
-    )
+    scores = [torch.zeros_like(p_x[0])]
+    steps = torch.where(passes, N + 1 + p_x.clamp_min(1e-38).log() / 100, -torch.inf)
     for i, node in enumerate(numbers):
         scores.append(scores[node] + steps[i])
     last = torch.stack(scores).argmax().view(1)

@@ -48,14 +48,6 @@ class Choice:
     eagle: int | None = None
     has_schema: bool = False
 
-    @classmethod
-    def from_models(cls, models, method: str, gamma: int | str, **more) -> "Choice":
-        """Returns the setting for ``models``: a target, its draft for the method."""
-        return cls(
-            method, gamma, models.target, models.draft, models.gguf, translated=models.translated, eagle=models.eagle,
-            **more,
-        )  # fmt: skip
-
     @property
     def recipe(self) -> str:
         """The name of its recipes: the method whose draft it takes, or eagle1 for an EAGLE-1 head."""

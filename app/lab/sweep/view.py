@@ -203,7 +203,7 @@ def recipes(result: SweepResult, temperature: float, models: Callable) -> str:
         return nothing("Only γ = auto was certainly faster than plain decoding, and other engines do not have it.")
     fastest = fixed[0]
     names = models(result.pair, fastest.method)
-    choice = Choice.from_models(names, fastest.method, fastest.gamma, greedy=temperature == 0)
+    choice = Choice(fastest.method, fastest.gamma, **vars(names), greedy=temperature == 0)
     origin = "the fastest above" if fixed == [fastest] else "one of the fastest above"
     if fastest not in first:
         origin += " whose length is fixed, because other engines have no γ = auto"

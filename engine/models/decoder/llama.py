@@ -37,29 +37,41 @@ class Layer:
     down: Linear
 
 
-class LlamaModel:
-    """Loads a checkpoint folder and scores tokens. ``taps``: layers whose incoming hidden states are returned too.
-    ``is_tied``: whether its output layer is its embedding. ``weights``: a replacement for the folder's reader. Raises
-    Unavailable for other architectures."""
+class LlamaSizes:
+    """The sizes of a model of the family, by its config.json, in torch and in ONNX Runtime. ``taps``: layers whose
+    incoming hidden states are returned, too. Raises Unavailable for other architectures."""
+
+    dtype: torch.dtype
+    device: str
+    spare = 0  # slots of a cache beyond one for each token
+
+    def __init__(self, config: PretrainedConfig):
+        if reason := unsupported_reason(config):
+            raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
+        self.config = config
+        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
+        self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
+        self.eps = config.rms_norm_eps
+        self.width, self.vocab_size, self.max_length = config.hidden_size, config.vocab_size, context_length(config)
+        self.taps: tuple[int, ...] = ()
+
+    def new_cache(self, slots: int) -> KVCache:
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
+
+
+class LlamaModel(LlamaSizes):
+    """Loads a checkpoint folder and scores tokens. ``is_tied``: whether its output layer is its embedding. ``weights``:
+    a replacement for the folder's reader."""
 
     on_host = False  # its places come in as tensors, so that a pass can be captured
-    spare = 0  # slots of a cache beyond one for each token
     same_bits = None  # never tried
     trees = True
 
     def __init__(
         self, folder: Path, config: PretrainedConfig, dtype: torch.dtype, device: str, progress=None, weights=None
     ):
-        reason = unsupported_reason(config)
-        if reason:
-            raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
-        self.config, self.dtype, self.device = config, dtype, device
-        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
-        self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
-        self.eps = config.rms_norm_eps
-        self.vocab_size, self.max_length = config.vocab_size, context_length(config)
-        self.width = config.hidden_size
-        self.taps: tuple[int, ...] = ()
+        super().__init__(config)
+        self.dtype, self.device = dtype, device
         self._load(weights or open_weights(folder, dtype, device), progress)
         self.frequencies, self.rope_scaling = rotary_frequencies(config, self.D, device)
 
@@ -100,9 +112,6 @@ class LlamaModel:
     def embedding(self, ids: torch.Tensor) -> torch.Tensor:
         """Embeds ids [T] as [T, E]."""
         return F.embedding(ids, self.embed)
-
-    def new_cache(self, slots: int) -> KVCache:
-        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
 
     def forward(
         self, ids: torch.Tensor, spans: Sequence[SequenceSlice], rows: slice | torch.Tensor | None = slice(None)

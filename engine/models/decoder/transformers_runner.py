@@ -170,9 +170,8 @@ class TransformersRunner:
 
     def _append(self, tokens: torch.Tensor, rows: int) -> torch.Tensor:
         """Returns the logits of the last ``rows`` tokens; a model that does not know the argument gives them all."""
-        return self.model(tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=rows).logits[
-            0, -rows:
-        ]
+        output = self.model(tokens[None], past_key_values=self.cache, use_cache=True, logits_to_keep=rows)
+        return output.logits[0, -rows:]
 
     def _append_past_switch(self, tokens: torch.Tensor, last: bool) -> torch.Tensor:
         """Appends rows, each as a pass over the whole text before it gives it: up to the switch by the short factors,
@@ -229,7 +228,7 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
     transformers_logging.disable_progress_bar()
     try:
         with hide_byte_order_marks(folder) as clean:
-            model, absent, surplus = (_from_gguf if is_prepared(folder) else _from_folder)(clean, dtype, device)
+            model, absent, surplus = _from_folder(clean, dtype, device)
     except EngineError:
         raise
     except Exception as error:  # architectures fail to load in many ways
@@ -250,6 +249,8 @@ def load_transformers(folder: Path, dtype: torch.dtype, device: str):
 
 def _from_folder(folder: Path, dtype: torch.dtype, device: str):
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    if is_prepared(folder):  # transformers' own GGUF reader needs one more package
+        return _load_filled(config, folder, dtype, device)
     # Quantised weights are put on the device as they are loaded and cannot be moved later; it takes accelerate.
     quantization = getattr(config, "quantization_config", None)
     if is_read_here(quantization):  # without the package that transformers would need
@@ -279,13 +280,6 @@ def check_kind(folder: Path, config) -> None:
             f"{folder} holds a {config.model_type} model, which is not among transformers' models that only read and "
             "write text; name one of those."
         )
-
-
-def _from_gguf(folder: Path, dtype: torch.dtype, device: str):
-    # Transformers' own GGUF reader needs one more package.
-    return _load_filled(
-        AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True), folder, dtype, device
-    )
 
 
 def _load_filled(config, folder: Path, dtype: torch.dtype, device: str):

@@ -163,7 +163,7 @@ class EagleModel:
         return output_rows(weights, self.target, self.target_ids)
 
     def new_cache(self, slots: int) -> KVCache:
-        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device)
+        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
     def forward(self, ids, spans: Sequence[SequenceSlice], rows=slice(None), features: Any = None, state: Any = None):
         """Runs one pass. ids [W]: token t + 1 at position t, of all ``spans``; with ``features`` [W, taps·F] of the

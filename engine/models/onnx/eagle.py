@@ -13,7 +13,6 @@ import torch.nn.functional as F
 
 from engine.errors import Unavailable
 from engine.models.decoder.attention import HostSequenceSlice
-from engine.models.decoder.kv_cache import KVCache
 from engine.models.heads.block import BlockModel
 from engine.models.heads.eagle1 import Eagle1Model
 from engine.models.heads.eagle3 import FIRST, EagleModel, further_norm
@@ -86,9 +85,6 @@ class OnnxEagle(EagleModel):
         graph.output("state", ["R", self.width]), graph.output("logits", ["R", self.vocab_size])
         rotary = RotaryTables(self.frequencies, self.rope_scaling)
         self._passes = CachedPasses(graph, self._attention, rotary, self.window)
-
-    def new_cache(self, slots: int) -> KVCache:
-        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
 
     def forward(
         self, ids, spans: Sequence[HostSequenceSlice], rows=slice(None), features: Any = None, state: Any = None

@@ -10,16 +10,15 @@ V vocabulary.
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from engine.device import return_memory
-from engine.errors import Unavailable
 from engine.models.decoder.attention import HostSequenceSlice, rotary_frequencies
-from engine.models.decoder.config import context_length, head_size, unsupported_reason
 from engine.models.decoder.kv_cache import KVCache
+from engine.models.decoder.llama import LlamaSizes
 from engine.models.decoder.unread_tensors import check_all_read, check_layers, embedding_name, reads_own_head
 from engine.models.onnx.attention import FEWEST, SPARE, Attention, CachedPasses, RotaryTables
 from engine.models.onnx.graph import FLOAT, INT64, Graph, Heads, Weights
@@ -34,10 +33,10 @@ _PROBED, _PROBES = 24, (12, 1, 2, 3, 5, 8)  # tokens before, and widths of, the 
 _CHUNKS = (*(8 * [1]), 7, 9)  # sizes in which the tokens before are read; a single row may agree by chance
 
 
-class OnnxLlama:
+class OnnxLlama(LlamaSizes):
     """A checkpoint folder as a graph. ``precision`` of its products: one of ONNX_PRECISIONS; ``trees``: whether a pass
     may hold a token tree, which rounded inputs do not allow; ``same_bits``: whether a row has the same bits in every
-    pass. Raises Unavailable for other architectures."""
+    pass."""
 
     on_host, spare = True, SPARE
     sequences = 8  # in a shared pass, where an empty place costs, too; further ones take turns
@@ -45,15 +44,9 @@ class OnnxLlama:
 
     def __init__(self, folder: Path, config, precision: str = "fp32", progress=None, weights=None):
         """Builds the graph of a folder. ``weights``: a replacement for the folder's reader."""
-        if reason := unsupported_reason(config):
-            raise Unavailable(f"This model cannot run on the fast decoder: {reason}.")
+        super().__init__(config)
         share_cores(is_onnx=False)  # torch converts the weights
-        self.config, self.precision, self.trees = config, precision, precision == "fp32"
-        self.H, self.K, self.D = config.num_attention_heads, config.num_key_value_heads, head_size(config)
-        self.layers_count, self.inner = config.num_hidden_layers, config.intermediate_size
-        self.eps = config.rms_norm_eps
-        self.width, self.vocab_size, self.max_length = config.hidden_size, config.vocab_size, context_length(config)
-        self.taps: tuple[int, ...] = ()
+        self.precision, self.trees = precision, precision == "fp32"
         reader = weights or open_weights(folder, torch.float32, "cpu")
         check_layers(reader, config, reader.folder)
         self.weights, self.is_tied = Weights(reader, precision), not reads_own_head(reader, config)
@@ -137,9 +130,6 @@ class OnnxLlama:
         """Embeds ids [T] as [T, E]."""
         return self.embed[ids] if isinstance(self.embed, torch.Tensor) else self.embed.dense_rows(ids)
 
-    def new_cache(self, slots: int) -> KVCache:
-        return KVCache(self.layers_count, self.K, slots, self.D, self.dtype, self.device, spare=self.spare)
-
     def forward(
         self, ids: torch.Tensor, spans: Sequence[HostSequenceSlice], rows: slice | torch.Tensor | None = slice(None)
     ):
@@ -203,19 +193,9 @@ def state_name(layer: int) -> str:
     return f"norm{layer}.sum"
 
 
-class Sizes(Protocol):
-    """What `add_layers` reads of a model, by the names of `OnnxLlama`."""
-
-    H: int
-    K: int
-    D: int
-    width: int
-    inner: int
-    eps: float
-    layers_count: int
-
-
-def add_layers(graph: Graph, weights: Weights, model: Sizes, count: int, attention: Attention, progress=None) -> str:
+def add_layers(
+    graph: Graph, weights: Weights, model: LlamaSizes, count: int, attention: Attention, progress=None
+) -> str:
     """Adds the first ``count`` layers to input x [T, E]; returns the name of what the output layer reads."""
     E, eps, heads = model.width, model.eps, Heads(model.H, model.K, model.D, model.eps)
     norms = [f"model.layers.{i}.input_layernorm.weight" for i in range(model.layers_count)] + ["model.norm.weight"]

@@ -45,7 +45,7 @@ def _choice(result: AnswerResult, models, model: str, method: str, gamma: int | 
     if model:
         draft = None if METHODS[method].reads == "text" else f"DRAFT_OF_{model.rsplit('/', 1)[-1]}"
         return Choice(method, gamma, model, draft, None, greedy, schedule=loads)
-    return Choice.from_models(names, method, gamma, greedy=greedy, schedule=loads)
+    return Choice(method, gamma, **vars(names), greedy=greedy, schedule=loads)
 
 
 def _to_try(result: AnswerResult, models, model: str) -> tuple[Choice | None, str]:

@@ -205,7 +205,7 @@ def test_a_heads_version_reaches_the_recipe(facade, tmp_path, version, recipe, v
     assert facade.models(pair, "eagle-chain").eagle == version
     answer = Results(Service(facade, Limits(pairs=(pair,)))).configure(pair, "eagle", False, 4, 0, Session())
     assert drafting_of(next(line for line in json.loads(answer)["engines"] if line["name"] == "vLLM"))["method"] == vllm
-    assert Choice.from_models(facade.models(pair, "eagle"), "eagle", 4).recipe == recipe
+    assert Choice("eagle", 4, **vars(facade.models(pair, "eagle"))).recipe == recipe
     shipped = facade.models("smollm2-135m", "eagle")
     assert (shipped.eagle, facade.models("smollm2-135m", "lm").eagle) == (3, None)
 
